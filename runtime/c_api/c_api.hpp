@@ -162,10 +162,11 @@ hvd_status guard(const char* what, Body body) noexcept {
 template <class Body>
 hvd_status in_program_order(const char* what, Body body) noexcept {
   return guard(what, [&] {
-    if (process().forked) return refuse_in_child(what);
+    Process& own = process();
+    if (own.forked) return refuse_in_child(what);
     if (RootBody::running()) return report(inside_root_body(what));
-    const std::lock_guard lock(process().calls);
-    Session* const session = process().session.get();  // only changed under `calls`
+    const std::lock_guard lock(own.calls);
+    Session* const session = own.session.get();  // only changed under `calls`
     if (session == nullptr) return report(not_initialized(what));
     try {
       return report(body(*session));
@@ -180,7 +181,8 @@ hvd_status in_program_order(const char* what, Body body) noexcept {
 // Does the same for a collective, which the status page and the timeline show. body: (Session&,
 // const CallOptions&) -> Result<void>.
 template <class Body>
-hvd_status collective_of_session(const char* what, const CallOptions& options, Body body) noexcept {
+hvd_status collective_of_session(const char* what, const CallOptions& options,
+                                 const Body& body) noexcept {
   return in_program_order(what, [&](Session& session) {
     return run_collective(session, what, options, [&] { return body(session, options); });
   });
@@ -189,7 +191,7 @@ hvd_status collective_of_session(const char* what, const CallOptions& options, B
 // Does the same for a collective that needs only the communicator. body: see
 // run_where_buffers_lie().
 template <class Body>
-hvd_status collective(const char* what, const CallOptions& options, Body body) noexcept {
+hvd_status collective(const char* what, const CallOptions& options, const Body& body) noexcept {
   return collective_of_session(what, options, [&](Session& session, const CallOptions& read) {
     return run_where_buffers_lie(session.communicator(), read, body);
   });

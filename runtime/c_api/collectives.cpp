@@ -183,12 +183,12 @@ hvd_status submit(const char* what, const hvd_options* options, hvd_handle* hand
 
 // Runs a blocking call.
 template <class Run>
-hvd_status call(const char* what, const hvd_options* options, Run run,
+hvd_status call(const char* what, const hvd_options* options, const Run& run,
                 const std::optional<AllreduceArguments>& allreduce = {},
                 MayAllocate may_allocate = MayAllocate::no) noexcept {
   const CallOptions read = libhvd::read_options(options, may_allocate);
   if (read.name != nullptr || read.process_set != 0)
-    return negotiate(what, read, std::move(run), allreduce, nullptr);
+    return negotiate(what, read, run, allreduce, nullptr);
   return libhvd::collective(what, read, run);
 }
 
@@ -257,7 +257,7 @@ Root find_root(const hvd_options* options, int root) {
 }
 
 auto do_broadcast(void* buffer, std::size_t count, hvd_type type, Root root) {
-  return [=](auto& communicator, const CallOptions& read) {
+  return [=, root = std::move(root)](auto& communicator, const CallOptions& read) {
     if (root.fault.empty() || !read.fault.empty())
       return communicator.broadcast(buffer, count, type, root.place, read);
     CallOptions options = read;

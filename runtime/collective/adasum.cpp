@@ -132,9 +132,9 @@ Result<void> Communicator::adasum(const void* input, void* output,
     if (!slices) call.fault = "there is no memory for slices of all ranks' tensors";
   }
   HVD_CHECK(open_call(call));
-  const CallFacts facts = facts_;
+  const BegunCall begun = begun_;
   Result<void> outcome = combine_adaptively(input, output, lengths, type, options, slices.get());
-  facts_ = facts;
+  begun_ = begun;
   if (const auto failure = outcome.ok() ? std::nullopt : find_failure())
     return peer_error(call, *failure);
   return outcome;

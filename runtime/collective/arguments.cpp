@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 #include <string>
+#include <utility>
 
 namespace libhvd {
 namespace {
@@ -33,7 +34,7 @@ std::string check_count(std::size_t count) {
 }
 
 std::string check_rows(std::size_t rows, std::size_t row_size, hvd_type type) {
-  if (row_size == 0 || rows <= kMostBytes / element_size(type) / row_size) return {};
+  if (memory_holds(rows, row_size * element_size(type))) return {};
   return std::to_string(rows) + " rows of " + std::to_string(row_size) +
          " elements are more than any memory holds";
 }
@@ -57,6 +58,11 @@ void set_room(Call& call, const void* output, std::size_t output_rows, const All
   call.output_rows = allocator ? kAnyRoom : output_rows;
   if (call.fault.empty() && allocator && (output != nullptr || output_rows != 0))
     call.fault = "there is an output, and hvd_options.allocate for another one";
+}
+
+// Sets the fault of a call that has none yet; "" is none.
+void set_fault(Call& call, std::string fault) {
+  if (!fault.empty()) call.fault = std::move(fault);
 }
 
 }  // namespace
@@ -171,11 +177,11 @@ Call allreduce_call(const void* input, const void* output, std::size_t count, hv
   call.op = op;
   call.count = count;
   if (call.fault.empty() && !allreduce_is_sound(input, output, count, type, op))
-    call.fault = check_allreduce(input, output, count, type, op);
-  if (call.fault.empty() && call.scale.any()) call.fault = check_scale(call.scale, type);
+    set_fault(call, check_allreduce(input, output, count, type, op));
+  if (call.fault.empty() && call.scale.any()) set_fault(call, check_scale(call.scale, type));
   if (call.fault.empty() && call.compression != Compression::none)
-    call.fault =
-        check_compression(call.compression, input, count, type, op, options.place.on_device);
+    set_fault(call,
+              check_compression(call.compression, input, count, type, op, options.place.on_device));
   return call;
 }
 
@@ -185,7 +191,7 @@ Call broadcast_call(const void* buffer, std::size_t count, hvd_type type, int ro
   call.type = type;
   call.root = root;
   call.count = count;
-  if (call.fault.empty()) call.fault = check_broadcast(buffer, count, type, root, size);
+  if (call.fault.empty()) set_fault(call, check_broadcast(buffer, count, type, root, size));
   return call;
 }
 
@@ -194,7 +200,7 @@ Call allgather_call(const void* input, std::size_t rows, std::size_t row_size, h
   Call call = rows_call(Collective::allgather, rows, row_size, type, options);
   set_room(call, output, output_rows, options.allocator);
   if (call.fault.empty())
-    call.fault = check_allgather(input, rows, row_size, type, output, output_rows);
+    set_fault(call, check_allgather(input, rows, row_size, type, output, output_rows));
   return call;
 }
 
@@ -204,8 +210,8 @@ Call reducescatter_call(const void* input, std::size_t rows, std::size_t row_siz
   Call call = rows_call(Collective::reducescatter, rows, row_size, type, options);
   call.op = op;
   if (call.fault.empty())
-    call.fault = check_reducescatter(input, rows, row_size, type, op, output, own_rows);
-  if (call.fault.empty()) call.fault = check_scale(call.scale, type);
+    set_fault(call, check_reducescatter(input, rows, row_size, type, op, output, own_rows));
+  if (call.fault.empty() && call.scale.any()) set_fault(call, check_scale(call.scale, type));
   return call;
 }
 
@@ -215,7 +221,7 @@ Call alltoall_call(const void* input, const std::size_t* splits, std::size_t row
   Call call = rows_call(Collective::alltoall, rows, row_size, type, options);
   set_room(call, output, output_rows, options.allocator);
   if (call.fault.empty())
-    call.fault = check_alltoall(input, splits, rows, row_size, type, output, output_rows, size);
+    set_fault(call, check_alltoall(input, splits, rows, row_size, type, output, output_rows, size));
   return call;
 }
 

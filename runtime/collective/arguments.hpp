@@ -21,6 +21,12 @@ namespace libhvd {
 inline constexpr std::size_t kMostBytes = std::numeric_limits<std::int64_t>::max() / 4096;
 inline constexpr std::size_t kMostElements = kMostBytes / 8;
 
+// Returns whether memory can hold that many rows. (No division: a small call would show the time.)
+inline bool memory_holds(std::uint64_t rows, std::size_t row_bytes) {
+  std::uint64_t bytes = 0;
+  return !__builtin_mul_overflow(rows, row_bytes, &bytes) && bytes <= kMostBytes;
+}
+
 inline bool overlap(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
   const auto first = reinterpret_cast<std::uintptr_t>(a);
   const auto second = reinterpret_cast<std::uintptr_t>(b);

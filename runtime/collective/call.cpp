@@ -23,14 +23,14 @@ std::uint64_t hash_shape(const std::string& shape) {
   return shape.empty() ? 0 : std::rotl(hash_name(shape), 17);
 }
 
+}  // namespace
+
 std::uint64_t hash_call(const Call& call) {
   return call.name_hash ^ hash_scale(call.scale) ^ hash_shape(call.shape) ^
          (call.on_device ? kOnDevice : 0) ^
          static_cast<std::uint64_t>(call.compression) * kCompressed ^
          (call.reproducible ? kReproducible : 0);
 }
-
-}  // namespace
 
 std::uint64_t hash_name(std::string_view name) {
   std::uint64_t hash = 0xcbf29ce484222325u;
@@ -65,47 +65,33 @@ const char* collective_name(Collective kind) {
 }
 
 Call make_call(Collective kind, const CallOptions& options) {
-  Call call{.kind = kind};
+  Call call(kind);
   call.scale = options.scale;
   call.name = options.name;
   call.name_hash = options.name_hash;
-  if (call.name_hash == 0 && call.name != nullptr) call.name_hash = hash_name(call.name);
-  call.shape = options.shape.substr(0, kShapeBytes - 1);  // and the final zero
-  call.fault = options.fault;
   call.compression = options.compression;
+  if (call.name_hash == 0 && call.name != nullptr) call.name_hash = hash_name(call.name);
+  if (!options.shape.empty())
+    call.shape.assign(options.shape, 0, kShapeBytes - 1);  // and the final zero
+  if (!options.fault.empty()) call.fault = options.fault;
   const bool reduces = kind == Collective::allreduce || kind == Collective::group;
-  if (call.fault.empty() && call.compression != Compression::none && !reduces)
+  if (call.compression != Compression::none && !reduces && call.fault.empty())
     call.fault = "there is compression for allreduce only";
   return call;
 }
 
-CallFacts facts_of(const Call& call) {
+CallFacts facts_of(const CallHeader& header, std::uint64_t count) {
   CallFacts facts;
-  const bool has_rows = call.kind == Collective::allgather ||
-                        call.kind == Collective::reducescatter || call.kind == Collective::alltoall;
-  const bool has_data =
-      has_rows || call.kind == Collective::allreduce || call.kind == Collective::broadcast;
-  if (!has_data || !call.fault.empty()) return facts;
-  facts.bytes = call.count * (has_rows ? call.row_size : 1) * element_size(call.type);
-  facts.type = static_cast<std::uint8_t>(call.type);
-  if (call.kind == Collective::allreduce || call.kind == Collective::reducescatter)
-    facts.op = static_cast<std::uint8_t>(call.op);
+  const Collective kind = header.kind();
+  const bool has_rows = kind == Collective::allgather || kind == Collective::reducescatter ||
+                        kind == Collective::alltoall;
+  const bool has_data = has_rows || kind == Collective::allreduce || kind == Collective::broadcast;
+  if (!has_data || header.faulty()) return facts;
+  facts.bytes = count * (has_rows ? header.row_size : 1) * element_size(header.type());
+  facts.type = static_cast<std::uint8_t>(header.type());
+  if (kind == Collective::allreduce || kind == Collective::reducescatter)
+    facts.op = static_cast<std::uint8_t>(header.op());
   return facts;
-}
-
-bool may_differ_in_count(Collective kind) {
-  return kind == Collective::allgather || kind == Collective::alltoall;
-}
-
-CallHeader make_call_header(const Call& call) {
-  return {.kind = static_cast<std::uint8_t>(call.kind),
-          .type = static_cast<std::uint8_t>(call.type),
-          .op = static_cast<std::uint8_t>(call.op),
-          .faulty = !call.fault.empty(),
-          .root = call.root,
-          .count = may_differ_in_count(call.kind) ? 0 : call.count,
-          .row_size = call.row_size,
-          .hash = hash_call(call)};
 }
 
 CallDetails make_call_details(const Call& call, int rank) {
@@ -133,13 +119,13 @@ CallDetails make_call_details(const Call& call, int rank) {
 }
 
 CallDetails make_call_details(const CallHeader& header, int rank) {
-  Call call{.kind = static_cast<Collective>(header.kind)};
-  call.type = header.type;
-  call.op = header.op;
-  call.root = header.root;
+  Call call(header.kind());
+  call.type = header.type();
+  call.op = header.op();
+  call.root = header.root();
   call.count = header.count;
   call.row_size = header.row_size;
-  if (header.faulty != 0) call.fault = "its arguments are not valid";
+  if (header.faulty()) call.fault = "its arguments are not valid";
   return make_call_details(call, rank);
 }
 

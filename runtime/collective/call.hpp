@@ -77,6 +77,10 @@ inline constexpr std::uint64_t kAnyRoom = std::numeric_limits<std::uint64_t>::ma
 
 // A collective as its caller asks for it. Fields that the collective does not use are 0.
 struct Call {
+  // (A constructor, because an aggregate of this size is first filled with zeros, which takes
+  // long.)
+  explicit Call(Collective its_kind) : kind(its_kind) {}
+
   Collective kind;
   hvd_type type = 0;
   hvd_op op = 0;
@@ -98,6 +102,41 @@ struct Call {
 // Returns a call with only what the options say. The shape is cut to fit into CallDetails.
 Call make_call(Collective kind, const CallOptions& options);
 
+// A call as published with every step. It is in shared memory, so it has no pointers. Calls fit
+// together if their headers are equal and none is faulty. It has whole words only: a processor
+// waits when it reads a word that it has just written in parts.
+struct CallHeader {
+  std::uint64_t what;   // from the lowest bit: kind, type, op, faulty (8 bits each) and root
+  std::uint64_t count;  // 0 if ranks may differ in it
+  std::uint64_t row_size;
+  std::uint64_t hash;  // of name, factors, shape, kind of memory, and how it is done; 0 without any
+  bool operator==(const CallHeader&) const = default;
+
+  Collective kind() const { return static_cast<Collective>(what & 0xff); }
+  hvd_type type() const { return static_cast<hvd_type>(what >> 8 & 0xff); }
+  hvd_op op() const { return static_cast<hvd_op>(what >> 16 & 0xff); }
+  bool faulty() const { return (what >> 24 & 0xff) != 0; }
+  std::int32_t root() const { return static_cast<std::int32_t>(what >> 32); }
+};
+
+// Returns whether ranks may differ in the count of this collective.
+constexpr bool may_differ_in_count(Collective kind) {
+  return kind == Collective::allgather || kind == Collective::alltoall;
+}
+
+// Returns CallHeader::hash.
+std::uint64_t hash_call(const Call& call);
+
+inline CallHeader make_call_header(const Call& call) {
+  const auto byte = [](auto value) { return std::uint64_t{static_cast<std::uint8_t>(value)}; };
+  return {.what = byte(call.kind) | byte(call.type) << 8 | byte(call.op) << 16 |
+                  byte(!call.fault.empty()) << 24 |
+                  std::uint64_t{static_cast<std::uint32_t>(call.root)} << 32,
+          .count = may_differ_in_count(call.kind) ? 0 : call.count,
+          .row_size = call.row_size,
+          .hash = hash_call(call)};
+}
+
 // The facts about a collective's data that traces show.
 struct CallFacts {
   static constexpr std::uint8_t kNone = 255;
@@ -106,26 +145,8 @@ struct CallFacts {
   std::uint8_t type = kNone;  // hvd_type
   std::uint8_t op = kNone;    // hvd_op
 };
-CallFacts facts_of(const Call& call);
-
-// A call as published with every step. It is in shared memory, so it has no pointers. Calls fit
-// together if their headers are equal and none is faulty.
-struct CallHeader {
-  std::uint8_t kind;
-  std::uint8_t type;
-  std::uint8_t op;
-  std::uint8_t faulty;
-  std::int32_t root;
-  std::uint64_t count;  // 0 if ranks may differ in it
-  std::uint64_t row_size;
-  std::uint64_t hash;  // of name, factors, shape, kind of memory, and how it is done; 0 without any
-  bool operator==(const CallHeader&) const = default;
-};
-
-// Returns whether ranks may differ in the count of this collective.
-bool may_differ_in_count(Collective kind);
-
-CallHeader make_call_header(const Call& call);
+// `count`: that of this rank's call.
+CallFacts facts_of(const CallHeader& header, std::uint64_t count);
 
 inline constexpr std::size_t kNameBytes = 128;
 inline constexpr std::size_t kShapeBytes = 64;

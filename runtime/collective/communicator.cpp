@@ -45,6 +45,7 @@ Communicator::Communicator(const std::shared_ptr<Segment>& segment, int rank, in
                            Ordered ordered)
     : steps_(segment, rank, lane),
       chunks_{segment->layout().shape().chunk},
+      slots_(segment->size(), chunks_.bytes),
       memory_(std::move(memory)),
       direct_(segment, rank, lane * segment->size()),
       streams_(std::move(streams)),
@@ -90,14 +91,6 @@ std::byte* Communicator::scratch() {
   return scratch_.data();
 }
 
-std::byte* Communicator::own_inline_data() {
-  return steps_.header().bytes + offsetof(StepContents, data);
-}
-
-const std::byte* Communicator::inline_data(int rank) const {
-  return contents_of(steps_.theirs(rank)).data;
-}
-
 std::uint64_t Communicator::offer(const Call& call, const void* data, std::size_t bytes) {
   return direct_.offer(call.kind, data, on_one_host() && !alone() ? bytes : 0);
 }
@@ -130,21 +123,21 @@ Result<void> Communicator::step(const Call& call) {
 }
 
 void Communicator::begin_call(const Call& call) {
-  facts_ = facts_of(call);
-  header_ = make_call_header(call);
-  header_.hash ^= posts_.hash();
-  std::memcpy(steps_.header().bytes, &header_, sizeof header_);
+  CallHeader header = make_call_header(call);
+  header.hash ^= posts_.hash();
+  begun_ = {header, call.count};
+  new (steps_.header().bytes) CallHeader(header);
   ++calls_;
 }
 
 Result<void> Communicator::publish_call(const Call& call) {
   HVD_CHECK(step(call));
-  bool fits = header_.faulty == 0;
+  bool fits = !begun_.header.faulty();
   bool posted = false;
   for (int rank = 0; rank < size(); ++rank) {
     const bool post = steps_.has_posted(rank);
     posted = posted || post;
-    fits = fits && !post && contents_of(steps_.theirs(rank)).call == header_;
+    fits = fits && !post && contents_of(steps_.theirs(rank)).call == begun_.header;
   }
   if (posted) return explain_post(call, make_call_header(call), all_ranks());
   if (!fits) return explain(call);
@@ -262,7 +255,7 @@ Error Communicator::explain(const Call& call) {
 }
 
 Result<bool> Communicator::join() {
-  const Result<void> opened = open_call({.kind = Collective::join});
+  const Result<void> opened = open_call(Call(Collective::join));
   if (opened.ok()) return true;
   if (opened.error().status == HVD_ERROR_PEER) return opened.error();
   if (auto wrong = std::exchange(wrong_post_, std::nullopt); wrong && !has_joined_before_)
@@ -277,11 +270,10 @@ Result<bool> Communicator::join() {
 
 std::vector<int> Communicator::waiting() const {
   const std::vector<int> missing = absent();
-  const auto join = static_cast<std::uint8_t>(Collective::join);
   std::vector<int> ranks;
   for (int rank = 0; rank < size(); ++rank) {
     if (std::find(missing.begin(), missing.end(), rank) != missing.end()) continue;
-    if (header_of(rank).kind != join) ranks.push_back(rank);
+    if (header_of(rank).kind() != Collective::join) ranks.push_back(rank);
   }
   return ranks;
 }
@@ -292,7 +284,7 @@ Result<void> Communicator::follow(const CallDetails& theirs) {
   HVD_CHECK(open_group(theirs.count, theirs.row_size, theirs.type, theirs.op, options_of(theirs)));
   // One tensor after the other. An error of the others ends the group.
   for (std::uint64_t tensor = 0; tensor < theirs.count; ++tensor) {
-    const Result<void> opened = open_call({.kind = Collective::join});
+    const Result<void> opened = open_call(Call(Collective::join));
     const auto its = std::exchange(call_with_joined_, std::nullopt);
     HVD_CHECK(its ? reduce_zeros(*its) : opened);
   }
@@ -345,7 +337,7 @@ Result<void> Communicator::exchange_proposals(std::span<const std::byte> own,
     std::byte bytes[kInlineBytes - sizeof(std::uint32_t)];
   };
   static_assert(sizeof(Beside) == kInlineBytes);
-  Call call{.kind = Collective::proposals};
+  Call call(Collective::proposals);
   call.count = settings.fusion_bytes;
   call.row_size = settings.cache_capacity;
   call.root = static_cast<std::int32_t>(std::min<std::uint64_t>(

@@ -142,7 +142,7 @@ class Communicator {
   void abort_job(FailureKind kind, int rank) { steps_.abort_job(kind, rank); }
 
   // Returns the facts of the last call.
-  const CallFacts& facts() const { return facts_; }
+  CallFacts facts() const { return facts_of(begun_.header, begun_.count); }
 
   // Returns why the collectives that the ranks have begun cannot end, or nullopt. Any thread.
   std::optional<Failure> find_failure() { return steps_.find_failure(); }
@@ -187,6 +187,11 @@ class Communicator {
   Result<void> open_call(const Call& call) {
     return open_call(call, [] {});
   }
+  // The last call that this rank has begun.
+  struct BegunCall {
+    CallHeader header;    // with the hash of the posts
+    std::uint64_t count;  // on this rank
+  };
   void begin_call(const Call& call);
   Result<void> publish_call(const Call& call);
   Result<void> broadcast_post(const Call& call, std::byte* buffer, std::size_t bytes);
@@ -206,8 +211,8 @@ class Communicator {
   static Error peer_error(const Call& call, const Failure& failure);
   Result<void> step(const Call& call);
   // Return the bytes beside a rank's header, kInlineBytes of them.
-  std::byte* own_inline_data();
-  const std::byte* inline_data(int rank) const;
+  std::byte* own_inline_data() { return steps_.header().bytes + offsetof(StepContents, data); }
+  const std::byte* inline_data(int rank) const { return contents_of(steps_.theirs(rank)).data; }
   // Returns whether there are no other ranks, so that no data moves.
   bool alone() const { return size() == 1; }
 
@@ -229,8 +234,16 @@ class Communicator {
                                   std::span<const std::size_t> lengths, hvd_type type,
                                   const CallOptions& options, std::byte* slices);
   Result<void> allreduce_inline(const Call& call, const void* input, void* output);
-  enum class GatherWay;
-  struct GatheredPart;
+  // How a rank's rows of an allgather reach the others.
+  enum class GatherWay { beside_header, chunks, direct };
+  // The rows of a rank.
+  struct GatheredPart {
+    std::size_t bytes = 0;
+    GatherWay way = GatherWay::beside_header;
+    std::uint64_t address = 0;  // of the direct way
+
+    std::size_t bytes_by(GatherWay its) const { return way == its ? bytes : 0; }
+  };
   struct Gathering;
   Result<void> gather(const Call& call, const Gathering& gathering);
   Result<void> gather_chunks(const Call& call, const Gathering& gathering, GatherWay way,
@@ -261,20 +274,23 @@ class Communicator {
 
   StepBarrier steps_;
   Chunks chunks_;  // as large as the areas
+  Slots slots_;
   std::shared_ptr<SharedMemory> memory_;
   DirectReads direct_;
-  CallFacts facts_;
   StreamLanes streams_;
   std::unique_ptr<HostsAllreduce> between_hosts_;  // with streams
   ReductionOrder order_;
   bool reproducible_ = false;
   Ordered ordered_;
-  std::vector<const void*> sources_;  // scratch: one pointer a rank
-  std::vector<std::byte*> places_;    // scratch: where a result goes
+  // Scratch, kept between calls because allocating it would take longer than a small call.
+  std::vector<const void*> sources_;    // one pointer a rank
+  std::vector<std::byte*> places_;      // where a result goes
+  std::vector<GatheredPart> gathered_;  // of an allgather, by rank
+  std::vector<std::size_t> numbers_;    // of an alltoall
   std::vector<std::byte> scratch_;
   std::uint64_t calls_ = 0;
   const Call* current_ = nullptr;  // the running call
-  CallHeader header_{};            // of the call that was begun, with the hash of the posts
+  BegunCall begun_{};
   // The headers of the calls since the last whole step, and a hash of them, which is part of the
   // next call's header.
   Posts posts_;

@@ -12,7 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <utility>
+#include <new>
 #include <vector>
 
 namespace libhvd {
@@ -23,29 +23,17 @@ struct Rows {
   std::uint64_t own;
   std::uint64_t room;  // of the output
   // The rows if they fit, or else the address at which the others read them, or 0.
-  std::byte data[sizeof(std::uint64_t)];
+  std::uint64_t data;
 };
 static_assert(sizeof(Rows) <= kInlineBytes);
 
 }  // namespace
 
-// How a rank's rows reach the others.
-enum class Communicator::GatherWay { beside_header, chunks, direct };
-
-// The rows of a rank.
-struct Communicator::GatheredPart {
-  std::size_t bytes;
-  GatherWay way = GatherWay::beside_header;
-  std::uint64_t address = 0;  // of the direct way
-
-  std::size_t bytes_by(GatherWay its) const { return way == its ? bytes : 0; }
-};
-
 // Where the rows of all ranks go, and how they are copied.
 struct Communicator::Gathering {
   const std::byte* input;
-  std::byte* output;                // null: this rank takes part, but writes nothing
-  std::vector<GatheredPart> parts;  // by rank
+  std::byte* output;                       // null: this rank takes part, but writes nothing
+  const std::vector<GatheredPart>& parts;  // by rank
   OutputCopy copy;
 };
 
@@ -56,40 +44,53 @@ Result<void> Communicator::allgather(const void* input, std::size_t rows, std::s
   const bool faulty = !call.fault.empty();
   const std::size_t row_bytes = faulty ? 0 : row_size * element_size(type);
   const std::size_t own_bytes = rows * row_bytes;
-  Rows own{rows, call.output_rows, {}};
-  const std::uint64_t own_address = offer(call, input, own_bytes);
+  const Rows own{rows, call.output_rows, offer(call, input, own_bytes)};
   HVD_CHECK(open_call(call, [&] {
-    const bool beside = own_bytes <= sizeof own.data;
-    copy_bytes(own.data, beside ? input : &own_address, beside ? own_bytes : sizeof own_address);
-    std::memcpy(own_inline_data(), &own, sizeof own);
-    if (!beside && own_address == 0) {
+    new (own_inline_data()) Rows(own);
+    if (own_bytes <= sizeof own.data) {
+      copy_bytes(own_inline_data() + offsetof(Rows, data), input, own_bytes);
+    } else if (own.data == 0) {
       chunks_.stage(steps_.mine(), bytes_of(input), own_bytes, 0);
       steps_.will_read(own_bytes);
     }
   }));
   direct_.begin();
 
-  std::vector<GatheredPart> parts;
-  parts.reserve(static_cast<std::size_t>(size()));
+  const auto shown_by = [&](int rank) -> const Rows& {
+    return *std::launder(reinterpret_cast<const Rows*>(inline_data(rank)));
+  };
   std::uint64_t needed = 0;
+  std::uint64_t most = 0;  // of one rank
   std::uint64_t least_room = kAnyRoom;
   for (int rank = 0; rank < size(); ++rank) {
-    Rows theirs;
-    std::memcpy(&theirs, inline_data(rank), sizeof theirs);
+    const Rows& theirs = shown_by(rank);
     if (rows_by_rank != nullptr) rows_by_rank[rank] = theirs.own;
-    GatheredPart part{.bytes = theirs.own * row_bytes};
-    if (part.bytes > sizeof theirs.data) {
-      std::memcpy(&part.address, theirs.data, sizeof part.address);
-      part.way = part.address != 0 ? GatherWay::direct : GatherWay::chunks;
-    }
-    parts.push_back(part);
     needed = add_rows(needed, theirs.own);
+    most = std::max(most, theirs.own);
     least_room = std::min(least_room, theirs.room);
   }
   call.needed_rows = needed;
-  if (least_room < needed || !makes_sense(needed, row_bytes)) return explain(call);
+  if (least_room < needed || !memory_holds(needed, row_bytes)) return explain(call);
   const Output target = find_output(call, output, options.allocator, input, row_bytes);
-  HVD_CHECK(gather(call, {bytes_of(input), target.bytes, std::move(parts),
+  if (most * row_bytes <= sizeof own.data) {
+    std::byte* place = target.bytes;
+    for (int rank = 0; place != nullptr && rank < size(); ++rank) {
+      const std::size_t bytes = shown_by(rank).own * row_bytes;
+      copy_bytes(place, &shown_by(rank).data, bytes);
+      place += bytes;
+    }
+    return target.outcome;
+  }
+  gathered_.clear();
+  for (int rank = 0; rank < size(); ++rank) {
+    const Rows& theirs = shown_by(rank);
+    const std::size_t bytes = theirs.own * row_bytes;
+    const GatherWay way = bytes <= sizeof theirs.data ? GatherWay::beside_header
+                          : theirs.data == 0          ? GatherWay::chunks
+                                                      : GatherWay::direct;
+    gathered_.push_back({bytes, way, theirs.data});
+  }
+  HVD_CHECK(gather(call, {bytes_of(input), target.bytes, gathered_,
                           OutputCopy((rows + needed) * row_bytes, size())}));
   direct_.end();
   return target.outcome;

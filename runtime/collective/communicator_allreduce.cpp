@@ -28,8 +28,8 @@ constexpr std::size_t kSmallBytes = 8 * 1024;
 // slots, only the first ranks have slices.
 class Slices {
  public:
-  Slices(std::size_t bytes, int ranks, std::size_t area)
-      : slots_(ranks, area),
+  Slices(std::size_t bytes, const Slots& slots)
+      : slots_(slots),
         bytes_(bytes),
         chunk_(slots_.bytes() * static_cast<std::size_t>(slots_.ranks_in_group())) {}
 
@@ -64,7 +64,7 @@ class Slices {
   }
 
  private:
-  Slots slots_;
+  const Slots& slots_;
   std::size_t bytes_;
   std::size_t chunk_;  // bytes of a chunk
 };
@@ -155,7 +155,7 @@ Result<void> Communicator::allreduce_large(const Call& call, const std::byte* in
                                            std::byte* output) {
   const std::size_t bytes = call.count * element_size(call.type);
   const auto shared = find_shared(call, input, output);
-  const Slices slices(bytes, size(), chunks_.bytes);
+  const Slices slices(bytes, slots_);
   HVD_CHECK(open_call(call, [&] {
     vote(shared.has_value());
     if (shared) {
@@ -275,7 +275,7 @@ void Communicator::reduce_slot(const Call& call, const Slots& slots, const std::
 // have only read took five times as long.
 Result<void> Communicator::allreduce_sliced(const Call& call, const std::byte* input,
                                             std::byte* output) {
-  const Slices slices(call.count * element_size(call.type), size(), chunks_.bytes);
+  const Slices slices(call.count * element_size(call.type), slots_);
   const Slots& slots = slices.slots();
   // An output that is the input too has been read just before.
   const OutputCopy copy(input == output ? 0 : 2 * call.count * element_size(call.type), size());

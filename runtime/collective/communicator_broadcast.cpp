@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <new>
 
 namespace libhvd {
 
@@ -46,10 +47,10 @@ bool Communicator::is_post(const Call& call) const {
 // A few bytes are beside the header, more in the slot.
 Result<void> Communicator::broadcast_post(const Call& call, std::byte* buffer, std::size_t bytes) {
   current_ = nullptr;
-  facts_ = facts_of(call);
   ++calls_;
   const CallHeader header = make_call_header(call);
-  std::memcpy(steps_.header().bytes, &header, sizeof header);
+  begun_ = {header, call.count};
+  new (steps_.header().bytes) CallHeader(header);
   const bool sends = rank() == call.root;
   const bool beside = bytes <= kInlineBytes;
   if (sends && beside) copy_bytes(own_inline_data(), buffer, bytes);

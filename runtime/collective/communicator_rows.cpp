@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <new>
 #include <span>
 #include <vector>
 
@@ -36,6 +37,30 @@ const Part& of(const Parts& parts, int rank) {
   return parts[static_cast<std::size_t>(rank)];
 }
 
+// The ranks' parts of rows that are divided evenly. The first ranks get a row more, if some are
+// left.
+class EvenParts {
+ public:
+  EvenParts(std::size_t rows, int ranks, std::size_t row_bytes)
+      : least_(rows / static_cast<std::size_t>(ranks)),
+        longer_(rows - least_ * static_cast<std::size_t>(ranks)),
+        row_bytes_(row_bytes) {}
+
+  std::size_t rows(int rank) const {
+    return least_ + (static_cast<std::size_t>(rank) < longer_ ? 1 : 0);
+  }
+  friend Part of(const EvenParts& parts, int rank) {
+    const auto before = static_cast<std::size_t>(rank);
+    const std::size_t first = parts.least_ * before + std::min(before, parts.longer_);
+    return {first * parts.row_bytes_, parts.rows(rank) * parts.row_bytes_};
+  }
+
+ private:
+  std::size_t least_;
+  std::size_t longer_;  // ranks that have one more
+  std::size_t row_bytes_;
+};
+
 // Returns the parts of rows that lie one after the other.
 Parts parts_of(std::span<const std::size_t> rows, std::size_t row_bytes) {
   Parts parts;
@@ -52,23 +77,27 @@ Parts parts_of(std::span<const std::size_t> rows, std::size_t row_bytes) {
 class Rounds {
  public:
   Rounds(const Slots& slots, std::size_t longest)
-      : slots_(slots), of_group_((longest + slots.bytes() - 1) / slots.bytes()) {}
+      : slots_(slots),
+        groups_(static_cast<std::size_t>(slots.groups())),
+        of_group_(count_pieces(longest, slots.bytes())) {}
 
-  std::size_t count() const { return of_group_ * static_cast<std::size_t>(slots_.groups()); }
+  std::size_t count() const { return of_group_ * groups_; }
 
   // Returns the piece of the rank's part that is shown in this round; empty if it is the turn of
   // another group.
   Part piece_for(int rank, const Part& part, std::size_t round) const {
-    const bool comes = static_cast<std::size_t>(slots_.group_of(rank)) == round / of_group_;
-    return comes ? part.piece(round % of_group_, slots_.bytes()) : Part{part.begin, 0};
+    const std::size_t group = group_of(round);
+    const bool comes = static_cast<std::size_t>(slots_.group_of(rank)) == group;
+    return comes ? part.piece(round - group * of_group_, slots_.bytes()) : Part{part.begin, 0};
   }
 
-  void show(const Area& area, const Parts& parts, const std::byte* input, std::size_t round,
+  // `parts`: Parts or EvenParts.
+  void show(const Area& area, const auto& parts, const std::byte* input, std::size_t round,
             int own) const {
     if (round >= count()) return;
     area.used.input = static_cast<std::uint32_t>(slots_.all_bytes());
-    const int first = static_cast<int>(round / of_group_) * slots_.ranks_in_group();
-    const int end = std::min(static_cast<int>(parts.size()), first + slots_.ranks_in_group());
+    const int first = static_cast<int>(group_of(round)) * slots_.ranks_in_group();
+    const int end = std::min(slots_.ranks(), first + slots_.ranks_in_group());
     for (int rank = first; rank < end; ++rank) {
       if (rank == own) continue;
       const Part part = piece_for(rank, of(parts, rank), round);
@@ -77,7 +106,10 @@ class Rounds {
   }
 
  private:
+  std::size_t group_of(std::size_t round) const { return groups_ == 1 ? 0 : round / of_group_; }
+
   const Slots& slots_;
+  std::size_t groups_;
   std::size_t of_group_;
 };
 
@@ -108,20 +140,17 @@ constexpr std::size_t kWithSplits = 8 * 1024;
 Result<void> Communicator::reducescatter(const void* input, std::size_t rows, std::size_t row_size,
                                          hvd_type type, hvd_op op, void* output,
                                          const CallOptions& options) {
-  const auto ranks = static_cast<std::size_t>(size());
-  std::vector<std::size_t> shares;
-  shares.reserve(ranks);
-  for (std::size_t rank = 0; rank < ranks; ++rank)
-    shares.push_back(rows / ranks + (rank < rows % ranks ? 1 : 0));
-  Call call = reducescatter_call(input, rows, row_size, type, op, output,
-                                 shares[static_cast<std::size_t>(rank())], options);
+  const std::size_t row_bytes = row_size * element_size(type);
+  const EvenParts parts(rows, size(), row_bytes);
+  Call call =
+      reducescatter_call(input, rows, row_size, type, op, output, parts.rows(rank()), options);
   call.reproducible = reproducible_;
-  const Parts parts = parts_of(shares, call.fault.empty() ? row_size * element_size(type) : 0);
-  const Part& own = of(parts, rank());
-  if (const std::size_t bytes = parts.back().begin + parts.back().length; bytes <= kInlineBytes)
+  const bool faulty = !call.fault.empty();
+  const Part own = faulty ? Part{} : of(parts, rank());
+  const std::size_t bytes = faulty ? 0 : rows * row_bytes;
+  if (bytes <= kInlineBytes)
     return reducescatter_inline(call, input, bytes, output, own.begin, own.length);
-  const Slots slots(size(), chunks_.bytes);
-  const Rounds rounds(slots, parts[0].length);
+  const Rounds rounds(slots_, of(parts, 0).length);
   HVD_CHECK(open_call(call, [&] {
     rounds.show(steps_.mine(), parts, bytes_of(input), 0, rank());
     steps_.will_read(own.length);
@@ -129,7 +158,7 @@ Result<void> Communicator::reducescatter(const void* input, std::size_t rows, st
   for (std::size_t round = 0; round < rounds.count(); ++round) {
     if (round > 0) HVD_CHECK(step(call));
     const Part piece = rounds.piece_for(rank(), own, round);
-    reduce_slot(call, slots, bytes_of(input) + piece.begin,
+    reduce_slot(call, slots_, bytes_of(input) + piece.begin,
                 bytes_of(output) + (piece.begin - own.begin), {}, piece.length);
     rounds.show(steps_.mine(), parts, bytes_of(input), round + 1, rank());
   }
@@ -173,15 +202,18 @@ Result<void> Communicator::alltoall(const void* input, const std::size_t* splits
   const auto ranks = static_cast<std::size_t>(size());
   Call call =
       alltoall_call(input, splits, rows, row_size, type, output, output_rows, size(), options);
-  std::vector<std::size_t> numbers(5 * ranks, 0);
-  const auto sent = std::span(numbers).first(ranks);                 // rows to each rank
-  const auto coming = std::span(numbers).subspan(ranks, ranks);      // from each rank to this one
-  const auto before = std::span(numbers).subspan(2 * ranks, ranks);  // to the ranks before this one
-  const auto sum = std::span(numbers).subspan(3 * ranks, ranks);     // to all ranks
-  const auto addresses = std::span(numbers).last(ranks);             // of Offer
+  numbers_.assign(5 * ranks, 0);
+  const auto sent = std::span(numbers_).first(ranks);                 // rows to each rank
+  const auto coming = std::span(numbers_).subspan(ranks, ranks);      // from each rank to this one
+  const auto before = std::span(numbers_).subspan(2 * ranks, ranks);  // to the ranks before it
+  const auto sum = std::span(numbers_).subspan(3 * ranks, ranks);     // to all ranks
+  const auto addresses = std::span(numbers_).last(ranks);             // of Offer
   if (call.fault.empty()) {
-    for (std::size_t rank = 0; rank < ranks; ++rank)
-      sent[rank] = splits != nullptr ? splits[rank] : rows / ranks;
+    if (splits != nullptr) {
+      std::copy_n(splits, ranks, sent.begin());
+    } else {
+      std::fill(sent.begin(), sent.end(), rows / ranks);
+    }
   }
   const std::size_t split_bytes = ranks * sizeof(std::uint64_t);
   const auto show_splits = [&](std::size_t index) {
@@ -198,7 +230,7 @@ Result<void> Communicator::alltoall(const void* input, const std::size_t* splits
   const std::size_t offered_bytes = call.fault.empty() && sees_all ? rows * row_bytes : 0;
   const Offer own_offer{call.output_rows, offer(call, input, offered_bytes)};
   HVD_CHECK(open_call(call, [&] {
-    std::memcpy(own_inline_data(), &own_offer, sizeof own_offer);
+    new (own_inline_data()) Offer(own_offer);
     show_splits(0);
     steps_.will_read(2 * split_bytes + rows * row_bytes);
     if (!call.fault.empty() || !shows(rows)) return;
@@ -231,7 +263,7 @@ Result<void> Communicator::alltoall(const void* input, const std::size_t* splits
     if (to == rank()) call.needed_rows = needed;
     std::uint64_t room;
     std::memcpy(&room, inline_data(to), sizeof room);
-    fits = fits && needed <= room && makes_sense(needed, row_bytes);
+    fits = fits && needed <= room && memory_holds(needed, row_bytes);
   };
   const auto in_chunk = static_cast<int>(chunks_.bytes / sizeof(std::uint64_t));
   for (std::size_t index = 0; index < chunks_.count(split_bytes); ++index) {
@@ -302,9 +334,8 @@ Result<void> Communicator::exchange(const Call& call, const Exchange& exchange) 
 // Moves the rows of the ranks that have offered them, or of the others.
 Result<void> Communicator::exchange_chunks(const Call& call, const Exchange& exchange,
                                            bool offered) {
-  const Slots slots(size(), chunks_.bytes);
   const std::uint64_t most = offered ? exchange.most_offered : exchange.most;
-  const Rounds rounds(slots, most * exchange.row_bytes);
+  const Rounds rounds(slots_, most * exchange.row_bytes);
   for (std::size_t round = 0; round < rounds.count(); ++round) {
     if (exchange.offers(rank()) == offered)
       rounds.show(steps_.mine(), exchange.out, exchange.input, round, rank());
@@ -313,7 +344,7 @@ Result<void> Communicator::exchange_chunks(const Call& call, const Exchange& exc
       if (peer == rank() || exchange.offers(peer) != offered) continue;
       const Part piece = rounds.piece_for(rank(), of(exchange.in, peer), round);
       exchange.copy(exchange.output + piece.begin,
-                    steps_.theirs(peer).input + slots.begin(peer, rank()), piece.length);
+                    steps_.theirs(peer).input + slots_.begin(peer, rank()), piece.length);
     }
   }
   return {};

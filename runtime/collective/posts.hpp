@@ -28,8 +28,7 @@ class Posts {
     const auto mix = [&](std::uint64_t value) {
       hash_ = std::rotl((hash_ ^ value) * 0x9e3779b97f4a7c15u, 29);
     };
-    mix(std::bit_cast<std::uint64_t>(
-        Kinds{header.kind, header.type, header.op, header.faulty, header.root}));
+    mix(header.what);
     mix(header.count);
     mix(header.row_size ^ std::rotl(header.hash, 7));
   }
@@ -42,11 +41,6 @@ class Posts {
   const PostedCalls& calls() const { return calls_; }
 
  private:
-  struct Kinds {
-    std::uint8_t kind, type, op, faulty;
-    std::int32_t root;
-  };
-
   PostedCalls calls_;
   std::uint64_t hash_ = 0;
 };

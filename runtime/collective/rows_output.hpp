@@ -20,10 +20,6 @@ inline std::uint64_t add_rows(std::uint64_t some, std::uint64_t more) {
              ? std::numeric_limits<std::uint64_t>::max()
              : some + more;
 }
-// Returns whether memory can hold that many rows.
-inline bool makes_sense(std::uint64_t rows, std::size_t row_bytes) {
-  return row_bytes == 0 || rows <= kMostBytes / row_bytes;
-}
 
 struct Output {
   std::byte* bytes = nullptr;  // null: this rank takes part, but writes nothing

@@ -45,6 +45,12 @@ inline bool aligned(const void* pointer, std::size_t to) {
   return reinterpret_cast<std::uintptr_t>(pointer) % to == 0;
 }
 
+// Returns how many pieces of `piece` bytes hold that many bytes. Most calls have one, and a
+// division takes long.
+inline std::size_t count_pieces(std::size_t bytes, std::size_t piece) {
+  return bytes <= piece ? (bytes > 0 ? 1 : 0) : (bytes + piece - 1) / piece;
+}
+
 // Bytes that are still in the first-level cache when they are read again at once.
 inline constexpr std::size_t kHotBytes = 4 * 1024;
 
@@ -52,7 +58,7 @@ inline constexpr std::size_t kHotBytes = 4 * 1024;
 struct Chunks {
   std::size_t bytes;  // of a chunk
 
-  std::size_t count(std::size_t total) const { return (total + bytes - 1) / bytes; }
+  std::size_t count(std::size_t total) const { return count_pieces(total, bytes); }
   // Returns how many of `total` bytes are in chunk `index`; 0 after the end.
   std::size_t length(std::size_t total, std::size_t index) const {
     const std::size_t begin = index * bytes;
@@ -83,14 +89,15 @@ class Slots {
     return bytes_ * (in_group_ == ranks_ ? others_ : static_cast<std::size_t>(in_group_));
   }
 
+  int ranks() const { return ranks_; }
   int ranks_in_group() const { return in_group_; }
   int groups() const { return (ranks_ + in_group_ - 1) / in_group_; }
-  int group_of(int rank) const { return rank / in_group_; }
+  int group_of(int rank) const { return in_group_ == ranks_ ? 0 : rank / in_group_; }
 
   // Returns where the slot for `rank` begins in the area of `owner`.
   std::size_t begin(int owner, int rank) const {
-    const bool skips_own = in_group_ == ranks_ && rank > owner;
-    return bytes_ * static_cast<std::size_t>(rank % in_group_ - (skips_own ? 1 : 0));
+    const int place = in_group_ == ranks_ ? rank - (rank > owner ? 1 : 0) : rank % in_group_;
+    return bytes_ * static_cast<std::size_t>(place);
   }
 
  private:

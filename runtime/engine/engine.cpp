@@ -411,7 +411,7 @@ Result<void> Engine::execute(const std::vector<Entry>& entries) {
 // Records the collectives in the timeline.
 void Engine::record(const std::vector<Entry>& entries, std::uint64_t begin, bool completed) {
   const Request& first = entries.front()->request;
-  const CallFacts& facts = communicator_->facts();
+  const CallFacts facts = communicator_->facts();
   if (entries.size() == 1) {
     trace_.executed(begin, first.kind, first.name, facts, completed);
   } else {

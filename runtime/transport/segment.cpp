@@ -478,7 +478,7 @@ std::optional<Failure> Segment::failure() const {
 }
 
 std::optional<int> Segment::bridge() const {
-  if (header().bridge == 0) return std::nullopt;
+  if (!has_bridge()) return std::nullopt;
   return static_cast<int>(header().bridge) - 1;
 }
 

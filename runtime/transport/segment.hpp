@@ -182,6 +182,7 @@ class Segment {
 
   // Returns the rank here that runs the bridge, or nullopt if all ranks are on this host.
   std::optional<int> bridge() const;
+  bool has_bridge() const { return header().bridge != 0; }
   // The bridge if it is in this process; the bridge sets it.
   void set_bridge_here(Bridge* bridge) { bridge_here_->store(bridge, std::memory_order_release); }
   Bridge* bridge_here() const { return bridge_here_->load(std::memory_order_acquire); }

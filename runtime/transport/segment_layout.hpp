@@ -15,6 +15,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace libhvd {
 
@@ -51,6 +52,17 @@ inline constexpr std::size_t kStepHeaderBytes = 56;
 struct alignas(8) StepHeader {
   std::byte bytes[kStepHeaderBytes];
 };
+
+// Copies word by word. A processor waits when it reads at once what it has just written in parts.
+inline void copy_header(StepHeader& to, const StepHeader& from) {
+  for (std::size_t at = 0; at < kStepHeaderBytes; at += sizeof(std::uint64_t)) {
+    std::uint64_t word;
+    std::memcpy(&word, from.bytes + at, sizeof word);
+    // An atomic store, so that the compiler does not join the words.
+    std::atomic_ref(*reinterpret_cast<std::uint64_t*>(to.bytes + at))
+        .store(word, std::memory_order_relaxed);
+  }
+}
 
 // The beginning of what a rank writes before a step and its peers read after it.
 struct AreaHead {

@@ -87,15 +87,14 @@ std::optional<Failure> StepBarrier::step() {
   if (failure_) return failure_;
   const Area area = mine();
   if (failure_) return failure_;
-  area.header = header_;
+  copy_header(area.header, header_);
   ++step_;
   Bridge* const bridge = segment_->bridge_here();
   if (bridge != nullptr && bridge->take_turns()) bridge_ = bridge;
   segment_->publish(first_block_ + rank_, step_);
-  const auto failure = wait_for_all(Among::all);
+  auto failure = wait_for_all(Among::all);
   if (bridge_ != nullptr) std::exchange(bridge_, nullptr)->return_turns();
-  failure_ = passed_on(failure);
-  if (failure_) return failure_;
+  if (failure) return failure_ = passed_on(std::move(failure));
   whole_step_ = step_;
   read_next_ = 0;
   if (step_ == 1) learn_processors();
@@ -129,7 +128,7 @@ std::optional<Failure> StepBarrier::post(const StepHeader& header,
   if (failure_) return failure_;
   ++step_;
   PostSlot& own = slot(rank_, step_);
-  own.header = header;
+  copy_header(own.header, header);
   if (!data.empty()) std::memcpy(own.data, data.data(), data.size());
   segment_->publish_post(first_block_ + rank_, step_);
   const PostSlot& next = slot(rank_, step_ + 1);

@@ -61,10 +61,10 @@ class StepBarrier {
   // Returns the next area of another rank, which must not write into it for the next step. Only if
   // all ranks are on one host: its contents do not travel to others.
   Area next_of(int rank) { return segment_->area(first_block_ + rank, step_ + 1); }
-  bool on_one_host() const { return !segment_->bridge(); }
+  bool on_one_host() const { return !segment_->has_bridge(); }
 
   // Says that so many bytes at the beginning of the other ranks' input areas are read after the
-  // next step. A step on one host fetches a few bytes while it waits.
+  // next step. A rank that waits without being the bridge fetches a few of them meanwhile.
   void will_read(std::size_t bytes) { read_next_ = bytes; }
 
   // Publishes the area and waits for all ranks. Returns nullopt on success, or else the failure.

@@ -17,7 +17,7 @@ import pytest
 
 from test_wheel import MOST_BYTES, RANKS, TOP, failing, run
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("foreign_wheel")]  # one process builds it
 WORK = TOP / "build-aarch64"
 HOME = "home/user"
 # Of an ELF file for aarch64; binfmt_misc, in the kernel's documentation.
@@ -52,7 +52,7 @@ class Root:
 
 @pytest.fixture(scope="session")
 def wheel() -> Path:
-    run(TOP / "scripts/wheel", "--arch", "aarch64", WORK)
+    run([TOP / "scripts/wheel", "--arch", "aarch64", WORK])
     [file] = (WORK / "dist").glob("*.whl")
     return file
 
@@ -60,7 +60,7 @@ def wheel() -> Path:
 @pytest.fixture(scope="session")
 def root(wheel: Path) -> Root:
     place = WORK / "debian"
-    run(TOP / "scripts/foreign_root", "aarch64", place)
+    run([TOP / "scripts/foreign_root", "aarch64", place])
     for folder in ("proc", "sys", "dev", "tmp", HOME):
         (place / folder).mkdir(parents=True, exist_ok=True)
     (place / "etc/passwd").write_text(f"root:x:0:0::/:/bin/sh\nuser:x:1000:1000::/{HOME}:/bin/sh\n")
@@ -74,7 +74,7 @@ def root(wheel: Path) -> Root:
 
 def test_auditwheel_accepts_it_for_glibc_2_28_and_later(wheel: Path) -> None:
     assert wheel.name.endswith("-py3-none-manylinux_2_28_aarch64.whl") and wheel.stat().st_size <= MOST_BYTES
-    text = " ".join(run(WORK / "tools/bin/auditwheel", "show", wheel).split())
+    text = " ".join(run([WORK / "tools/bin/auditwheel", "show", wheel]).stdout.split())
     [minor] = re.findall(r'consistent with the following platform tag: "manylinux_2_(\d+)_aarch64"', text)
     assert int(minor) <= 28, text
 

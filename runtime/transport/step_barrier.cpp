@@ -138,9 +138,14 @@ std::optional<Failure> StepBarrier::post(const StepHeader& header,
 }
 
 std::optional<Failure> StepBarrier::wait_for_post(int rank) {
-  const PostSlot& next = slot(rank, step_ + 1);
-  __builtin_prefetch(&next.step);  // it is there already if the rank is ahead
-  __builtin_prefetch(next.data);
+  if (find_post(rank) != nullptr) {
+    // The rank is ahead, so its next post may be there, too. Otherwise to fetch that would take its
+    // line away from the rank, which is about to write it.
+    const PostSlot& next = slot(rank, step_ + 1);
+    __builtin_prefetch(&next.step);
+    __builtin_prefetch(next.data);
+    return failure_;
+  }
   if (!failure_) failure_ = passed_on(wait_for(rank, Among::post));
   return failure_;
 }

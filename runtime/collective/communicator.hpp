@@ -248,6 +248,8 @@ class Communicator {
   Result<void> gather(const Call& call, const Gathering& gathering);
   Result<void> gather_chunks(const Call& call, const Gathering& gathering, GatherWay way,
                              bool first_is_shown);
+  struct RowNumbers;
+  Result<void> learn_numbers(Call& call, RowNumbers& numbers, std::size_t row_bytes);
   struct Exchange;
   Result<void> exchange(const Call& call, const Exchange& exchange);
   Result<void> exchange_chunks(const Call& call, const Exchange& exchange, bool offered);

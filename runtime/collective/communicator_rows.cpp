@@ -12,6 +12,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
+#include <limits>
 #include <new>
 #include <span>
 #include <vector>
@@ -127,12 +129,23 @@ static_assert(sizeof(Verdict) <= kInlineBytes);
 
 // The bytes beside the header of the first step of an alltoall.
 struct Offer {
-  std::uint64_t room;     // rows that fit into the output
-  std::uint64_t address;  // of the input, if the others read it there; or 0
+  std::uint64_t room;  // rows that fit into the output
+  std::uint64_t even;  // the rows for each rank, or kUneven: their numbers are in the area
+  // All rows if they are even and fit. Or else the address at which the others read them; or 0.
+  std::uint64_t data;
 };
 static_assert(sizeof(Offer) <= kInlineBytes);
+constexpr std::uint64_t kUneven = std::numeric_limits<std::uint64_t>::max();
 
-// If no rank sends more than this in an alltoall, all of it is shown with the numbers of rows.
+const Offer& offer_in(const std::byte* inline_data) {
+  return *std::launder(reinterpret_cast<const Offer*>(inline_data));
+}
+// Returns whether the offer has the rows themselves. `bytes`: of a row for each rank.
+bool is_beside(const Offer& offer, std::size_t bytes) {
+  return offer.even != kUneven && offer.even * bytes <= sizeof offer.data;
+}
+
+// If no rank sends more than this in an alltoall, all of it is shown with the call.
 constexpr std::size_t kWithSplits = 8 * 1024;
 
 }  // namespace
@@ -195,6 +208,26 @@ struct Communicator::Exchange {
   bool offers(int rank) const { return addresses[static_cast<std::size_t>(rank)] != 0; }
 };
 
+// The numbers of rows in an alltoall, by rank.
+struct Communicator::RowNumbers {
+  std::span<std::size_t> sent;       // to each rank
+  std::span<std::size_t> coming;     // from each rank to this one
+  std::span<std::size_t> before;     // from each rank to those before this one
+  std::span<std::size_t> sum;        // from each rank to all
+  std::span<std::size_t> addresses;  // of Offer; or 0
+  std::uint64_t most = 0;            // rows from one rank to another, in chunks
+  std::uint64_t most_offered = 0;    // the same of those that are read directly
+  bool fit = true;                   // all rows fit into the outputs
+
+  bool even() const {
+    return std::adjacent_find(sent.begin(), sent.end(), std::not_equal_to<>()) == sent.end();
+  }
+  void add(std::size_t from, std::uint64_t count) {
+    std::uint64_t& longest = addresses[from] != 0 ? most_offered : most;
+    longest = std::max(longest, count);
+  }
+};
+
 Result<void> Communicator::alltoall(const void* input, const std::size_t* splits, std::size_t rows,
                                     std::size_t row_size, hvd_type type, void* output,
                                     std::size_t output_rows, std::size_t* received,
@@ -203,111 +236,145 @@ Result<void> Communicator::alltoall(const void* input, const std::size_t* splits
   Call call =
       alltoall_call(input, splits, rows, row_size, type, output, output_rows, size(), options);
   numbers_.assign(5 * ranks, 0);
-  const auto sent = std::span(numbers_).first(ranks);                 // rows to each rank
-  const auto coming = std::span(numbers_).subspan(ranks, ranks);      // from each rank to this one
-  const auto before = std::span(numbers_).subspan(2 * ranks, ranks);  // to the ranks before it
-  const auto sum = std::span(numbers_).subspan(3 * ranks, ranks);     // to all ranks
-  const auto addresses = std::span(numbers_).last(ranks);             // of Offer
+  const auto part = [&](std::size_t index) {
+    return std::span(numbers_).subspan(index * ranks, ranks);
+  };
+  RowNumbers numbers{part(0), part(1), part(2), part(3), part(4)};
   if (call.fault.empty()) {
     if (splits != nullptr) {
-      std::copy_n(splits, ranks, sent.begin());
+      std::copy_n(splits, ranks, numbers.sent.begin());
     } else {
-      std::fill(sent.begin(), sent.end(), rows / ranks);
+      std::fill(numbers.sent.begin(), numbers.sent.end(), rows / ranks);
     }
   }
+  const bool even = numbers.even();
   const std::size_t split_bytes = ranks * sizeof(std::uint64_t);
-  const auto show_splits = [&](std::size_t index) {
-    chunks_.stage(steps_.mine(), bytes_of(sent.data()), split_bytes, index);
-  };
   const std::size_t row_bytes = row_size * element_size(type);
   const bool sees_all = size() <= kRanksThatSeeAll;
-  // The most bytes that a rank shows with its splits; the same on all ranks.
+  // The most bytes that a rank shows with the call; the same on all ranks.
   const bool together = sees_all && !alone() && split_bytes < chunks_.bytes;
   const std::size_t most_shown = together ? std::min(kWithSplits, chunks_.bytes - split_bytes) : 0;
   const auto shows = [&](std::uint64_t all_rows) {
     return all_rows <= most_shown && all_rows * row_bytes <= most_shown;
   };
+  // Where a rank's rows are in its area.
+  const auto shown_at = [&](const Offer& offer) { return offer.even == kUneven ? split_bytes : 0; };
   const std::size_t offered_bytes = call.fault.empty() && sees_all ? rows * row_bytes : 0;
-  const Offer own_offer{call.output_rows, offer(call, input, offered_bytes)};
+  const Offer own{call.output_rows, even ? numbers.sent.front() : kUneven,
+                  offer(call, input, offered_bytes)};
   HVD_CHECK(open_call(call, [&] {
-    new (own_inline_data()) Offer(own_offer);
-    show_splits(0);
-    steps_.will_read(2 * split_bytes + rows * row_bytes);
+    std::byte* const beside = own_inline_data();
+    new (beside) Offer(own);
+    if (!even) chunks_.stage(steps_.mine(), bytes_of(numbers.sent.data()), split_bytes, 0);
     if (!call.fault.empty() || !shows(rows)) return;
+    const std::size_t bytes = rows * row_bytes;
+    if (is_beside(own, ranks * row_bytes))
+      return copy_bytes(beside + offsetof(Offer, data), input, bytes);
     const Area mine = steps_.mine();
-    copy_bytes(mine.input + split_bytes, input, rows * row_bytes);
-    mine.used.input += static_cast<std::uint32_t>(rows * row_bytes);
+    copy_bytes(mine.input + shown_at(own), input, bytes);
+    mine.used.input = static_cast<std::uint32_t>(shown_at(own) + bytes);
+    steps_.will_read(shown_at(own) + bytes);
   }));
   direct_.begin();
+  HVD_CHECK(learn_numbers(call, numbers, row_bytes));
+  if (received != nullptr) std::copy(numbers.coming.begin(), numbers.coming.end(), received);
+  if (!numbers.fit) return explain(call);
 
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    std::memcpy(&addresses[rank], inline_data(static_cast<int>(rank)) + offsetof(Offer, address),
-                sizeof addresses[rank]);
+  const Output target = find_output(call, output, options.allocator, input, row_bytes);
+  const OutputCopy copy((rows + call.needed_rows) * row_bytes, size());
+  if (together && std::all_of(numbers.sum.begin(), numbers.sum.end(), shows)) {
+    std::byte* place = target.bytes;
+    for (std::size_t from = 0; place != nullptr && from < ranks; ++from) {
+      const int rank = static_cast<int>(from);
+      const Offer& theirs = offer_in(inline_data(rank));
+      const std::byte* const shown = is_beside(theirs, ranks * row_bytes)
+                                         ? inline_data(rank) + offsetof(Offer, data)
+                                         : steps_.theirs(rank).input + shown_at(theirs);
+      const std::size_t bytes = numbers.coming[from] * row_bytes;
+      copy(place, shown + numbers.before[from] * row_bytes, bytes);
+      place += bytes;
+    }
+    return target.outcome;
   }
-  std::uint64_t most = 0;          // rows from one rank to another, in chunks
-  std::uint64_t most_offered = 0;  // the same of those that are read directly
-  bool fits = true;
+  HVD_CHECK(exchange(call, {bytes_of(input), target.bytes, parts_of(numbers.sent, row_bytes),
+                            parts_of(numbers.coming, row_bytes), numbers.addresses, numbers.before,
+                            row_bytes, numbers.most, numbers.most_offered, copy}));
+  direct_.end();
+  return target.outcome;
+}
+
+// Learns from the offers how many rows each rank sends. If some ranks send uneven numbers, these
+// are in the areas, and more steps may be needed to show them all.
+Result<void> Communicator::learn_numbers(Call& call, RowNumbers& numbers, std::size_t row_bytes) {
+  const auto ranks = static_cast<std::size_t>(size());
+  const auto offer_of = [&](std::size_t rank) -> const Offer& {
+    return offer_in(inline_data(static_cast<int>(rank)));
+  };
+  bool all_even = true;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    const Offer& theirs = offer_of(rank);
+    numbers.addresses[rank] = is_beside(theirs, ranks * row_bytes) ? 0 : theirs.data;
+    all_even = all_even && theirs.even != kUneven;
+  }
+  if (all_even) {
+    std::uint64_t needed = 0;  // by each rank
+    std::uint64_t least_room = kAnyRoom;
+    for (std::size_t from = 0; from < ranks; ++from) {
+      const Offer& theirs = offer_of(from);
+      numbers.add(from, theirs.even);
+      numbers.coming[from] = theirs.even;
+      numbers.before[from] = theirs.even * static_cast<std::size_t>(rank());
+      numbers.sum[from] = theirs.even * ranks;
+      needed = add_rows(needed, theirs.even);
+      least_room = std::min(least_room, theirs.room);
+    }
+    call.needed_rows = needed;
+    numbers.fit = needed <= least_room && memory_holds(needed, row_bytes);
+    return {};
+  }
   // Reads how many rows rank `to` gets from each rank, at position `at` of the areas.
   const auto look_at = [&](int to, std::size_t at) {
     std::uint64_t needed = 0;
     for (std::size_t from = 0; from < ranks; ++from) {
-      std::uint64_t count;
-      std::memcpy(&count, steps_.theirs(static_cast<int>(from)).input + at, sizeof count);
+      std::uint64_t count = offer_of(from).even;
+      if (count == kUneven)
+        std::memcpy(&count, steps_.theirs(static_cast<int>(from)).input + at, sizeof count);
+      numbers.add(from, count);
       needed = add_rows(needed, count);
-      std::uint64_t& longest = addresses[from] != 0 ? most_offered : most;
-      longest = std::max(longest, count);
-      sum[from] = add_rows(sum[from], count);
-      if (to == rank()) coming[from] = count;
-      if (to < rank()) before[from] += count;
+      numbers.sum[from] = add_rows(numbers.sum[from], count);
+      if (to == rank()) numbers.coming[from] = count;
+      if (to < rank()) numbers.before[from] += count;
     }
     if (to == rank()) call.needed_rows = needed;
-    std::uint64_t room;
-    std::memcpy(&room, inline_data(to), sizeof room);
-    fits = fits && needed <= room && memory_holds(needed, row_bytes);
+    const std::uint64_t room = offer_of(static_cast<std::size_t>(to)).room;
+    numbers.fit = numbers.fit && needed <= room && memory_holds(needed, row_bytes);
   };
+  const bool sees_all = size() <= kRanksThatSeeAll;
+  const std::size_t split_bytes = ranks * sizeof(std::uint64_t);
   const auto in_chunk = static_cast<int>(chunks_.bytes / sizeof(std::uint64_t));
   for (std::size_t index = 0; index < chunks_.count(split_bytes); ++index) {
-    if (index > 0) HVD_CHECK(step(call));
+    if (index > 0) {
+      if (!numbers.even())
+        chunks_.stage(steps_.mine(), bytes_of(numbers.sent.data()), split_bytes, index);
+      HVD_CHECK(step(call));
+    }
     const int first = static_cast<int>(index) * in_chunk;
     for (int to = first; to < std::min(size(), first + in_chunk); ++to) {
       if (sees_all || to == rank())
         look_at(to, static_cast<std::size_t>(to - first) * sizeof(std::uint64_t));
     }
-    if (index + 1 < chunks_.count(split_bytes)) show_splits(index + 1);
   }
-  if (!sees_all) {
-    const Verdict own{most, fits ? 1U : 0U};
-    std::memcpy(own_inline_data(), &own, sizeof own);
-    HVD_CHECK(step(call));
-    for (int rank = 0; rank < size(); ++rank) {
-      Verdict theirs;
-      std::memcpy(&theirs, inline_data(rank), sizeof theirs);
-      most = std::max(most, theirs.most);
-      fits = fits && theirs.fits == 1;
-    }
+  if (sees_all) return {};
+  const Verdict own{numbers.most, numbers.fit ? 1U : 0U};
+  std::memcpy(own_inline_data(), &own, sizeof own);
+  HVD_CHECK(step(call));
+  for (int rank = 0; rank < size(); ++rank) {
+    Verdict theirs;
+    std::memcpy(&theirs, inline_data(rank), sizeof theirs);
+    numbers.most = std::max(numbers.most, theirs.most);
+    numbers.fit = numbers.fit && theirs.fits == 1;
   }
-  if (received != nullptr) std::copy(coming.begin(), coming.end(), received);
-  if (!fits) return explain(call);
-
-  const Output target = find_output(call, output, options.allocator, input, row_bytes);
-  const OutputCopy copy((rows + call.needed_rows) * row_bytes, size());
-  const auto take = [&](std::size_t begin, const std::byte* from, std::size_t length) {
-    if (target.bytes != nullptr) copy(target.bytes + begin, from, length);
-  };
-  if (together && std::all_of(sum.begin(), sum.end(), shows)) {
-    std::size_t begin = 0;
-    for (std::size_t from = 0; from < ranks; ++from) {
-      const std::byte* const shown = steps_.theirs(static_cast<int>(from)).input + split_bytes;
-      take(begin, shown + before[from] * row_bytes, coming[from] * row_bytes);
-      begin += coming[from] * row_bytes;
-    }
-    return target.outcome;
-  }
-  HVD_CHECK(exchange(
-      call, {bytes_of(input), target.bytes, parts_of(sent, row_bytes), parts_of(coming, row_bytes),
-             addresses, before, row_bytes, most, most_offered, copy}));
-  direct_.end();
-  return target.outcome;
+  return {};
 }
 
 Result<void> Communicator::exchange(const Call& call, const Exchange& exchange) {

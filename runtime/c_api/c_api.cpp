@@ -87,14 +87,18 @@ hvd_status refuse_in_child(const char* what) {
   return report(in_forked_child(what));
 }
 
-RootBody::RootBody() : outer_(std::exchange(root_body, true)) {}
+RootBody::RootBody() : outer_(std::exchange(root_body, true)) {
+  process().root_bodies.fetch_add(1, std::memory_order_relaxed);
+}
 
 RootBody::~RootBody() {
+  process().root_bodies.fetch_sub(1, std::memory_order_relaxed);
   root_body = outer_;
 }
 
+// Looks at the number first, because the thread's own flag takes a call to find.
 bool RootBody::running() {
-  return root_body;
+  return process().root_bodies.load(std::memory_order_relaxed) > 0 && root_body;
 }
 
 Error inside_root_body(const char* what) {

@@ -23,6 +23,7 @@ struct Process {
   SharedBuffers buffers;  // of hvd_alloc and hvd_register
   std::mutex failure;     // serialises hvd_report_failure
   bool handlers_set = false;
+  std::atomic<int> root_bodies{0};  // that run now; see RootBody
   std::atomic<bool> forked{false};  // this is a child of the process that holds the session
 };
 

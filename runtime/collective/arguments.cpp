@@ -12,36 +12,49 @@
 namespace libhvd {
 namespace {
 
-std::string check_type(hvd_type type) {
-  if (element_size(type) != 0) return {};
+// The texts of the checks below. A check compares, and makes a text only if something is wrong: in
+// a small call the time for a text shows, even for an empty one.
+
+std::string wrong_type(hvd_type type) {
   return "the type " + std::to_string(type) + " is none of HVD_UINT8, HVD_INT8, …";
 }
 
-std::string check_reduction(hvd_type type, hvd_op op) {
-  if (auto fault = check_type(type); !fault.empty()) return fault;
-  if (!op_exists(op)) {
-    return "the op " + std::to_string(op) + " is none of HVD_AVERAGE, HVD_SUM, …";
-  }
-  if (type == HVD_BOOL && op == HVD_AVERAGE) return "there is no average of bool";
-  if (op == HVD_ADASUM && !is_floating_point(type))
-    return std::string("Adasum is for floating point types, not for ") + type_name(type);
-  return {};
+std::string wrong_reduction(hvd_type type, hvd_op op) {
+  if (element_size(type) == 0) return wrong_type(type);
+  if (!op_exists(op)) return "the op " + std::to_string(op) + " is none of HVD_AVERAGE, HVD_SUM, …";
+  if (op == HVD_AVERAGE) return "there is no average of bool";
+  return std::string("Adasum is for floating point types, not for ") + type_name(type);
 }
 
-std::string check_count(std::size_t count) {
-  if (count <= kMostElements) return {};
+std::string wrong_count(std::size_t count) {
   return "the count " + std::to_string(count) + " is more than any memory holds";
 }
 
-std::string check_rows(std::size_t rows, std::size_t row_size, hvd_type type) {
-  if (memory_holds(rows, row_size * element_size(type))) return {};
+std::string wrong_rows(std::size_t rows, std::size_t row_size) {
   return std::to_string(rows) + " rows of " + std::to_string(row_size) +
          " elements are more than any memory holds";
 }
 
-std::string check_buffer(const char* what, const void* buffer, std::size_t count) {
-  if (buffer != nullptr || count == 0) return {};
+bool is_missing(const void* buffer, std::size_t count) {
+  return buffer == nullptr && count != 0;
+}
+std::string missing_buffer(const char* what, std::size_t count) {
   return std::string("the ") + what + " is null with a count of " + std::to_string(count);
+}
+
+// Checks what allgather and reducescatter have in common. The type must exist.
+std::string check_rows(const void* input, std::size_t rows, std::size_t row_size, hvd_type type,
+                       const void* output, std::size_t output_rows) {
+  if (row_size > kMostElements) return wrong_count(row_size);
+  if (row_size == 0) return {};
+  const std::size_t row_bytes = row_size * element_size(type);
+  const std::size_t most = std::max(rows, output_rows);
+  if (!memory_holds(most, row_bytes)) return wrong_rows(most, row_size);
+  if (is_missing(input, rows)) return missing_buffer("input", rows);
+  if (is_missing(output, output_rows)) return missing_buffer("output", output_rows);
+  if (overlap(input, rows * row_bytes, output, output_rows * row_bytes))
+    return "input and output overlap";
+  return {};
 }
 
 Call rows_call(Collective kind, std::size_t rows, std::size_t row_size, hvd_type type,
@@ -69,58 +82,39 @@ void set_fault(Call& call, std::string fault) {
 
 std::string check_allreduce(const void* input, const void* output, std::size_t count, hvd_type type,
                             hvd_op op) {
-  if (auto fault = check_reduction(type, op); !fault.empty()) return fault;
-  if (auto fault = check_count(count); !fault.empty()) return fault;
-  if (auto fault = check_buffer("input", input, count); !fault.empty()) return fault;
-  if (auto fault = check_buffer("output", output, count); !fault.empty()) return fault;
+  if (!reduction_exists(type, op)) return wrong_reduction(type, op);
+  if (count > kMostElements) return wrong_count(count);
+  if (is_missing(input, count)) return missing_buffer("input", count);
+  if (is_missing(output, count)) return missing_buffer("output", count);
   const std::size_t bytes = count * element_size(type);
-  if (input != output && overlap(input, bytes, output, bytes)) {
+  if (input != output && overlap(input, bytes, output, bytes))
     return "input and output overlap but are not the same buffer";
-  }
   return {};
 }
 
 std::string check_broadcast(const void* buffer, std::size_t count, hvd_type type, int root,
                             int size) {
-  if (auto fault = check_type(type); !fault.empty()) return fault;
-  if (root < 0 || root >= size) {
+  if (element_size(type) == 0) return wrong_type(type);
+  if (root < 0 || root >= size)
     return "the root " + std::to_string(root) + " is not a rank of 0 to " +
            std::to_string(size - 1);
-  }
-  if (auto fault = check_count(count); !fault.empty()) return fault;
-  return check_buffer("buffer", buffer, count);
+  if (count > kMostElements) return wrong_count(count);
+  if (is_missing(buffer, count)) return missing_buffer("buffer", count);
+  return {};
 }
 
 std::string check_allgather(const void* input, std::size_t rows, std::size_t row_size,
                             hvd_type type, const void* output, std::size_t output_rows) {
-  if (auto fault = check_type(type); !fault.empty()) return fault;
-  if (auto fault = check_count(row_size); !fault.empty()) return fault;
-  if (row_size == 0) return {};
-  if (auto fault = check_rows(std::max(rows, output_rows), row_size, type); !fault.empty())
-    return fault;
-  if (auto fault = check_buffer("input", input, rows); !fault.empty()) return fault;
-  if (auto fault = check_buffer("output", output, output_rows); !fault.empty()) return fault;
-  const std::size_t row_bytes = row_size * element_size(type);
-  if (overlap(input, rows * row_bytes, output, output_rows * row_bytes)) {
-    return "input and output overlap";
-  }
-  return {};
+  if (element_size(type) == 0) return wrong_type(type);
+  return check_rows(input, rows, row_size, type, output, output_rows);
 }
 
 std::string check_reducescatter(const void* input, std::size_t rows, std::size_t row_size,
                                 hvd_type type, hvd_op op, const void* output,
                                 std::size_t own_rows) {
-  if (auto fault = check_reduction(type, op); !fault.empty()) return fault;
+  if (!reduction_exists(type, op)) return wrong_reduction(type, op);
   if (op == HVD_ADASUM) return "Adasum is for allreduces";
-  if (auto fault = check_count(row_size); !fault.empty()) return fault;
-  if (auto fault = check_rows(rows, row_size, type); !fault.empty()) return fault;
-  if (row_size == 0) return {};
-  if (auto fault = check_buffer("input", input, rows); !fault.empty()) return fault;
-  if (auto fault = check_buffer("output", output, own_rows); !fault.empty()) return fault;
-  const std::size_t row_bytes = row_size * element_size(type);
-  if (overlap(input, rows * row_bytes, output, own_rows * row_bytes))
-    return "input and output overlap";
-  return {};
+  return check_rows(input, rows, row_size, type, output, own_rows);
 }
 
 std::string check_alltoall(const void* input, const std::size_t* splits, std::size_t rows,
@@ -176,8 +170,7 @@ Call allreduce_call(const void* input, const void* output, std::size_t count, hv
   call.type = type;
   call.op = op;
   call.count = count;
-  if (call.fault.empty() && !allreduce_is_sound(input, output, count, type, op))
-    set_fault(call, check_allreduce(input, output, count, type, op));
+  if (call.fault.empty()) set_fault(call, check_allreduce(input, output, count, type, op));
   if (call.fault.empty() && call.scale.any()) set_fault(call, check_scale(call.scale, type));
   if (call.fault.empty() && call.compression != Compression::none)
     set_fault(call,

@@ -33,17 +33,6 @@ inline bool overlap(const void* a, std::size_t a_bytes, const void* b, std::size
   return first < second + b_bytes && second < first + a_bytes;
 }
 
-// Returns whether check_allreduce() would return "". Small calls need it: there the time that
-// making texts takes shows.
-inline bool allreduce_is_sound(const void* input, const void* output, std::size_t count,
-                               hvd_type type, hvd_op op) {
-  const std::size_t element = element_size(type);
-  return element != 0 && op_exists(op) && (type != HVD_BOOL || op != HVD_AVERAGE) &&
-         (op != HVD_ADASUM || is_floating_point(type)) && count <= kMostElements &&
-         (count == 0 || (input != nullptr && output != nullptr)) &&
-         (input == output || !overlap(input, count * element, output, count * element));
-}
-
 // Each returns what is wrong with one rank's arguments; "" if they are sound.
 std::string check_allreduce(const void* input, const void* output, std::size_t count, hvd_type type,
                             hvd_op op);

@@ -128,9 +128,10 @@ Result<void> Communicator::gather_chunks(const Call& call, const Gathering& gath
   for (const GatheredPart& part : parts) longest = std::max(longest, part.bytes_by(way));
   const std::size_t own = parts[static_cast<std::size_t>(rank())].bytes_by(way);
   if (!first_is_shown) chunks_.stage(steps_.mine(), gathering.input, own, 0);
-  for (std::size_t index = 0; index < chunks_.count(longest); ++index) {
+  const std::size_t count = chunks_.count(longest);
+  for (std::size_t index = 0; index < count; ++index) {
     if (index > 0 || !first_is_shown) HVD_CHECK(step(call));
-    chunks_.stage(steps_.mine(), gathering.input, own, index + 1);
+    if (index + 1 < count) chunks_.stage(steps_.mine(), gathering.input, own, index + 1);
     std::byte* place = gathering.output;
     for (int peer = 0; place != nullptr && peer < size(); ++peer) {
       const GatheredPart& part = parts[static_cast<std::size_t>(peer)];

@@ -45,4 +45,10 @@ constexpr bool op_exists(hvd_op op) {
   return op >= HVD_AVERAGE && op <= HVD_PRODUCT;
 }
 
+// Returns whether there is this reduction of elements of this type.
+constexpr bool reduction_exists(hvd_type type, hvd_op op) {
+  return element_size(type) != 0 && op_exists(op) && (type != HVD_BOOL || op != HVD_AVERAGE) &&
+         (op != HVD_ADASUM || is_floating_point(type));
+}
+
 }  // namespace libhvd

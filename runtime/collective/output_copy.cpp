@@ -13,6 +13,9 @@
 namespace libhvd {
 namespace {
 
+#ifdef __SSE2__
+constexpr std::size_t kLine = 64;
+#endif
 constexpr std::size_t kUnknownCache = 4 << 20;
 // Less stays in the second cache. Small calls do not ask for the last one's size.
 constexpr std::size_t kLeastToBypass = 1 << 20;
@@ -24,11 +27,14 @@ std::size_t share_of_cache(int ranks) {
   return cache.bytes / static_cast<std::size_t>(std::min(cache.processors, ranks));
 }
 
-#ifdef __SSE2__
-constexpr std::size_t kLine = 64;
+}  // namespace
 
+OutputCopy::OutputCopy(std::size_t touched, int ranks)
+    : bypasses_caches_(touched >= kLeastToBypass && touched >= share_of_cache(ranks)) {}
+
+#ifdef __SSE2__
 // Copies with stores that bypass the caches (MOVNTDQ). SFENCE orders them before later stores.
-void copy_past_caches(std::byte* to, const std::byte* from, std::size_t bytes) {
+void OutputCopy::copy_past_caches(std::byte* to, const std::byte* from, std::size_t bytes) {
   const std::size_t head =
       std::min(bytes, (kLine - reinterpret_cast<std::uintptr_t>(to) % kLine) % kLine);
   std::memcpy(to, from, head);
@@ -44,23 +50,9 @@ void copy_past_caches(std::byte* to, const std::byte* from, std::size_t bytes) {
   _mm_sfence();
 }
 #else
-void copy_past_caches(std::byte* to, const std::byte* from, std::size_t bytes) {
+void OutputCopy::copy_past_caches(std::byte* to, const std::byte* from, std::size_t bytes) {
   std::memcpy(to, from, bytes);
 }
 #endif
-
-}  // namespace
-
-OutputCopy::OutputCopy(std::size_t touched, int ranks)
-    : bypasses_caches_(touched >= kLeastToBypass && touched >= share_of_cache(ranks)) {}
-
-void OutputCopy::operator()(std::byte* to, const std::byte* from, std::size_t bytes) const {
-  if (bytes == 0) return;
-  if (bypasses_caches_) {
-    copy_past_caches(to, from, bytes);
-  } else {
-    std::memcpy(to, from, bytes);
-  }
-}
 
 }  // namespace libhvd

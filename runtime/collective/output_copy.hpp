@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 
 namespace libhvd {
 
@@ -15,9 +16,18 @@ class OutputCopy {
 
   // Copies as memcpy does, but a pointer may be null if there are 0 bytes. Other threads see the
   // copy as they see one by memcpy.
-  void operator()(std::byte* to, const std::byte* from, std::size_t bytes) const;
+  void operator()(std::byte* to, const std::byte* from, std::size_t bytes) const {
+    if (bytes == 0) return;
+    if (bypasses_caches_) {
+      copy_past_caches(to, from, bytes);
+    } else {
+      std::memcpy(to, from, bytes);
+    }
+  }
 
  private:
+  static void copy_past_caches(std::byte* to, const std::byte* from, std::size_t bytes);
+
   bool bypasses_caches_;
 };
 

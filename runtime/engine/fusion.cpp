@@ -72,7 +72,7 @@ void return_residuals(std::span<const Request* const> requests, const std::vecto
 bool FusionPlan::add(const Request& request) {
   if (!request.allreduce || !request.options.fault.empty()) return false;
   const AllreduceArguments& own = *request.allreduce;
-  if (!allreduce_is_sound(own.input, own.output, own.count, own.type, own.op)) return false;
+  if (!check_allreduce(own.input, own.output, own.count, own.type, own.op).empty()) return false;
   const bool on_device = request.device_call != nullptr;
   if (request.options.place.on_device != on_device) return false;
   // These run through host memory, one by one.

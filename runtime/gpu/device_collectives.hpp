@@ -54,7 +54,7 @@ class DeviceCollectives {
                         std::size_t* received, const CallOptions& options);
   // Does allreduces of one type and operation as one: packed into a buffer if there is a
   // CopyKernel, or else as one group of NCCL. All together must have at most kDeviceFusionBytes,
-  // and each must be sound (allreduce_is_sound).
+  // and each must be sound (check_allreduce).
   Result<void> allreduce_together(std::span<const DevicePiece> pieces, hvd_type type, hvd_op op,
                                   const CallOptions& options);
   // Does the communicator's barrier, because it has no buffers.

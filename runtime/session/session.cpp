@@ -174,9 +174,7 @@ void Session::show_missing(const std::vector<int>& missing) {
   page_.set_missing(fold_ranks(numbers_of(communicator_, missing)));
 }
 
-void Session::end_turn() {
-  turn_shown_ = false;
-  if (!some_ranks_) return;
+void Session::clear_missing() {
   const std::lock_guard lock(background_);
   if (showing_ != kProgramsOrder) return;
   showing_.reset();

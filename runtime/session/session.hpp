@@ -99,7 +99,10 @@ class Session {
   void give_page() { page_taken_.store(false, std::memory_order_release); }
   // Call these before and after each call in the program's order. `shown`: the page shows the call.
   void begin_turn(bool shown) { turn_shown_ = shown; }
-  void end_turn();
+  void end_turn() {
+    turn_shown_ = false;
+    if (some_ranks_) clear_missing();
+  }
   StatusPage& page() { return page_; }
   Timeline& timeline() { return timeline_; }
   // Returns the trace of the blocking collectives.
@@ -122,6 +125,7 @@ class Session {
   void watch_for_stalls();
   std::uint64_t rounds_in_background() const;
   void show_missing(const std::vector<int>& missing);
+  void clear_missing();
   StallListener listener(std::int32_t process_set);
   EngineOptions engine_options(std::int32_t process_set);
   Result<std::shared_ptr<ProcessSet>> find_process_set(std::int32_t process_set) const;

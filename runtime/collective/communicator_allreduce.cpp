@@ -93,7 +93,7 @@ Result<void> Communicator::allreduce_once(const void* input, void* output, std::
     return {};
   }
   if (bytes <= kInlineBytes) return allreduce_inline(call, input, output);
-  if (between_hosts_ && bytes > most_small_between_hosts(chunks_.bytes)) {
+  if (between_hosts_ && bytes > most_small_between_hosts(size(), chunks_.bytes)) {
     float* residuals = options.residuals;
     if (options.feedback != nullptr) residuals = options.feedback->residuals(count, type, op);
     return allreduce_between_hosts(call, bytes_of(input), bytes_of(output), residuals);

@@ -1,13 +1,14 @@
-/* The limit of an allgather or alltoall of two ranks without a library: each process writes its
- * bytes into memory that both share, and a flag into the line before them. It waits for the other's
- * flag and copies the other's bytes. limit_collectives allgather|alltoall BYTES… */
+/* The limit of a collective of two ranks without a library: each process writes its bytes into
+ * memory that both share, and a flag into the line before them. It waits for the other's flag and
+ * copies the other's bytes. In a broadcast only the first process writes, and it waits for the
+ * other once in SLOTS calls, as in libhvd. limit_collectives broadcast|allgather|alltoall BYTES… */
 #include "../allreduce_loop/two_processes.h"
 
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 
-enum { LINE = 64, MOST = 1 << 26 };
+enum { LINE = 64, MOST = 1 << 26, SLOTS = 16 };
 
 /* What a process shows in a step. It has two, used in turn: when both have shown step t, both have
  * read what was shown in t-1. */
@@ -20,6 +21,8 @@ static int rank;
 static place* places; /* by rank and parity */
 static unsigned step;
 static char* output;
+static place* slots; /* of broadcasts, used in turn */
+static unsigned sent;
 
 static place* place_of(int of, unsigned at) {
   return &places[of * 2 + (int)(at % 2)];
@@ -52,6 +55,19 @@ static void alltoall(float* buffer, size_t count) {
   memcpy(output + others, exchange(input + others, half), half);
 }
 
+static void broadcast(float* buffer, size_t count) {
+  place* const slot = &slots[++sent % SLOTS];
+  if (rank == 0) {
+    memcpy(slot->bytes, buffer, count * sizeof *buffer);
+    atomic_store_explicit(&slot->step, sent, memory_order_release);
+  } else {
+    while (atomic_load_explicit(&slot->step, memory_order_acquire) != sent) {
+    }
+    memcpy(buffer, slot->bytes, count * sizeof *buffer);
+  }
+  if (sent % SLOTS == 0) exchange("", 0);
+}
+
 static void barrier(void) {
   exchange("", 0);
 }
@@ -66,11 +82,13 @@ static float* allocate(size_t bytes) {
 
 int main(int argc, char** argv) {
   if (argc < 2) return 2;
-  void* const memory = mmap(NULL, 4 * sizeof(place), PROT_READ | PROT_WRITE,
+  void* const memory = mmap(NULL, (4 + SLOTS) * sizeof(place), PROT_READ | PROT_WRITE,
                             MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return 1;
   places = memory;
-  const bench_system system = {0, strcmp(argv[1], "alltoall") == 0 ? alltoall : allgather, barrier,
-                               allocate};
+  slots = places + 4;
+  bench_system system = {0, allgather, barrier, allocate};
+  if (strcmp(argv[1], "alltoall") == 0) system.allreduce = alltoall;
+  if (strcmp(argv[1], "broadcast") == 0) system.allreduce = broadcast;
   return bench_run_two(system, &rank, 2, argc, argv);
 }

@@ -20,7 +20,8 @@ Result<void> Communicator::broadcast(void* buffer, std::size_t count, hvd_type t
                                      const CallOptions& options) {
   const Call call = broadcast_call(buffer, count, type, root, size(), options);
   const std::size_t bytes = call.fault.empty() ? count * element_size(type) : 0;
-  if (bytes <= kPostBytes && is_post(call)) return broadcast_post(call, bytes_of(buffer), bytes);
+  if (bytes <= segment()->layout().post_bytes() && is_post(call))
+    return broadcast_post(call, bytes_of(buffer), bytes);
   const std::uint64_t own_address = rank() == root ? offer(call, buffer, bytes) : 0;
   HVD_CHECK(open_call(call, [&] {
     if (rank() != root || alone()) return;
@@ -44,7 +45,7 @@ bool Communicator::is_post(const Call& call) const {
          call.name_hash == 0 && call.shape.empty();
 }
 
-// A few bytes are beside the header, more in the slot.
+// A few bytes are beside the header, more are the data of the post.
 Result<void> Communicator::broadcast_post(const Call& call, std::byte* buffer, std::size_t bytes) {
   current_ = nullptr;
   ++calls_;
@@ -65,7 +66,9 @@ Result<void> Communicator::broadcast_post(const Call& call, std::byte* buffer, s
     const PostSlot* const theirs = steps_.find_post(call.root);
     if (theirs == nullptr || contents_of(theirs->header).call != header)
       return explain_post(call, header, std::array{call.root, rank()});
-    copy_bytes(buffer, beside ? contents_of(theirs->header).data : theirs->data, bytes);
+    copy_bytes(buffer,
+               beside ? contents_of(theirs->header).data : steps_.post_data(call.root, bytes),
+               bytes);
   }
   posts_.add(header);
   return {};
@@ -140,6 +143,7 @@ Result<void> Communicator::broadcast_on_host(const Call& call, std::byte* buffer
   for (std::size_t begin = chunks_.bytes; begin < bytes; begin += stretch) {
     if (sends) show(begin);
     HVD_CHECK(step(call));
+    steps_.note_results();
     if (!sends) take(begin);
   }
   return {};

@@ -11,6 +11,7 @@
 #include "common/fd.hpp"
 #include "common/mapping.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -72,13 +73,14 @@ struct AreaHead {
 };
 
 // A small message of one rank to all others of its host, which it does not wait for (StepBarrier::
-// post). Posts use a rank's slots in turn, which follow its block if there is room.
+// post). Posts use a rank's slots in turn, which follow its block if there is room. More than a
+// slot holds is in the rank's result area: all posts between two whole steps have room there.
 inline constexpr std::uint32_t kPosts = 16;
-inline constexpr std::size_t kPostBytes = 64;
+inline constexpr std::size_t kSlotBytes = 64;
 struct PostSlot {
   alignas(2 * kCacheLine) std::atomic<std::uint32_t> step;  // the last one that it was posted for
   StepHeader header;
-  std::byte data[kPostBytes];
+  std::byte data[kSlotBytes];
 };
 
 // All that a rank writes before a step. Without result areas in the layout, `result` is the input.
@@ -179,6 +181,10 @@ class SegmentLayout {
   // With many ranks there is no room for posts.
   bool has_posts() const {
     return block_stride_ >= sizeof(RankBlock) + std::size_t{kPosts} * sizeof(PostSlot);
+  }
+  // Returns the most bytes of a post.
+  std::size_t post_bytes() const {
+    return shape_.has_results ? std::max(kSlotBytes, shape_.chunk / kPosts) : kSlotBytes;
   }
   std::size_t post(int number, std::uint32_t step) const {
     return block(number) + sizeof(RankBlock) + sizeof(PostSlot) * (step % kPosts);

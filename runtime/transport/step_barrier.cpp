@@ -97,6 +97,7 @@ std::optional<Failure> StepBarrier::step() {
   if (failure) return failure_ = passed_on(std::move(failure));
   whole_step_ = step_;
   read_next_ = 0;
+  results_in_use_ = false;
   if (step_ == 1) learn_processors();
   // A death that others have found concerns the next step, because all have published this one. But
   // a rank with another failure may live and continue to publish: one that a forked child used, one
@@ -125,11 +126,14 @@ void StepBarrier::wait_for_readers() {
 std::optional<Failure> StepBarrier::post(const StepHeader& header,
                                          std::span<const std::byte> data) {
   if (!failure_ && segment_->failed()) failure_ = passed_on(segment_->failure());
+  const bool in_slot = data.size() <= kSlotBytes;
+  // Whole steps write into result areas only when all ranks have entered the first of them.
+  if (!in_slot && std::exchange(results_in_use_, false)) wait_for_readers();
   if (failure_) return failure_;
   ++step_;
   PostSlot& own = slot(rank_, step_);
   copy_header(own.header, header);
-  if (!data.empty()) std::memcpy(own.data, data.data(), data.size());
+  if (!data.empty()) std::memcpy(in_slot ? own.data : post_room(rank_), data.data(), data.size());
   segment_->publish_post(first_block_ + rank_, step_);
   const PostSlot& next = slot(rank_, step_ + 1);
   prepare_to_write(&next.step);

@@ -7,12 +7,13 @@
 // enough.
 //
 // On one host a rank can also post a step: it fills a slot of its own instead of its area, and does
-// not wait. Only ranks that need the post wait, and for the posting rank alone. There are kPosts
-// slots, and every step whose number is a multiple of kPosts is a whole one. So when a rank posts
-// step t, every rank has published a later step than t - kPosts, and has finished reading that
-// slot. A rank may also write into another one's area of the last step, but only what that one
-// alone reads, and reads after the next step. After posts, a rank that wants to write its area
-// first waits until all ranks have finished reading the last whole step.
+// not wait. What the slot does not hold is in its result area (post_room()). Only ranks that need
+// the post wait, and for the posting rank alone. There are kPosts slots, and every step whose
+// number is a multiple of kPosts is a whole one. So when a rank posts step t, every rank has
+// published a later step than t - kPosts, and has finished reading that slot. A rank may also write
+// into another one's area of the last step, but only what that one alone reads, and reads after the
+// next step. After posts, a rank that wants to write its area first waits until all ranks have
+// finished reading the last whole step.
 //
 // One thread at a time, except where it says "any thread". A wait spins briefly (not if ranks share
 // processors), then yields the processor, then sleeps on a futex. In the process of the bridge it
@@ -77,14 +78,20 @@ class StepBarrier {
     return whole_step_ != 0 && (step_ + 1) % kPosts != 0 && on_one_host() && lane_ == 0 &&
            segment_->layout().has_posts();
   }
-  // Publishes the next step with this header and these bytes, kPostBytes at most, and does not
-  // wait. Returns the failure that ended the job's steps, if there is one.
+  // Publishes the next step with this header and these bytes, SegmentLayout::post_bytes() at most,
+  // and does not wait. Returns the failure that ended the job's steps, if there is one.
   std::optional<Failure> post(const StepHeader& header, std::span<const std::byte> data);
   // Waits until the rank has published the step that this rank has posted.
   std::optional<Failure> wait_for_post(int rank);
   // Returns what the rank has posted for this step, or null if it has done a whole step. The rank
   // must have published the step. Valid until this rank's next step.
   const PostSlot* find_post(int rank) const;
+  // Returns the bytes of that post, of which there are so many.
+  const std::byte* post_data(int rank, std::size_t bytes) const {
+    return bytes <= kSlotBytes ? slot(rank, step_).data : post_room(rank);
+  }
+  // Says that ranks may still read result areas of the last step.
+  void note_results() { results_in_use_ = true; }
   // Returns whether the rank has posted this step. Call it after step().
   bool has_posted(int rank) const {
     return block(rank).areas[step_ % 2].step.load(std::memory_order_relaxed) != step_;
@@ -145,6 +152,13 @@ class StepBarrier {
   PostSlot& slot(int rank, std::uint32_t step) const {
     return segment_->post(first_block_ + rank, step);
   }
+  // Returns the room for this step's post, which is in a result area of the rank. Where it is
+  // follows from the number of the step alone. So ranks whose calls did not fit together still find
+  // it.
+  std::byte* post_room(int rank) const {
+    const std::size_t place = step_ % kPosts * segment_->layout().post_bytes();
+    return segment_->area(first_block_ + rank, 0).result + place;
+  }
 
   // What is waited for: a step of all ranks, one of this host's, which have numbers of their own, a
   // post, or that a rank has finished reading the last whole step.
@@ -182,7 +196,8 @@ class StepBarrier {
   std::uint32_t whole_step_ = 0;  // the last one that was not a post; 0 before the first
   std::uint32_t step_on_host_ = 0;
   StepHeader header_{};
-  std::size_t read_next_ = 0;  // see will_read()
+  std::size_t read_next_ = 0;    // see will_read()
+  bool results_in_use_ = false;  // see note_results()
   std::uint64_t waited_ns_ = 0;
   int next_look_;
   bool crowded_ = true;        // ranks share processors; also true before the first step

@@ -319,7 +319,7 @@ HVD_API hvd_status hvd_allreduce(const void* input, void* output, size_t count, 
 
 /* Copies `count` elements from the buffer of rank `root` to the buffers of all ranks. `count`,
  * `type` and `root` are the same on all ranks. On one host, the root of a broadcast without a name,
- * of 64 bytes at most, may return before the other ranks have the data. If the call of a rank does
+ * of 4 KiB at most, may return before the other ranks have the data. If the call of a rank does
  * not fit together with it, only that rank returns the error at once. All ranks then return
  * it from the next call that is not such a broadcast, or from the 16th one at the latest. */
 HVD_API hvd_status hvd_broadcast(void* buffer, size_t count, hvd_type type, int root,

@@ -9,9 +9,9 @@
 namespace libhvd {
 
 // Returns how many bytes a small allreduce has at most. For these the bridges bring every rank's
-// data to all hosts, and every rank reduces all of it, in one step. So the more ranks there are,
-// the sooner the streams are quicker (hosts_allreduce.hpp): with 8 and 16 ranks from about 20 and
-// 12 KB on. `area`: how many bytes a rank shows in a step, fewer with many ranks.
+// data to all hosts, and every rank reduces all of it, in one step. The more ranks there
+// are, the sooner the streams are quicker (hosts_allreduce.hpp): with 8 ranks between 16 and 32 KB,
+// with 16 between 8 and 32. `area`: how many bytes a rank shows in a step, fewer with many ranks.
 inline std::size_t most_small_between_hosts(int ranks, std::size_t area) {
   constexpr std::size_t kOfAllRanks = 160 * 1024;
   const std::size_t share = kOfAllRanks / static_cast<std::size_t>(ranks);

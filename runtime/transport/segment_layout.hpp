@@ -74,7 +74,7 @@ struct AreaHead {
 
 // A small message of one rank to all others of its host, which it does not wait for (StepBarrier::
 // post). Posts use a rank's slots in turn, which follow its block if there is room. More than a
-// slot holds is in the rank's result area: all posts between two whole steps have room there.
+// slot holds is in the rank's first result area, which is divided into as many places.
 inline constexpr std::uint32_t kPosts = 16;
 inline constexpr std::size_t kSlotBytes = 64;
 struct PostSlot {

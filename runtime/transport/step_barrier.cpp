@@ -127,7 +127,8 @@ std::optional<Failure> StepBarrier::post(const StepHeader& header,
                                          std::span<const std::byte> data) {
   if (!failure_ && segment_->failed()) failure_ = passed_on(segment_->failure());
   const bool in_slot = data.size() <= kSlotBytes;
-  // Whole steps write into result areas only when all ranks have entered the first of them.
+  // Ranks may still read result areas, where the data goes. (Whole steps write there only after a
+  // step that all ranks have entered.)
   if (!in_slot && std::exchange(results_in_use_, false)) wait_for_readers();
   if (failure_) return failure_;
   ++step_;

@@ -108,6 +108,24 @@ TEST(Alltoall, BringsEachRanksRowsToWhereTheyBelong) {
   }
 }
 
+// Rank 0 gives each rank as many rows, and so need not show how many; rank 1 gives all to itself.
+TEST(Alltoall, OneRankDividesEvenlyAndAnotherDoesNot) {
+  for (const std::size_t rows : {1u, 4u, 5u, 5'000u, 60'000u}) {
+    test::run_ranks_everywhere(2, [&](Communicator& communicator) {
+      const bool even = communicator.rank() == 0;
+      const std::vector<std::size_t> splits{even ? rows : 0, even ? rows : 2 * rows};
+      std::vector<std::uint8_t> input(2 * rows, even ? 1 : 2);
+      const std::size_t coming = even ? rows : 3 * rows;
+      std::vector<std::uint8_t> output(coming), wanted(rows, 1);
+      wanted.resize(coming, 2);
+      const Result<void> done = communicator.alltoall(
+          input.data(), splits.data(), 2 * rows, 1, HVD_UINT8, output.data(), coming, nullptr, {});
+      ASSERT_TRUE(done.ok()) << done.error().message;
+      EXPECT_EQ(output, wanted);
+    });
+  }
+}
+
 TEST(Alltoall, WithoutSplitsDividesEvenly) {
   test::run_ranks_everywhere(4, [](Communicator& communicator) {
     std::vector<std::int32_t> input(8), output(8);

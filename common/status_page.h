@@ -71,10 +71,11 @@ typedef struct hvd_status_page {
   uint64_t step;          /* training steps done */
   uint64_t epoch;         /* the current epoch, counted from 0 */
   uint64_t samples;       /* samples that this rank has trained on */
-  uint64_t collectives;   /* collectives completed */
+  uint64_t collectives;   /* completed ones that were shown below */
   uint64_t collective_ns; /* in collectives, waiting included */
   uint64_t waiting_ns;    /* of that, waiting for other ranks */
 
+  /* The blocking collective in progress. A rank may show one only when it waits for other ranks. */
   uint32_t collective_sequence; /* seqlock of the next three */
   uint32_t collective_active;   /* 1 while one is in progress */
   uint64_t collective_start_ns;

@@ -111,20 +111,16 @@ Error inside_root_body(const char* what) {
 ShownWait::ShownWait(const Engine& engine, std::int64_t handle) {
   const SessionReader reader;
   Session* const session = reader.get();
-  if (session == nullptr || !session->page() || !session->take_page()) return;
-  session_ = session;
-  start_ns_ = session->clock().now_ns();
+  if (session == nullptr || !session->page()) return;
   const auto [kind, name] = engine.titles(handle);
-  session->page().begin_collective(kind, name.empty() ? nullptr : name.c_str(), start_ns_);
+  if (session->shown().begin_wait(kind, name.empty() ? nullptr : name.c_str())) session_ = session;
 }
 
 ShownWait::~ShownWait() {
   const SessionReader reader;
   Session* const session = reader.get();
   if (session == nullptr || session != session_) return;
-  const std::uint64_t waited = session->clock().now_ns() - start_ns_;
-  session->page().end_collective(completed_, waited, waited);
-  session->give_page();
+  session->shown().end_wait(completed_);
 }
 
 CallOptions read_options(const hvd_options* options, MayAllocate may_allocate) {

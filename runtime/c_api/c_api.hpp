@@ -96,50 +96,43 @@ class ShownWait {
  private:
   bool completed_ = false;
   const Session* session_ = nullptr;  // only to compare with; null: not shown
-  std::uint64_t start_ns_ = 0;
 };
 
-// While it lives, the status page shows this call, if there is a page and it shows no other.
-class PageTurn {
+// A call in the program's order, as the status page shows it.
+class CallInOrder {
  public:
-  explicit PageTurn(Session& session)
-      : session_(session), shown_(session.page() && session.take_page()) {
-    session_.begin_turn(shown_);
+  CallInOrder(Session& session, const char* kind, const char* name, Quick quick)
+      : session_(session) {
+    session_.shown().begin_call(kind, name, quick, session_.communicator().waited_ns());
   }
-  ~PageTurn() {
+  ~CallInOrder() {
     session_.end_turn();
-    if (shown_) session_.give_page();
+    session_.shown().end_call(completed_, session_.communicator().waited_ns());
   }
-  PageTurn(const PageTurn&) = delete;
-  PageTurn& operator=(const PageTurn&) = delete;
+  CallInOrder(const CallInOrder&) = delete;
+  CallInOrder& operator=(const CallInOrder&) = delete;
 
-  bool shown() const { return shown_; }
+  // Sets whether the call succeeded. Without this call (an exception) it did not.
+  void set_completed(bool completed) { completed_ = completed; }
 
  private:
   Session& session_;
-  bool shown_;
+  bool completed_ = false;
 };
 
 // Runs a collective, and shows it on the status page and in the timeline. `what` is the function's
 // name. The caller holds Process::calls.
 template <class Body>
 Result<void> run_collective(Session& session, const char* what, const CallOptions& options,
-                            const Body& body) {
-  StatusPage& page = session.page();
+                            const Body& body, Quick quick) {
   CallTrace& trace = session.call_trace();
   const char* const kind = what + std::strlen("hvd_");
   const std::uint64_t traced = trace.begin();
-  const PageTurn turn(session);
-  if (!turn.shown() && traced == 0) return body();
-  const Communicator& communicator = session.communicator();
-  const std::uint64_t start = turn.shown() ? session.clock().now_ns() : 0;
-  const std::uint64_t waited = communicator.waited_ns();
-  if (turn.shown()) page.begin_collective(kind, options.name, start);
+  CallInOrder call(session, kind, options.name, quick);
   Result<void> outcome = body();
-  if (turn.shown())
-    page.end_collective(outcome.ok(), session.clock().now_ns() - start,
-                        communicator.waited_ns() - waited);
-  trace.end(traced, kind, options.name, communicator.facts(), outcome.ok());
+  call.set_completed(outcome.ok());
+  if (traced != 0)
+    trace.end(traced, kind, options.name, session.communicator().facts(), outcome.ok());
   return outcome;
 }
 
@@ -181,20 +174,25 @@ hvd_status in_program_order(const char* what, Body body) noexcept {
 // Does the same for a collective, which the status page and the timeline show. body: (Session&,
 // const CallOptions&) -> Result<void>.
 template <class Body>
-hvd_status collective_of_session(const char* what, const CallOptions& options,
-                                 const Body& body) noexcept {
+hvd_status collective_of_session(const char* what, const CallOptions& options, const Body& body,
+                                 Quick quick = Quick::no) noexcept {
   return in_program_order(what, [&](Session& session) {
-    return run_collective(session, what, options, [&] { return body(session, options); });
+    return run_collective(
+        session, what, options, [&] { return body(session, options); }, quick);
   });
 }
 
 // Does the same for a collective that needs only the communicator. body: see
 // run_where_buffers_lie().
 template <class Body>
-hvd_status collective(const char* what, const CallOptions& options, const Body& body) noexcept {
-  return collective_of_session(what, options, [&](Session& session, const CallOptions& read) {
-    return run_where_buffers_lie(session.communicator(), read, body);
-  });
+hvd_status collective(const char* what, const CallOptions& options, const Body& body,
+                      Quick quick = Quick::no) noexcept {
+  return collective_of_session(
+      what, options,
+      [&](Session& session, const CallOptions& read) {
+        return run_where_buffers_lie(session.communicator(), read, body);
+      },
+      quick);
 }
 
 // Runs a body that concerns this rank alone. body: (Session&) -> Result<void>. It must be short,

@@ -33,6 +33,7 @@ using libhvd::Engine;
 using libhvd::fail;
 using libhvd::guard;
 using libhvd::MayAllocate;
+using libhvd::Quick;
 using libhvd::report;
 using libhvd::Request;
 using libhvd::Result;
@@ -40,6 +41,9 @@ using libhvd::Session;
 
 // A handle has the number of the process set in its upper bits, and the engine's handle below.
 constexpr int kSetShift = 40;
+
+// A call with more is not a quick one (shown_collectives.hpp).
+constexpr std::size_t kMostQuickElements = 1024;
 
 std::int32_t set_of(hvd_handle handle) {
   return static_cast<std::int32_t>(handle >> kSetShift);
@@ -181,15 +185,17 @@ hvd_status submit(const char* what, const hvd_options* options, hvd_handle* hand
                    handle);
 }
 
-// Runs a blocking call.
+// Runs a blocking call. `elements`: about how many each rank gives; only how the status page shows
+// the call depends on it.
 template <class Run>
-hvd_status call(const char* what, const hvd_options* options, const Run& run,
+hvd_status call(const char* what, const hvd_options* options, std::size_t elements, const Run& run,
                 const std::optional<AllreduceArguments>& allreduce = {},
                 MayAllocate may_allocate = MayAllocate::no) noexcept {
   const CallOptions read = libhvd::read_options(options, may_allocate);
   if (read.name != nullptr || read.process_set != 0)
     return negotiate(what, read, run, allreduce, nullptr);
-  return libhvd::collective(what, read, run);
+  const bool quick = elements <= kMostQuickElements && !read.place.on_device;
+  return libhvd::collective(what, read, run, quick ? Quick::yes : Quick::no);
 }
 
 // The do_... functions return what a collective does, for its blocking function and for the one in
@@ -299,7 +305,7 @@ auto do_barrier() {
 hvd_status hvd_allreduce(const void* input, void* output, size_t count, hvd_type type, hvd_op op,
                          const hvd_options* options) {
   const AllreduceArguments own{input, output, count, type, op};
-  return call("hvd_allreduce", options, do_allreduce(own), own);
+  return call("hvd_allreduce", options, count, do_allreduce(own), own);
 }
 
 hvd_status hvd_allreduce_async(const void* input, void* output, size_t count, hvd_type type,
@@ -313,7 +319,8 @@ hvd_status hvd_grouped_allreduce(size_t tensors, const void* const* inputs, void
                                  const hvd_options* options) {
   const char* const what = "hvd_grouped_allreduce";
   return guard(what, [&]() -> hvd_status {
-    return call(what, options, do_grouped_allreduce(tensors, inputs, outputs, counts, type, op));
+    return call(what, options, SIZE_MAX,
+                do_grouped_allreduce(tensors, inputs, outputs, counts, type, op));
   });
 }
 
@@ -331,7 +338,7 @@ hvd_status hvd_broadcast(void* buffer, size_t count, hvd_type type, int root,
                          const hvd_options* options) {
   const char* const what = "hvd_broadcast";
   return guard(what, [&] {
-    return call(what, options, do_broadcast(buffer, count, type, find_root(options, root)));
+    return call(what, options, count, do_broadcast(buffer, count, type, find_root(options, root)));
   });
 }
 
@@ -347,7 +354,7 @@ hvd_status hvd_broadcast_async(void* buffer, size_t count, hvd_type type, int ro
 hvd_status hvd_allgather(const void* input, size_t rows, size_t row_size, hvd_type type,
                          void* output, size_t output_rows, size_t* rows_by_rank,
                          const hvd_options* options) {
-  return call("hvd_allgather", options,
+  return call("hvd_allgather", options, rows * row_size,
               do_allgather(input, rows, row_size, type, output, output_rows, rows_by_rank), {},
               MayAllocate::yes);
 }
@@ -362,7 +369,7 @@ hvd_status hvd_allgather_async(const void* input, size_t rows, size_t row_size, 
 
 hvd_status hvd_reducescatter(const void* input, size_t rows, size_t row_size, hvd_type type,
                              hvd_op op, void* output, const hvd_options* options) {
-  return call("hvd_reducescatter", options,
+  return call("hvd_reducescatter", options, rows * row_size,
               do_reducescatter(input, rows, row_size, type, op, output));
 }
 
@@ -376,7 +383,7 @@ hvd_status hvd_reducescatter_async(const void* input, size_t rows, size_t row_si
 hvd_status hvd_alltoall(const void* input, const size_t* splits, size_t rows, size_t row_size,
                         hvd_type type, void* output, size_t output_rows, size_t* received,
                         const hvd_options* options) {
-  return call("hvd_alltoall", options,
+  return call("hvd_alltoall", options, rows * row_size,
               do_alltoall(input, splits, rows, row_size, type, output, output_rows, received), {},
               MayAllocate::yes);
 }
@@ -390,7 +397,7 @@ hvd_status hvd_alltoall_async(const void* input, const size_t* splits, size_t ro
 }
 
 hvd_status hvd_barrier(const hvd_options* options) {
-  return call("hvd_barrier", options, do_barrier());
+  return call("hvd_barrier", options, 0, do_barrier());
 }
 
 hvd_status hvd_barrier_async(const hvd_options* options, hvd_handle* handle) {

@@ -30,6 +30,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace libhvd {
@@ -134,6 +135,9 @@ class Communicator {
   // description of the call and the length of the wait so far. Set it before the first call.
   using WhileWaiting = std::function<void(const std::string& what, std::uint64_t waited_ns)>;
   void on_long_wait(WhileWaiting hook);
+  // Sets a hook that is called whenever a call begins to wait longer than for a short spin. Set it
+  // before the first call.
+  void on_wait(std::function<void()> hook) { steps_.on_wait(std::move(hook)); }
   // Returns the ranks that have not entered the running call.
   std::vector<int> absent() const { return steps_.absent(); }
   // Returns the ranks that have entered it and wait. Ranks that have joined wait for no other.

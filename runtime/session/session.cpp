@@ -130,7 +130,7 @@ Session::Session(const Environment& environment, std::unique_ptr<Bootstrap> boot
       job_info_(std::move(job_info)) {
   if (job_info_.reproducible) communicator_.make_reproducible();
   if (!job_info_.direct_reads) communicator_.refuse_direct_reads();
-  watch_for_stalls();
+  watch_waits();
 }
 
 EngineOptions Session::engine_options(std::int32_t process_set) {
@@ -191,8 +191,8 @@ std::uint64_t Session::rounds_in_background() const {
   return rounds;
 }
 
-// Watches the calls in the program's order for stalls. The engines watch their own calls.
-void Session::watch_for_stalls() {
+// Watches the calls in the program's order for waits and stalls. The engines watch their own calls.
+void Session::watch_waits() {
   const auto look = [this, watch = StallWatch(job_info_.engine, listener(0)), reported = false,
                      rounds = std::uint64_t{0}, quiet_since = std::uint64_t{0}](
                         const std::string& what, std::uint64_t waited_ns) mutable {
@@ -205,7 +205,7 @@ void Session::watch_for_stalls() {
     reported = reported && due;
     if (!due && !watch.over(waited_ns) && !watch.shows(waited_ns)) return;
     const std::vector<int> missing = communicator_.absent();
-    if (some_ranks_ && turn_shown_ && watch.shows(waited_ns)) show_missing(missing);
+    if (some_ranks_ && shown_.shows_call() && watch.shows(waited_ns)) show_missing(missing);
     std::vector<int> waiting = communicator_.waiting();
     if (waiting.empty()) {  // all ranks here have joined; the others may be busy in the background
       for (int rank = 0; rank < communicator_.size(); ++rank) {
@@ -219,6 +219,7 @@ void Session::watch_for_stalls() {
     if (watch.over(waited_ns)) communicator_.abort_job(FailureKind::stalled, missing.front());
   };
   communicator_.on_long_wait(look);
+  communicator_.on_wait([this] { shown_.show_call(); });
 }
 
 void Session::close_in_child() {

@@ -1,9 +1,8 @@
 // A rank's membership in a job, from hvd_init to hvd_shutdown. The session owns everything that the
 // runtime holds: bootstrap, communicator, engines, bridge and streams, timeline, status page.
 //
-// The caller of a collective, and of begin_turn(), end_turn() and call_trace(), holds
-// Process::calls (c_api/process.hpp). Any thread that keeps the session alive (SessionReader) may
-// call the rest.
+// The caller of a collective, and of end_turn() and call_trace(), holds Process::calls
+// (c_api/process.hpp). Any thread that keeps the session alive (SessionReader) may call the rest.
 #pragma once
 
 #include "base/error.hpp"
@@ -14,16 +13,15 @@
 #include "bootstrap/rank_topology.hpp"
 #include "bootstrap/wireup.hpp"
 #include "collective/communicator.hpp"
-#include "common/tick_clock.hpp"
 #include "engine/engine.hpp"
 #include "gpu/device_calls.hpp"
 #include "session/process_sets.hpp"
+#include "session/shown_collectives.hpp"
 #include "session/signal_watch.hpp"
 #include "session/status_page.hpp"
 #include "trace/call_trace.hpp"
 #include "trace/timeline.hpp"
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -93,22 +91,17 @@ class Session {
   // Returns the numbers of all process sets, from 0 in ascending order.
   std::vector<std::int32_t> process_set_numbers() const;
 
-  // Reserves the status page for one collective. Returns false if another one has it; otherwise
-  // give_page() ends the reservation.
-  bool take_page() { return !page_taken_.exchange(true, std::memory_order_acquire); }
-  void give_page() { page_taken_.store(false, std::memory_order_release); }
-  // Call these before and after each call in the program's order. `shown`: the page shows the call.
-  void begin_turn(bool shown) { turn_shown_ = shown; }
+  // Call it after each call in the program's order.
   void end_turn() {
-    turn_shown_ = false;
     if (some_ranks_) clear_missing();
   }
   StatusPage& page() { return page_; }
+  // Returns what the status page shows of collectives.
+  ShownCollectives& shown() { return shown_; }
   Timeline& timeline() { return timeline_; }
   // Returns the trace of the blocking collectives.
   CallTrace& call_trace() { return call_trace_; }
   SignalWatch& signals() { return signals_; }
-  TickClock& clock() { return clock_; }
 
   int restart_count() const { return job_info_.restart_count; }
 
@@ -122,7 +115,7 @@ class Session {
   std::string name_of(std::size_t rank) const {
     return "rank " + std::to_string(communicator_.number(static_cast<int>(rank)));
   }
-  void watch_for_stalls();
+  void watch_waits();
   std::uint64_t rounds_in_background() const;
   void show_missing(const std::vector<int>& missing);
   void clear_missing();
@@ -148,17 +141,15 @@ class Session {
   std::shared_ptr<Engine> engine_;           // of all ranks
   ProcessSets process_sets_;
   std::int32_t last_process_set_ = 0;
-  std::unique_ptr<Bridge> bridge_;  // see Wireup
-  std::atomic<bool> page_taken_{false};
+  std::unique_ptr<Bridge> bridge_;       // see Wireup
   std::mutex background_;                // guards showing_, and the engines' writing to the page
   std::optional<std::int32_t> showing_;  // the process set whose engine shows a wait on the page
-  bool turn_shown_ = false;              // the page shows a call in the program's order
   bool some_ranks_ = false;              // only some ranks of the job have started together
   StreamLanes streams_;
   std::optional<MpiLibrary> mpi_;  // see Wireup
   StatusPage page_;
+  ShownCollectives shown_{page_};
   SignalWatch signals_;
-  TickClock clock_;
   JobInfo job_info_;
 };
 

@@ -216,6 +216,7 @@ bool StepBarrier::spin_for(int rank, Among among) const {
 std::optional<Failure> StepBarrier::wait_for(int rank, Among among) {
   if (bridge_ != nullptr ? reached(rank, among) : spin_for(rank, among)) return std::nullopt;
   const std::uint64_t start = monotonic_ns();
+  if (when_waiting_) when_waiting_();
   std::optional<Failure> failure;
   while (!reached(rank, among)) {
     if (interrupted_.load(std::memory_order_seq_cst))
@@ -243,6 +244,7 @@ std::optional<Failure> StepBarrier::wait_for(int rank, Among among) {
 
 std::optional<Failure> StepBarrier::wait_outside(const std::function<Turn(int most_ms)>& turn) {
   const std::uint64_t start = monotonic_ns();
+  if (when_waiting_) when_waiting_();
   std::uint64_t time = start;
   std::uint64_t next_look = start + kLookNs;
   std::optional<std::uint64_t> judged;  // when a lost connection becomes a failure

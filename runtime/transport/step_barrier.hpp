@@ -122,6 +122,9 @@ class StepBarrier {
   // Ends the job for all ranks, with a failure of `rank`. Safe in a forked child.
   void abort_job(FailureKind kind, int rank) { segment_->set_failure(kind, rank); }
 
+  // Sets a hook that is called when a wait is longer than a short spin. Set it before the first
+  // step.
+  void on_wait(std::function<void()> hook) { when_waiting_ = std::move(hook); }
   // Sets a hook that is called about every 20 ms while a step waits. Set it before the first step.
   void on_long_wait(std::function<void(std::uint64_t waited_ns)> hook) {
     while_waiting_ = std::move(hook);
@@ -204,6 +207,7 @@ class StepBarrier {
   std::uint64_t look_ns_ = 0;  // time between two looks while asleep
   std::optional<Failure> failure_;
   Bridge* bridge_ = nullptr;  // during a step: the one here, whose turns this thread has
+  std::function<void()> when_waiting_;
   std::function<void(std::uint64_t)> while_waiting_;
   std::atomic<bool> interrupted_{false};
 };

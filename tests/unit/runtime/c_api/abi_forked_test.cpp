@@ -188,8 +188,8 @@ TEST(ForkedJob, WritesItsStatusPage) {
     hvd::init();
     hvd::set_step(5);
     hvd::allreduce(1.0, hvd::Op::sum, "loss");
-    int value = 0;
-    (void)hvd_broadcast(&value, 1, HVD_INT32, 7, nullptr);
+    std::vector<int> values(5000);
+    (void)hvd_broadcast(values.data(), values.size(), HVD_INT32, 7, nullptr);
     hvd::shutdown();
     tell("done");
   });

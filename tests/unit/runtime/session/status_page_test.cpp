@@ -1,45 +1,16 @@
 #include "session/status_page.hpp"
 
+#include "agent_page.hpp"
 #include "common/clock.hpp"
 #include "support.hpp"
 
 #include <cmath>
-#include <fstream>
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 namespace libhvd {
 namespace {
-
-// Two pages as an agent makes them; the second is the rank's.
-class AgentPage {
- public:
-  AgentPage() {
-    std::ofstream(path()) << std::string(2 * HVD_STATUS_PAGE_SIZE, '\0');
-    const Fd file(::open(path().c_str(), O_RDWR));
-    void* address = ::mmap(nullptr, HVD_STATUS_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
-                           file.get(), HVD_STATUS_PAGE_SIZE);
-    mapping_ = Mapping(address, HVD_STATUS_PAGE_SIZE);
-    page()->magic = HVD_STATUS_MAGIC;
-    page()->version = HVD_STATUS_VERSION;
-  }
-  std::string path() const { return folder_.path() + "/status"; }
-  std::string place() const { return path() + "@" + std::to_string(HVD_STATUS_PAGE_SIZE); }
-  hvd_status_page* page() { return reinterpret_cast<hvd_status_page*>(mapping_.data()); }
-  Result<StatusPage> attach() {
-    return StatusPage::attach(test::make_environment({{"HVD_STATUS", place()}}));
-  }
-  Result<StatusPage> attach_for_failure() {
-    return StatusPage::attach_for_failure(test::make_environment({{"HVD_STATUS", place()}}));
-  }
-
- private:
-  test::TemporaryFolder folder_;
-  Mapping mapping_;
-};
 
 TEST(StatusPage, ShowsWhatTheRankDoes) {
   AgentPage agent;

@@ -219,6 +219,8 @@ class Communicator {
   const std::byte* inline_data(int rank) const { return contents_of(steps_.theirs(rank)).data; }
   // Returns whether there are no other ranks, so that no data moves.
   bool alone() const { return size() == 1; }
+  // Returns the rank after this one, and rank 0 after the last.
+  int next_rank(int rank) const { return rank + 1 < size() ? rank + 1 : 0; }
 
   // Returns the address at which the others may read this rank's data, or 0 (direct_reads.hpp).
   std::uint64_t offer(const Call& call, const void* data, std::size_t bytes);
@@ -242,6 +244,7 @@ class Communicator {
   enum class GatherWay { beside_header, chunks, direct };
   // The rows of a rank.
   struct GatheredPart {
+    std::size_t begin = 0;  // in the output
     std::size_t bytes = 0;
     GatherWay way = GatherWay::beside_header;
     std::uint64_t address = 0;  // of the direct way

@@ -51,7 +51,7 @@ Result<void> Communicator::allgather(const void* input, std::size_t rows, std::s
       copy_bytes(own_inline_data() + offsetof(Rows, data), input, own_bytes);
     } else if (own.data == 0) {
       chunks_.stage(steps_.mine(), bytes_of(input), own_bytes, 0);
-      steps_.will_read(own_bytes);
+      steps_.will_read(0, own_bytes);
     }
   }));
   direct_.begin();
@@ -82,13 +82,15 @@ Result<void> Communicator::allgather(const void* input, std::size_t rows, std::s
     return target.outcome;
   }
   gathered_.clear();
+  std::size_t begin = 0;
   for (int rank = 0; rank < size(); ++rank) {
     const Rows& theirs = shown_by(rank);
     const std::size_t bytes = theirs.own * row_bytes;
     const GatherWay way = bytes <= sizeof theirs.data ? GatherWay::beside_header
                           : theirs.data == 0          ? GatherWay::chunks
                                                       : GatherWay::direct;
-    gathered_.push_back({bytes, way, theirs.data});
+    gathered_.push_back({begin, bytes, way, theirs.data});
+    begin += bytes;
   }
   HVD_CHECK(gather(call, {bytes_of(input), target.bytes, gathered_,
                           OutputCopy((rows + needed) * row_bytes, size())}));
@@ -99,11 +101,11 @@ Result<void> Communicator::allgather(const void* input, std::size_t rows, std::s
 Result<void> Communicator::gather(const Call& call, const Gathering& gathering) {
   bool reads_directly = false;
   bool could_read = true;
-  std::byte* place = gathering.output;
   for (int peer = 0; peer < size(); ++peer) {
     const GatheredPart& part = gathering.parts[static_cast<std::size_t>(peer)];
     reads_directly = reads_directly || part.way == GatherWay::direct;
-    if (place == nullptr) continue;
+    if (gathering.output == nullptr) continue;
+    std::byte* const place = gathering.output + part.begin;
     if (part.way == GatherWay::beside_header) {
       copy_bytes(place, inline_data(peer) + offsetof(Rows, data), part.bytes);
     } else if (part.way == GatherWay::direct && peer == rank()) {
@@ -111,7 +113,6 @@ Result<void> Communicator::gather(const Call& call, const Gathering& gathering) 
     } else if (part.way == GatherWay::direct) {
       could_read = could_read && direct_.read(peer, part.address, place, part.bytes);
     }
-    place += part.bytes;
   }
   HVD_CHECK(gather_chunks(call, gathering, GatherWay::chunks, true));
   if (!reads_directly) return {};
@@ -132,13 +133,16 @@ Result<void> Communicator::gather_chunks(const Call& call, const Gathering& gath
   for (std::size_t index = 0; index < count; ++index) {
     if (index > 0 || !first_is_shown) HVD_CHECK(step(call));
     if (index + 1 < count) chunks_.stage(steps_.mine(), gathering.input, own, index + 1);
-    std::byte* place = gathering.output;
-    for (int peer = 0; place != nullptr && peer < size(); ++peer) {
+    // The others' parts first: while they come, the processor copies this rank's own.
+    int peer = rank();
+    for (int turn = 0; gathering.output != nullptr && turn < size(); ++turn) {
+      peer = next_rank(peer);
       const GatheredPart& part = parts[static_cast<std::size_t>(peer)];
       const std::size_t bytes = part.bytes_by(way);
-      gathering.copy(place + std::min(index * chunks_.bytes, bytes), steps_.theirs(peer).input,
+      const std::size_t begin = std::min(index * chunks_.bytes, bytes);
+      gathering.copy(gathering.output + part.begin + begin,
+                     peer == rank() ? gathering.input + begin : steps_.theirs(peer).input,
                      chunks_.length(bytes, index));
-      place += part.bytes;
     }
   }
   return {};

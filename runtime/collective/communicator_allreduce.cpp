@@ -124,7 +124,7 @@ Result<void> Communicator::allreduce_small(const Call& call, const void* input, 
   for (std::size_t index = 0; index < chunks_.count(bytes); ++index) {
     const auto show = [&] {
       chunks_.stage(steps_.mine(), bytes_of(input), bytes, index);
-      steps_.will_read(bytes);
+      steps_.will_read(0, bytes);
     };
     if (index > 0) show();
     HVD_CHECK(index == 0 ? open_call(call, show) : step(call));

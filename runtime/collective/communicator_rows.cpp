@@ -15,6 +15,7 @@
 #include <functional>
 #include <limits>
 #include <new>
+#include <numeric>
 #include <span>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct Part {
   std::size_t begin = 0;
   std::size_t length = 0;
 
+  std::size_t end() const { return begin + length; }
   // Returns piece `index` of the part, in pieces of `bytes` bytes; empty after the end.
   Part piece(std::size_t index, std::size_t bytes) const {
     const std::size_t at = std::min(length, index * bytes);
@@ -166,7 +168,7 @@ Result<void> Communicator::reducescatter(const void* input, std::size_t rows, st
   const Rounds rounds(slots_, of(parts, 0).length);
   HVD_CHECK(open_call(call, [&] {
     rounds.show(steps_.mine(), parts, bytes_of(input), 0, rank());
-    steps_.will_read(own.length);
+    steps_.will_read(0, own.length);
   }));
   for (std::size_t round = 0; round < rounds.count(); ++round) {
     if (round > 0) HVD_CHECK(step(call));
@@ -251,6 +253,11 @@ Result<void> Communicator::alltoall(const void* input, const std::size_t* splits
   const std::size_t split_bytes = ranks * sizeof(std::uint64_t);
   const std::size_t row_bytes = row_size * element_size(type);
   const bool sees_all = size() <= kRanksThatSeeAll;
+  // What this rank sends itself, in its input.
+  const auto sent_before = numbers.sent.first(static_cast<std::size_t>(rank()));
+  const Part own_part{
+      std::accumulate(sent_before.begin(), sent_before.end(), std::size_t{0}) * row_bytes,
+      numbers.sent[sent_before.size()] * row_bytes};
   // The most bytes that a rank shows with the call; the same on all ranks.
   const bool together = sees_all && !alone() && split_bytes < chunks_.bytes;
   const std::size_t most_shown = together ? std::min(kWithSplits, chunks_.bytes - split_bytes) : 0;
@@ -271,9 +278,11 @@ Result<void> Communicator::alltoall(const void* input, const std::size_t* splits
     if (is_beside(own, ranks * row_bytes))
       return copy_bytes(beside + offsetof(Offer, data), input, bytes);
     const Area mine = steps_.mine();
-    copy_bytes(mine.input + shown_at(own), input, bytes);
+    std::byte* const place = mine.input + shown_at(own);
+    copy_bytes(place, input, own_part.begin);
+    copy_bytes(place + own_part.end(), bytes_of(input) + own_part.end(), bytes - own_part.end());
     mine.used.input = static_cast<std::uint32_t>(shown_at(own) + bytes);
-    steps_.will_read(shown_at(own) + bytes);
+    steps_.will_read(shown_at(own) + own_part.begin, own_part.length);  // if the others do the same
   }));
   direct_.begin();
   HVD_CHECK(learn_numbers(call, numbers, row_bytes));
@@ -283,16 +292,22 @@ Result<void> Communicator::alltoall(const void* input, const std::size_t* splits
   const Output target = find_output(call, output, options.allocator, input, row_bytes);
   const OutputCopy copy((rows + call.needed_rows) * row_bytes, size());
   if (together && std::all_of(numbers.sum.begin(), numbers.sum.end(), shows)) {
-    std::byte* place = target.bytes;
-    for (std::size_t from = 0; place != nullptr && from < ranks; ++from) {
-      const int rank = static_cast<int>(from);
-      const Offer& theirs = offer_in(inline_data(rank));
-      const std::byte* const shown = is_beside(theirs, ranks * row_bytes)
-                                         ? inline_data(rank) + offsetof(Offer, data)
-                                         : steps_.theirs(rank).input + shown_at(theirs);
-      const std::size_t bytes = numbers.coming[from] * row_bytes;
-      copy(place, shown + numbers.before[from] * row_bytes, bytes);
-      place += bytes;
+    // The others' rows first: while they come, the processor copies this rank's own.
+    const auto before = numbers.coming.first(static_cast<std::size_t>(rank()) + 1);
+    std::size_t begin = std::accumulate(before.begin(), before.end(), std::size_t{0}) * row_bytes;
+    int from = rank();
+    for (int turn = 0; target.bytes != nullptr && turn < size(); ++turn) {
+      from = next_rank(from);
+      if (from == 0) begin = 0;
+      const Offer& theirs = offer_in(inline_data(from));
+      const std::byte* const sent = from == rank() ? bytes_of(input)
+                                    : is_beside(theirs, ranks * row_bytes)
+                                        ? inline_data(from) + offsetof(Offer, data)
+                                        : steps_.theirs(from).input + shown_at(theirs);
+      const auto index = static_cast<std::size_t>(from);
+      const std::size_t bytes = numbers.coming[index] * row_bytes;
+      copy(target.bytes + begin, sent + numbers.before[index] * row_bytes, bytes);
+      begin += bytes;
     }
     return target.outcome;
   }

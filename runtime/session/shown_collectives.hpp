@@ -2,8 +2,8 @@
 // of those in progress, the first that asks for it. Without a page this does nothing.
 //
 // A quick call does not write the page, because that would take a good part of its time. It is
-// shown when it waits for other ranks. Of the quick calls every 17th is shown from its beginning.
-// If it does not wait, its time is that of 17. The ranks make the same calls, so the same calls are
+// shown when it waits for other ranks. Of the quick calls every 61st is shown from its beginning.
+// If it does not wait, its time is that of 61. The ranks make the same calls, so the same calls are
 // a little slower on all of them.
 //
 // The caller of the functions for calls in the program's order holds Process::calls. Any thread may
@@ -59,7 +59,7 @@ class ShownCollectives {
 
  private:
   // A prime number, because programs repeat the same few calls.
-  static constexpr std::uint64_t kQuickCalls = 17;
+  static constexpr std::uint64_t kQuickCalls = 61;
 
   struct ShownCall {
     const char* kind;          // null: no call is in progress

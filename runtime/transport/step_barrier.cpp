@@ -18,6 +18,9 @@ constexpr int kEagerSpins = 50;
 // What a rank fetches of another one's area while it waits for the step: the data then comes
 // together with the number of the step, and not after it. With more data it gained nothing.
 constexpr std::size_t kMostFetched = 2 * kCacheLine;
+// What a rank takes back of its next area while it reads the others' data. If more was wanted, the
+// others' data would come later.
+constexpr std::size_t kMostPrepared = 8 * kCacheLine;
 constexpr int kPauses = 100;
 constexpr std::uint64_t kYieldNs = 1'000'000;
 // About the time between two steps of a large message. A rank that yields may give its processor to
@@ -95,6 +98,14 @@ std::optional<Failure> StepBarrier::step() {
   auto failure = wait_for_all(Among::all);
   if (bridge_ != nullptr) std::exchange(bridge_, nullptr)->return_turns();
   if (failure) return failure_ = passed_on(std::move(failure));
+  // Takes the beginning of the next area back from the other ranks, which have finished reading it.
+  // Not after posts, because more of them are likely.
+  if (area.used.input > 0 && whole_step_ + 1 == step_) {
+    const std::byte* const next = next_of(rank_).input;
+    for (std::size_t at = 0; at < std::min<std::size_t>(area.used.input, kMostPrepared);
+         at += kCacheLine)
+      prepare_to_write(next + at);
+  }
   whole_step_ = step_;
   read_next_ = 0;
   results_in_use_ = false;
@@ -196,7 +207,7 @@ bool StepBarrier::reached(int rank, Among among) const {
 bool StepBarrier::spin_for(int rank, Among among) const {
   const int spins = kEagerSpins + (crowded_ ? 0 : kPauses);
   const bool fetches = among == Among::all && read_next_ > 0 && read_next_ <= kMostFetched;
-  const std::byte* const data = fetches ? theirs(rank).input : nullptr;
+  const std::byte* const data = fetches ? theirs(rank).input + read_next_at_ : nullptr;
   for (int spin = 0; spin < spins; ++spin) {
     if (fetches) {
       __builtin_prefetch(data);

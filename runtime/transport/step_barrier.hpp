@@ -64,9 +64,12 @@ class StepBarrier {
   Area next_of(int rank) { return segment_->area(first_block_ + rank, step_ + 1); }
   bool on_one_host() const { return !segment_->has_bridge(); }
 
-  // Says that so many bytes at the beginning of the other ranks' input areas are read after the
-  // next step. A rank that waits without being the bridge fetches a few of them meanwhile.
-  void will_read(std::size_t bytes) { read_next_ = bytes; }
+  // Says that so many bytes at this place of the other ranks' input areas are read after the next
+  // step. A rank that waits without being the bridge fetches a few of them meanwhile.
+  void will_read(std::size_t place, std::size_t bytes) {
+    read_next_ = bytes;
+    read_next_at_ = place;
+  }
 
   // Publishes the area and waits for all ranks. Returns nullopt on success, or else the failure.
   // After success theirs() is valid until the next step.
@@ -199,7 +202,8 @@ class StepBarrier {
   std::uint32_t whole_step_ = 0;  // the last one that was not a post; 0 before the first
   std::uint32_t step_on_host_ = 0;
   StepHeader header_{};
-  std::size_t read_next_ = 0;    // see will_read()
+  std::size_t read_next_ = 0;  // see will_read()
+  std::size_t read_next_at_ = 0;
   bool results_in_use_ = false;  // see note_results()
   std::uint64_t waited_ns_ = 0;
   int next_look_;

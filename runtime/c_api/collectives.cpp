@@ -185,17 +185,25 @@ hvd_status submit(const char* what, const hvd_options* options, hvd_handle* hand
                    handle);
 }
 
+// Returns the options of a call that gives none. (To make them takes a part of a small call's
+// time.)
+const CallOptions& default_options() {
+  static const auto* const options = new CallOptions;  // never destroyed, like Process
+  return *options;
+}
+
 // Runs a blocking call. `elements`: about how many each rank gives; only how the status page shows
 // the call depends on it.
 template <class Run>
 hvd_status call(const char* what, const hvd_options* options, std::size_t elements, const Run& run,
                 const std::optional<AllreduceArguments>& allreduce = {},
                 MayAllocate may_allocate = MayAllocate::no) noexcept {
+  const Quick few = elements <= kMostQuickElements ? Quick::yes : Quick::no;
+  if (options == nullptr) return libhvd::collective(what, default_options(), run, few);
   const CallOptions read = libhvd::read_options(options, may_allocate);
   if (read.name != nullptr || read.process_set != 0)
     return negotiate(what, read, run, allreduce, nullptr);
-  const bool quick = elements <= kMostQuickElements && !read.place.on_device;
-  return libhvd::collective(what, read, run, quick ? Quick::yes : Quick::no);
+  return libhvd::collective(what, read, run, read.place.on_device ? Quick::no : few);
 }
 
 // The do_... functions return what a collective does, for its blocking function and for the one in
@@ -243,7 +251,7 @@ auto do_grouped_allreduce(std::size_t tensors, const void* const* inputs, void* 
 // The root of a broadcast, as a rank in the process set of the call.
 struct Root {
   int place;
-  std::string fault = {};  // why it is not a rank there; "" if it is one
+  std::optional<int> outside = {};  // its number in the job, if it is not in the set
 };
 
 // Finds the root in the process set. `root` is its rank among all ranks.
@@ -258,16 +266,16 @@ Root find_root(const hvd_options* options, int root) {
   if (!ranks.ok()) return {root};  // the call itself returns the error
   const auto found = std::find(ranks->begin(), ranks->end(), root);
   if (found != ranks->end()) return {static_cast<int>(found - ranks->begin())};
-  return {root, "the root, rank " + std::to_string(session->communicator().number(root)) +
-                    ", is not in the process set"};
+  return {root, session->communicator().number(root)};
 }
 
 auto do_broadcast(void* buffer, std::size_t count, hvd_type type, Root root) {
-  return [=, root = std::move(root)](auto& communicator, const CallOptions& read) {
-    if (root.fault.empty() || !read.fault.empty())
+  return [=](auto& communicator, const CallOptions& read) {
+    if (!root.outside || !read.fault.empty())
       return communicator.broadcast(buffer, count, type, root.place, read);
     CallOptions options = read;
-    options.fault = root.fault;
+    options.fault =
+        "the root, rank " + std::to_string(*root.outside) + ", is not in the process set";
     return communicator.broadcast(buffer, count, type, root.place, options);
   };
 }

@@ -18,8 +18,8 @@ constexpr int kEagerSpins = 50;
 // What a rank fetches of another one's area while it waits for the step: the data then comes
 // together with the number of the step, and not after it. With more data it gained nothing.
 constexpr std::size_t kMostFetched = 2 * kCacheLine;
-// What a rank takes back of its next area while it reads the others' data. If more was wanted, the
-// others' data would come later.
+// What a rank takes back of its next area while it reads the others' data. With more it gained
+// nothing.
 constexpr std::size_t kMostPrepared = 8 * kCacheLine;
 constexpr int kPauses = 100;
 constexpr std::uint64_t kYieldNs = 1'000'000;
@@ -149,7 +149,7 @@ std::optional<Failure> StepBarrier::post(const StepHeader& header,
   segment_->publish_post(first_block_ + rank_, step_);
   const PostSlot& next = slot(rank_, step_ + 1);
   prepare_to_write(&next.step);
-  prepare_to_write(next.data);
+  if (!data.empty()) prepare_to_write(next.data);
   return std::nullopt;
 }
 

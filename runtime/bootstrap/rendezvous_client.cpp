@@ -5,12 +5,16 @@
 #include "bootstrap/rendezvous.hpp"
 #include "bootstrap/rendezvous_frame.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <utility>
 
 namespace libhvd {
 namespace {
+
+// For rank 0's answer to come, after it has made it.
+constexpr std::chrono::milliseconds kAnswerTime{2000};
 
 class RendezvousClient final : public Rendezvous {
  public:
@@ -70,8 +74,10 @@ Error RendezvousClient::refuse_encryption() const {
                                 : other_encryption(server_name(), own);
 }
 
+// Rank 0 waits for all ranks to come, and then for what they send. If one is late, it sends the
+// reason. So this waits longer than rank 0 does; otherwise it would report that rank 0 is late.
 Result<std::vector<std::string>> RendezvousClient::exchange(const std::string& own) {
-  const Deadline deadline(spec_.timeout);
+  const Deadline deadline(2 * spec_.timeout + kAnswerTime);
   const auto context = [this](Error error) {
     return with_context(server_name(), std::move(error));
   };

@@ -195,6 +195,26 @@ TEST(Rendezvous, ARankThatDoesNotComeIsNamed) {
   EXPECT_NE(rendezvous.error().message.find("rank 1 did not come"), std::string::npos);
 }
 
+// Rank 0 knows which rank is late, so the others wait for its answer, even if their own time is
+// over first.
+TEST(Rendezvous, TheOthersReportTheRankThatDoesNotComeToo) {
+  const test::ReservedPort port;
+  std::thread host([&] {
+    RendezvousSpec spec = make_spec(port, 0, 3);
+    spec.timeout = std::chrono::milliseconds(1500);
+    EXPECT_FALSE(serve_rendezvous(spec).ok());
+  });
+  RendezvousSpec spec = make_spec(port, 2, 3);
+  spec.timeout = std::chrono::milliseconds(200);
+  auto rendezvous = join_rendezvous(spec);
+  for (int tries = 1; tries < 7 && !rendezvous.ok(); ++tries) rendezvous = join_rendezvous(spec);
+  const auto blobs = rendezvous.ok() ? (*rendezvous)->exchange("me") : rendezvous.error();
+  host.join();
+  ASSERT_FALSE(blobs.ok());
+  EXPECT_NE(blobs.error().message.find("rank 1 did not come to rank 0"), std::string::npos)
+      << blobs.error().message;
+}
+
 // Rank 0 waits on for the true rank 1. A busy machine takes longer to answer.
 TEST(Rendezvous, ARankWithAnotherKeyIsLeftOutAndIsToldWhy) {
   const test::ReservedPort port;

@@ -43,8 +43,8 @@ std::string missing_buffer(const char* what, std::size_t count) {
 }
 
 // Checks what allgather and reducescatter have in common. The type must exist.
-std::string check_rows(const void* input, std::size_t rows, std::size_t row_size, hvd_type type,
-                       const void* output, std::size_t output_rows) {
+Fault check_rows(const void* input, std::size_t rows, std::size_t row_size, hvd_type type,
+                 const void* output, std::size_t output_rows) {
   if (row_size > kMostElements) return wrong_count(row_size);
   if (row_size == 0) return {};
   const std::size_t row_bytes = row_size * element_size(type);
@@ -73,15 +73,10 @@ void set_room(Call& call, const void* output, std::size_t output_rows, const All
     call.fault = "there is an output, and hvd_options.allocate for another one";
 }
 
-// Sets the fault of a call that has none yet; "" is none.
-void set_fault(Call& call, std::string fault) {
-  if (!fault.empty()) call.fault = std::move(fault);
-}
-
 }  // namespace
 
-std::string check_allreduce(const void* input, const void* output, std::size_t count, hvd_type type,
-                            hvd_op op) {
+Fault check_allreduce(const void* input, const void* output, std::size_t count, hvd_type type,
+                      hvd_op op) {
   if (!reduction_exists(type, op)) return wrong_reduction(type, op);
   if (count > kMostElements) return wrong_count(count);
   if (is_missing(input, count)) return missing_buffer("input", count);
@@ -92,8 +87,7 @@ std::string check_allreduce(const void* input, const void* output, std::size_t c
   return {};
 }
 
-std::string check_broadcast(const void* buffer, std::size_t count, hvd_type type, int root,
-                            int size) {
+Fault check_broadcast(const void* buffer, std::size_t count, hvd_type type, int root, int size) {
   if (element_size(type) == 0) return wrong_type(type);
   if (root < 0 || root >= size)
     return "the root " + std::to_string(root) + " is not a rank of 0 to " +
@@ -103,23 +97,22 @@ std::string check_broadcast(const void* buffer, std::size_t count, hvd_type type
   return {};
 }
 
-std::string check_allgather(const void* input, std::size_t rows, std::size_t row_size,
-                            hvd_type type, const void* output, std::size_t output_rows) {
+Fault check_allgather(const void* input, std::size_t rows, std::size_t row_size, hvd_type type,
+                      const void* output, std::size_t output_rows) {
   if (element_size(type) == 0) return wrong_type(type);
   return check_rows(input, rows, row_size, type, output, output_rows);
 }
 
-std::string check_reducescatter(const void* input, std::size_t rows, std::size_t row_size,
-                                hvd_type type, hvd_op op, const void* output,
-                                std::size_t own_rows) {
+Fault check_reducescatter(const void* input, std::size_t rows, std::size_t row_size, hvd_type type,
+                          hvd_op op, const void* output, std::size_t own_rows) {
   if (!reduction_exists(type, op)) return wrong_reduction(type, op);
   if (op == HVD_ADASUM) return "Adasum is for allreduces";
   return check_rows(input, rows, row_size, type, output, own_rows);
 }
 
-std::string check_alltoall(const void* input, const std::size_t* splits, std::size_t rows,
-                           std::size_t row_size, hvd_type type, const void* output,
-                           std::size_t output_rows, int size) {
+Fault check_alltoall(const void* input, const std::size_t* splits, std::size_t rows,
+                     std::size_t row_size, hvd_type type, const void* output,
+                     std::size_t output_rows, int size) {
   const auto ranks = static_cast<std::size_t>(size);
   if (splits == nullptr && rows % ranks != 0)
     return std::to_string(rows) + " rows cannot be divided evenly among " + std::to_string(ranks) +
@@ -135,19 +128,19 @@ std::string check_alltoall(const void* input, const std::size_t* splits, std::si
   return check_allgather(input, rows, row_size, type, output, output_rows);
 }
 
-std::string check_adasum_ranks(int size) {
+Fault check_adasum_ranks(int size) {
   if (std::has_single_bit(static_cast<unsigned>(size))) return {};
   return "Adasum is for a number of ranks that is a power of two, not for " + std::to_string(size);
 }
 
-std::string check_scale(const Scale& scale, hvd_type type) {
+Fault check_scale(const Scale& scale, hvd_type type) {
   if (!scale.any()) return {};
   if (!std::isfinite(scale.before) || !std::isfinite(scale.after)) return "a factor is not finite";
   return type == HVD_BOOL ? "there are no factors for bool" : "";
 }
 
-std::string check_compression(Compression compression, const void* input, std::size_t count,
-                              hvd_type type, hvd_op op, bool on_device) {
+Fault check_compression(Compression compression, const void* input, std::size_t count,
+                        hvd_type type, hvd_op op, bool on_device) {
   if (compression == Compression::none) return {};
   if (!compression_exists(compression))
     return "the compression " + std::to_string(static_cast<std::int32_t>(compression)) +
@@ -170,11 +163,11 @@ Call allreduce_call(const void* input, const void* output, std::size_t count, hv
   call.type = type;
   call.op = op;
   call.count = count;
-  if (call.fault.empty()) set_fault(call, check_allreduce(input, output, count, type, op));
-  if (call.fault.empty() && call.scale.any()) set_fault(call, check_scale(call.scale, type));
+  if (call.fault.empty()) call.fault = check_allreduce(input, output, count, type, op);
+  if (call.fault.empty() && call.scale.any()) call.fault = check_scale(call.scale, type);
   if (call.fault.empty() && call.compression != Compression::none)
-    set_fault(call,
-              check_compression(call.compression, input, count, type, op, options.place.on_device));
+    call.fault =
+        check_compression(call.compression, input, count, type, op, options.place.on_device);
   return call;
 }
 
@@ -184,7 +177,7 @@ Call broadcast_call(const void* buffer, std::size_t count, hvd_type type, int ro
   call.type = type;
   call.root = root;
   call.count = count;
-  if (call.fault.empty()) set_fault(call, check_broadcast(buffer, count, type, root, size));
+  if (call.fault.empty()) call.fault = check_broadcast(buffer, count, type, root, size);
   return call;
 }
 
@@ -193,7 +186,7 @@ Call allgather_call(const void* input, std::size_t rows, std::size_t row_size, h
   Call call = rows_call(Collective::allgather, rows, row_size, type, options);
   set_room(call, output, output_rows, options.allocator);
   if (call.fault.empty())
-    set_fault(call, check_allgather(input, rows, row_size, type, output, output_rows));
+    call.fault = check_allgather(input, rows, row_size, type, output, output_rows);
   return call;
 }
 
@@ -203,8 +196,8 @@ Call reducescatter_call(const void* input, std::size_t rows, std::size_t row_siz
   Call call = rows_call(Collective::reducescatter, rows, row_size, type, options);
   call.op = op;
   if (call.fault.empty())
-    set_fault(call, check_reducescatter(input, rows, row_size, type, op, output, own_rows));
-  if (call.fault.empty() && call.scale.any()) set_fault(call, check_scale(call.scale, type));
+    call.fault = check_reducescatter(input, rows, row_size, type, op, output, own_rows);
+  if (call.fault.empty() && call.scale.any()) call.fault = check_scale(call.scale, type);
   return call;
 }
 
@@ -214,7 +207,7 @@ Call alltoall_call(const void* input, const std::size_t* splits, std::size_t row
   Call call = rows_call(Collective::alltoall, rows, row_size, type, options);
   set_room(call, output, output_rows, options.allocator);
   if (call.fault.empty())
-    set_fault(call, check_alltoall(input, splits, rows, row_size, type, output, output_rows, size));
+    call.fault = check_alltoall(input, splits, rows, row_size, type, output, output_rows, size);
   return call;
 }
 

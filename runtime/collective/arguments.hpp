@@ -33,24 +33,23 @@ inline bool overlap(const void* a, std::size_t a_bytes, const void* b, std::size
   return first < second + b_bytes && second < first + a_bytes;
 }
 
-// Each returns what is wrong with one rank's arguments; "" if they are sound.
-std::string check_allreduce(const void* input, const void* output, std::size_t count, hvd_type type,
-                            hvd_op op);
-std::string check_broadcast(const void* buffer, std::size_t count, hvd_type type, int root,
-                            int size);
-std::string check_allgather(const void* input, std::size_t rows, std::size_t row_size,
-                            hvd_type type, const void* output, std::size_t output_rows);
-std::string check_reducescatter(const void* input, std::size_t rows, std::size_t row_size,
-                                hvd_type type, hvd_op op, const void* output, std::size_t own_rows);
+// Each returns what is wrong with one rank's arguments; empty if they are sound.
+Fault check_allreduce(const void* input, const void* output, std::size_t count, hvd_type type,
+                      hvd_op op);
+Fault check_broadcast(const void* buffer, std::size_t count, hvd_type type, int root, int size);
+Fault check_allgather(const void* input, std::size_t rows, std::size_t row_size, hvd_type type,
+                      const void* output, std::size_t output_rows);
+Fault check_reducescatter(const void* input, std::size_t rows, std::size_t row_size, hvd_type type,
+                          hvd_op op, const void* output, std::size_t own_rows);
 // `splits`: rows for each rank; null: the same number for each.
-std::string check_alltoall(const void* input, const std::size_t* splits, std::size_t rows,
-                           std::size_t row_size, hvd_type type, const void* output,
-                           std::size_t output_rows, int size);
-std::string check_adasum_ranks(int size);
-std::string check_scale(const Scale& scale, hvd_type type);
+Fault check_alltoall(const void* input, const std::size_t* splits, std::size_t rows,
+                     std::size_t row_size, hvd_type type, const void* output,
+                     std::size_t output_rows, int size);
+Fault check_adasum_ranks(int size);
+Fault check_scale(const Scale& scale, hvd_type type);
 // Reads the input only if it is in host memory.
-std::string check_compression(Compression compression, const void* input, std::size_t count,
-                              hvd_type type, hvd_op op, bool on_device);
+Fault check_compression(Compression compression, const void* input, std::size_t count,
+                        hvd_type type, hvd_op op, bool on_device);
 
 // Each returns the call with these arguments. Its fault is what the options have, or else what the
 // check finds.

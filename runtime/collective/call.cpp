@@ -19,7 +19,7 @@ constexpr std::uint64_t kOnDevice = 0xd1b54a32d192ed03u;
 constexpr std::uint64_t kReproducible = 0x2545f4914f6cdd1du;
 constexpr std::uint64_t kCompressed = 0xaef17502108ef2d9u;
 
-std::uint64_t hash_shape(const std::string& shape) {
+std::uint64_t hash_shape(std::string_view shape) {
   return shape.empty() ? 0 : std::rotl(hash_name(shape), 17);
 }
 
@@ -72,7 +72,7 @@ Call make_call(Collective kind, const CallOptions& options) {
   call.compression = options.compression;
   if (call.name_hash == 0 && call.name != nullptr) call.name_hash = hash_name(call.name);
   if (!options.shape.empty())
-    call.shape.assign(options.shape, 0, kShapeBytes - 1);  // and the final zero
+    call.shape = std::string_view(options.shape).substr(0, kShapeBytes - 1);  // and the final zero
   if (!options.fault.empty()) call.fault = options.fault;
   const bool reduces = kind == Collective::allreduce || kind == Collective::group;
   if (call.compression != Compression::none && !reduces && call.fault.empty())
@@ -114,7 +114,7 @@ CallDetails make_call_details(const Call& call, int rank) {
   details.shape_hash = hash_shape(call.shape);
   if (call.name != nullptr) copy_text(details.name, call.name);
   copy_text(details.shape, call.shape);
-  copy_text(details.fault, call.fault);
+  copy_text(details.fault, call.fault.text());
   return details;
 }
 

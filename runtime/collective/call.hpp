@@ -13,8 +13,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace libhvd {
 
@@ -53,6 +55,23 @@ const char* collective_name(Collective kind);
 // Hashes by FNV-1a, 64 bits. Never returns 0, which is the hash of a call without a name.
 std::uint64_t hash_name(std::string_view name);
 
+// Why a rank cannot take part in a call; empty if it can. It is a pointer, because a small call
+// would take longer with a std::string, even with an empty one.
+class Fault {
+ public:
+  Fault() = default;
+  Fault(std::string text) {  // NOLINT(google-explicit-constructor): for texts and "" alike
+    if (!text.empty()) text_ = std::make_shared<const std::string>(std::move(text));
+  }
+  Fault(const char* text) : Fault(std::string(text)) {}  // NOLINT(google-explicit-constructor)
+
+  bool empty() const { return text_ == nullptr; }
+  std::string_view text() const { return empty() ? std::string_view() : *text_; }
+
+ private:
+  std::shared_ptr<const std::string> text_;
+};
+
 // The options of a collective, in addition to its arguments.
 struct CallOptions {
   const char* name = nullptr;    // null: none
@@ -60,7 +79,7 @@ struct CallOptions {
   Scale scale = {};              // of a reduction
   std::int32_t process_set = 0;  // 0: all ranks
   std::int32_t priority = 0;     // see hvd_options
-  std::string fault = {};        // an error that the caller has found already; "" if there is none
+  Fault fault = {};              // an error that the caller has found already
   // The communicator's own collectives are for host memory only.
   BufferLocation place = {};
   Allocator allocator = {};  // of the output; of allgather and alltoall only
@@ -75,7 +94,8 @@ struct CallOptions {
 // The room for rows that a rank with an allocator publishes.
 inline constexpr std::uint64_t kAnyRoom = std::numeric_limits<std::uint64_t>::max();
 
-// A collective as its caller asks for it. Fields that the collective does not use are 0.
+// A collective as its caller asks for it. Fields that the collective does not use are 0. It must
+// not live longer than the options that it was made of.
 struct Call {
   // (A constructor, because an aggregate of this size is first filled with zeros, which takes
   // long.)
@@ -92,8 +112,8 @@ struct Call {
   Scale scale = {};
   const char* name = nullptr;   // null: none
   std::uint64_t name_hash = 0;  // 0: no name
-  std::string shape = {};       // of the tensor; "" if not given
-  std::string fault = {};       // why this rank cannot take part; "" if it can
+  std::string_view shape = {};  // of the tensor; "" if not given
+  Fault fault = {};             // of this rank
   bool on_device = false;       // the buffers are in device memory
   Compression compression = Compression::none;
   bool reproducible = false;  // HVD_REPRODUCIBLE; of reductions

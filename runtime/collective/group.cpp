@@ -14,13 +14,17 @@
 namespace libhvd {
 namespace {
 
-std::string check_group(const AllreduceGroup& group) {
+Fault of_tensor(std::size_t index, const Fault& fault) {
+  return "tensor " + std::to_string(index) + ": " + std::string(fault.text());
+}
+
+Fault check_group(const AllreduceGroup& group) {
   for (std::size_t i = 0; i < group.lengths.size(); ++i) {
-    const std::string fault =
+    const Fault fault =
         check_allreduce(group.inputs[i], group.outputs[i], group.lengths[i], group.type, group.op);
-    if (!fault.empty()) return "tensor " + std::to_string(i) + ": " + fault;
+    if (!fault.empty()) return of_tensor(i, fault);
   }
-  return "";
+  return {};
 }
 
 std::uint64_t hash_lengths(const std::vector<std::size_t>& lengths) {
@@ -77,7 +81,7 @@ Result<bool> open_allreduce_group(Communicator& communicator, const AllreduceGro
   for (std::size_t i = 0; first.fault.empty() && i < group.lengths.size(); ++i) {
     first.fault = check_compression(first.compression, group.inputs[i], group.lengths[i],
                                     group.type, group.op, first.place.on_device);
-    if (!first.fault.empty()) first.fault = "tensor " + std::to_string(i) + ": " + first.fault;
+    if (!first.fault.empty()) first.fault = of_tensor(i, first.fault);
   }
   return communicator.open_group(group.lengths.size(), hash_lengths(group.lengths), group.type,
                                  group.op, first);

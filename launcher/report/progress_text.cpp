@@ -53,6 +53,15 @@ Progress progress_of(const RankCounters& counters) {
   return progress;
 }
 
+// Returns the last epoch that a rank trained in. A program may begin another one, and end before it
+// does anything in that: it stops early, or sets the number of epochs after the last one.
+std::optional<std::uint64_t> last_epoch(const RankReport& rank) {
+  const RankCounters& counters = rank.counters;
+  const bool succeeded = rank.exited && rank.exit_code == 0;
+  if (!counters.epoch || !succeeded || counters.epochs.empty()) return counters.epoch;
+  return std::min(*counters.epoch, counters.epochs.back().epoch);
+}
+
 }  // namespace
 
 std::vector<std::string> progress_fields(const Progress& progress) {
@@ -80,7 +89,10 @@ std::optional<Progress> final_progress(const std::vector<RankReport>& ranks) {
   double seconds = 0;
   for (const auto& rank : ranks) {
     if (!reports_progress(rank.counters)) continue;
-    if (!progress) progress = progress_of(rank.counters);
+    if (!progress) {
+      progress = progress_of(rank.counters);
+      progress->epoch = last_epoch(rank);
+    }
     samples_per_second += rank.counters.samples_per_second;
     waiting += rank.counters.waiting_seconds;
     seconds += rank.seconds;

@@ -72,5 +72,20 @@ TEST(ProgressText, TheReportHasTheSameNumbers) {
   EXPECT_FALSE(final_progress({}));
 }
 
+// A program that stops early has begun an epoch in which it did nothing.
+TEST(ProgressText, AnEpochOfASuccessThatIsNotOverIsNone) {
+  RankReport rank = with_counters(10, 1, 100);
+  rank.counters.epoch = 6;
+  rank.counters.epochs_in_all = 10;
+  rank.counters.epochs = {{4, 1.0, 0}, {5, 1.0, 0}};
+  rank.exited = true;
+  EXPECT_EQ(progress_fields(*final_progress({rank}))[0], "epoch 6/10");
+  rank.exit_code = 1;  // it failed in the next one
+  EXPECT_EQ(progress_fields(*final_progress({rank}))[0], "epoch 7/10");
+  rank.exit_code = 0;
+  rank.counters.epochs.clear();
+  EXPECT_EQ(progress_fields(*final_progress({rank}))[0], "epoch 7/10");
+}
+
 }  // namespace
 }  // namespace hvdrun

@@ -30,7 +30,8 @@ struct Gpu {
 struct HostInventory {
   std::vector<Core> cores;  // by package, NUMA node, core; only what this process may use
   std::vector<int> numa_nodes;
-  std::vector<Gpu> gpus;  // in CUDA's order: position i is the device that a rank calls i
+  std::optional<double> cpu_quota;  // how many processors its cgroup may use; nullopt: no limit
+  std::vector<Gpu> gpus;            // in CUDA's order: position i is the device that a rank calls i
   // CUDA_VISIBLE_DEVICES of the ranks must list all of `gpus`, since CUDA's order is not known: the
   // variable is unset, and there are MIG devices, or several kinds of GPU without
   // CUDA_DEVICE_ORDER=PCI_BUS_ID.

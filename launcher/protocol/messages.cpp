@@ -90,6 +90,7 @@ Json inventory_json(const HostInventory& inventory) {
   for (const auto& gpu : inventory.gpus) gpus.push_back(gpu_json(gpu));
   return {{"cores", std::move(cores)},
           {"numa_nodes", inventory.numa_nodes},
+          {"cpu_quota", or_null(inventory.cpu_quota)},
           {"gpus", std::move(gpus)},
           {"gpus_need_list", inventory.gpus_need_list},
           {"gpu_source", inventory.gpu_source},
@@ -101,6 +102,7 @@ HostInventory inventory_of(const Json& json) {
   HostInventory inventory;
   for (const auto& core : json.at("cores")) inventory.cores.push_back(core_of(core));
   json.at("numa_nodes").get_to(inventory.numa_nodes);
+  read_optional(json.at("cpu_quota"), inventory.cpu_quota);
   for (const auto& gpu : json.at("gpus")) inventory.gpus.push_back(gpu_of(gpu));
   json.at("gpus_need_list").get_to(inventory.gpus_need_list);
   json.at("gpu_source").get_to(inventory.gpu_source);

@@ -1,6 +1,7 @@
 #include "resources/inventory.hpp"
 
 #include "common/system.hpp"
+#include "resources/cpu_quota.hpp"
 #include "resources/nvml.hpp"
 #include "resources/topology.hpp"
 #include "resources/visible_gpus.hpp"
@@ -54,6 +55,7 @@ Result<HostInventory> local_inventory(const Environment& environment,
   inventory.notes = std::move(gpus.notes);
   inventory.cores = std::move(topology.cores);
   inventory.numa_nodes = std::move(topology.numa_nodes);
+  if (file.empty()) inventory.cpu_quota = cpu_quota(sources.cgroup_list, sources.cgroups);
   inventory.topology_file = file.string();
   return inventory;
 }

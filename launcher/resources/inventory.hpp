@@ -1,5 +1,5 @@
-// What this machine offers a job: its name, cores, NUMA nodes and GPUs. Only this file, topology
-// and nvml ask the machine; the rest of the folder computes from the value.
+// What this machine offers a job: its name, cores, NUMA nodes and GPUs. Only this file, topology,
+// cpu_quota and nvml ask the machine; the rest of the folder computes from the value.
 #pragma once
 
 #include "base/environment.hpp"
@@ -21,6 +21,8 @@ struct LocalMachine {
 struct InventorySources {
   std::string nvml_library = kNvmlLibrary;
   std::filesystem::path sysfs = "/sys";
+  std::filesystem::path cgroup_list = "/proc/self/cgroup";  // see cpu_quota()
+  std::filesystem::path cgroups = "/sys/fs/cgroup";
   // A topology file to read the cores from, instead of the machine. Empty: HVD_TOPOLOGY, if set.
   std::filesystem::path topology_file;
 };

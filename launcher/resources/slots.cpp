@@ -31,6 +31,13 @@ void set_slots_by_cpus(Host& host, std::size_t cpus) {
             fmt::format("{}, SLURM_CPUS_PER_TASK={}", plural(cpus, "CPU"), each));
 }
 
+// Returns how many whole processors the host's cgroup may use, at least 1, and at most `all`.
+std::size_t within_quota(const HostInventory& inventory, std::size_t all) {
+  const auto& quota = inventory.cpu_quota;
+  if (!quota || *quota >= static_cast<double>(all)) return all;
+  return std::max<std::size_t>(static_cast<std::size_t>(*quota), 1);
+}
+
 void set_slots_by_cores(const JobSpec& spec, Host& host) {
   std::size_t cores = host.inventory->cores.size();
   std::string source;
@@ -41,12 +48,16 @@ void set_slots_by_cores(const JobSpec& spec, Host& host) {
     cores = std::max<std::size_t>(given * cores / pus, 1);
     source = fmt::format(" of {} that SLURM gives the job", plural(given, "CPU"));
   }
+  if (const std::size_t allowed = within_quota(*host.inventory, cores); allowed < cores) {
+    cores = allowed;
+    source = fmt::format(" of the {:.3g} CPUs that the cgroup allows", *host.inventory->cpu_quota);
+  }
   if (spec.cpus_per_rank && *spec.cpus_per_rank > 0) {
     const auto each = static_cast<std::size_t>(*spec.cpus_per_rank);
     set_slots(host, cores / each,
               fmt::format("{}{}, {} per rank", plural(cores, "core"), source, each));
   } else if (host.slurm.cpus_per_task) {
-    set_slots_by_cpus(host, given > 0 ? std::min(given, pus) : pus);
+    set_slots_by_cpus(host, within_quota(*host.inventory, given > 0 ? std::min(given, pus) : pus));
   } else {
     set_slots(host, cores, plural(cores, "core") + source);
   }

@@ -11,8 +11,9 @@ namespace hvdrun {
 //   its GPUs: those visible on the host, or without an inventory, those that SLURM says
 //   SLURM's tasks there, if tasks were asked for
 //   its cores divided by --cpus-per-rank; its hardware threads divided by SLURM_CPUS_PER_TASK; or
-//     its cores. Without an inventory: SLURM's CPUs divided by SLURM_CPUS_PER_TASK, if SLURM says
-//     that the host has no GPU and --cpus-per-rank is not given
+//     its cores. None of these is more than the CPU quota of its cgroup. Without an inventory:
+//     SLURM's CPUs divided by SLURM_CPUS_PER_TASK, if SLURM says that the host has no GPU and
+//     --cpus-per-rank is not given
 // If none is known, the slots stay open until the host's agent has reported its inventory.
 void settle_slots(const JobSpec& spec, Host& host);
 

@@ -117,6 +117,28 @@ TEST(Slots, AreSettledAgainWhenTheHostHasAnswered) {
   }
 }
 
+// A container sees all cores, and may use the time of some.
+TEST(Slots, AreNoMoreThanTheCgroupAllows) {
+  const auto slots = [](double quota, const SlurmShare& slurm, std::optional<int> cpus_per_rank) {
+    JobSpec spec;
+    spec.cpus_per_rank = cpus_per_rank;
+    Host host;
+    host.slurm = slurm;
+    auto inventory = made_machine(8, 0, 2).inventory;
+    inventory.cpu_quota = quota;
+    take_inventory(spec, inventory, host);
+    return brief(host);
+  };
+  EXPECT_EQ(slots(2.5, {}, {}), "2 (2 cores of the 2.5 CPUs that the cgroup allows)");
+  EXPECT_EQ(slots(0.5, {}, {}), "1 (1 core of the 0.5 CPUs that the cgroup allows)");
+  EXPECT_EQ(slots(8, {}, {}), "8 (8 cores)");
+  EXPECT_EQ(slots(1e300, {}, {}), "8 (8 cores)");
+  EXPECT_EQ(slots(4, {}, 2), "2 (4 cores of the 4 CPUs that the cgroup allows, 2 per rank)");
+  EXPECT_EQ(slots(4, share({}, {}, 6, 0), {}), "3 (3 cores of 6 CPUs that SLURM gives the job)");
+  EXPECT_EQ(slots(9, share({}, 4, 16, 0), {}), "2 (9 CPUs, SLURM_CPUS_PER_TASK=4)");
+  EXPECT_EQ(slots(2, share(5, {}, 16, 0), {}), "5 (SLURM_NTASKS)");
+}
+
 TEST(Slots, ThatTheUserSaidStayAsTheyAre) {
   Host host;
   host.slots = 3;

@@ -121,7 +121,7 @@ class CallInOrder {
 };
 
 // Runs a collective, and shows it on the status page and in the timeline. `what` is the function's
-// name. The caller holds Process::calls.
+// name; `quick`: see shown_collectives.hpp. The caller holds Process::calls.
 template <class Body>
 Result<void> run_collective(Session& session, const char* what, const CallOptions& options,
                             const Body& body, Quick quick) {

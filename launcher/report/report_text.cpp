@@ -227,7 +227,8 @@ std::string describe_end(const RankReport& rank) {
     if (!rank.abort_message.empty()) text += ": " + rank.abort_message;
     return text;
   }
-  if (rank.stopped_by_us && failed_by_itself(rank)) return "stopped by hvdrun before its own end";
+  if (rank.stopped_by_us && failed_by_itself(rank))
+    return "reported an error before hvdrun stopped it";
   if (rank.signal != 0)
     return fmt::format("killed by {}{}{}", signal_name(rank.signal),
                        rank.out_of_memory ? ", out of memory (the kernel's OOM killer)" : "",

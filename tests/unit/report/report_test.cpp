@@ -469,6 +469,12 @@ TEST(ReportText, SaysHowARankEnded) {
   rank = rank_report(0);
   rank.lost_connection = true;
   EXPECT_EQ(describe_end(rank), "exit code 0 without finalize (MPI_Finalize, PMIx_Finalize)");
+  rank = rank_report(0);
+  rank.stopped_by_us = true;
+  rank.signal = SIGTERM;
+  rank.failure.reported = true;
+  rank.failure.before_stop = true;
+  EXPECT_EQ(describe_end(rank), "reported an error before hvdrun stopped it");
 }
 
 TEST(ReportText, WritesDurationsAndSizesForPeople) {

@@ -218,8 +218,7 @@ std::string fold_ranks(std::span<const int> unordered) {
 }
 
 void copy_text(std::span<char> field, std::string_view text) {
-  const std::size_t length = std::min(text.size(), field.size() - 1);
-  std::memcpy(field.data(), text.data(), length);
+  const std::size_t length = text.copy(field.data(), field.size() - 1);
   field[length] = '\0';
 }
 

@@ -27,8 +27,8 @@ CANNOT_ENTER = 125
 CANNOT_RUN = 127
 
 PATHS = {True: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", False: "/usr/local/bin:/usr/bin:/bin"}
-FORWARDED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2,
-             signal.SIGTSTP, signal.SIGCONT)
+FORWARDED = {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2,
+             signal.SIGTSTP, signal.SIGCONT}
 
 
 class Command:
@@ -51,17 +51,39 @@ def main() -> NoReturn:
     command = Command(sys.argv[1:])
     enter(command)
     master, slave = os.openpty() if command.terminal else (-1, -1)
+    forwarded = {number for number in FORWARDED if signal.getsignal(number) != signal.SIG_IGN}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, forwarded | {signal.SIGCHLD})
     child = os.fork()
     if child == 0:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         become(command, slave)
-    for number in FORWARDED:
-        if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, lambda received, _: os.kill(child, received))
     if command.terminal:
+        for number in forwarded:
+            signal.signal(number, lambda received, _: os.kill(child, received))
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         os.close(slave)
         carry_terminal(master)
-    _, status = os.waitpid(child, 0)
+        _, status = os.waitpid(child, 0)
+    else:
+        status = forward(child, forwarded)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     end_as(status)
+
+
+def forward(child: int, signals: set[signal.Signals]) -> int:
+    """Forwards signals until the child ends, and returns its status.
+
+    Not by handlers: Python would run one only after waitpid(2) if its signal came just before that call. Not by a
+    thread: a process that has entered a namespace of pids cannot start one.
+    """
+    while True:
+        number = signal.sigwait(signals | {signal.SIGCHLD})
+        if number in signals:
+            os.kill(child, number)
+            continue
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid != 0:
+            return status
 
 
 def enter(command: Command) -> None:

@@ -44,7 +44,8 @@ bool is_in(const RankState& state, const std::string& collective) {
   return state.collective == collective || state.background == collective;
 }
 
-// Returns the missing ranks, if a rank that waits for the collective in the background knows them.
+// Returns the ranks that may be missing, if a rank that waits for the collective in the background
+// knows them. The others do not take part, or have come.
 std::optional<RankSet> known_missing(const std::vector<RankState>& states,
                                      const std::string& collective) {
   const RankState* longest = nullptr;
@@ -65,8 +66,13 @@ Stall find_stall(const std::vector<RankState>& states, const std::string& collec
       stall.seconds = std::max(stall.seconds, state.collective_seconds);
     if (state.background == collective)
       stall.seconds = std::max(stall.seconds, state.background_seconds);
-    const bool missing = known ? known->contains(state.rank) : !is_in(state, collective);
-    (missing ? stall.missing : stall.waiting).push_back(state.rank);
+    if (is_in(state, collective)) {
+      stall.waiting.push_back(state.rank);
+    } else if (!known || known->contains(state.rank)) {
+      stall.missing.push_back(state.rank);
+    } else if (!state.background.empty()) {  // it shows only the collective that has waited longest
+      stall.waiting.push_back(state.rank);
+    }
   }
   return stall;
 }
@@ -100,6 +106,21 @@ std::string describe_missing(const Stall& stall, const std::vector<RankState>& s
             describe_missing(state, reports[static_cast<std::size_t>(state.rank)]);
   }
   return text;
+}
+
+// If no rank is missing, the collective is slow, or hangs in a library such as NCCL.
+std::string describe_stall(const std::string& collective, const Stall& stall,
+                           const std::vector<RankState>& states,
+                           const std::vector<RankReport>& reports) {
+  const std::string ranks = describe_ranks(stall.waiting);
+  const bool one = stall.waiting.size() == 1;
+  if (stall.missing.empty())
+    return fmt::format("{} has lasted {}, and no rank is missing: {} {} in it",
+                       title_of(collective), seconds_text(stall.seconds), ranks,
+                       one ? "is" : "are");
+  return fmt::format("{} has waited {} for {}; {} {}", title_of(collective),
+                     seconds_text(stall.seconds), describe_missing(stall, states, reports), ranks,
+                     one ? "waits" : "wait");
 }
 
 }  // namespace
@@ -166,16 +187,12 @@ std::vector<std::string> StallReporter::explain(const std::vector<RankState>& st
   std::size_t more = 0;
   for (const std::string& collective : unexplained_) {
     const Stall stall = find_stall(states, collective);
-    // The ranks no longer wait, or none is missing: the collective is only slow.
-    if (stall.waiting.empty() || stall.missing.empty()) continue;
+    if (stall.waiting.empty()) continue;
     if (lines.size() == kMostLines) {
       ++more;
       continue;
     }
-    lines.push_back(warning_text(
-        fmt::format("{} has waited {} for {}; {} {}", title_of(collective),
-                    seconds_text(stall.seconds), describe_missing(stall, states, reports),
-                    describe_ranks(stall.waiting), stall.waiting.size() == 1 ? "waits" : "wait")));
+    lines.push_back(warning_text(describe_stall(collective, stall, states, reports)));
     const std::chrono::duration<double> waited(stall.seconds);
     reported_.emplace(collective, now - std::chrono::duration_cast<Clock::duration>(waited));
   }

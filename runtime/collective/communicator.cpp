@@ -281,7 +281,9 @@ std::vector<int> Communicator::waiting() const {
 // Takes part in a call of the others, after this rank has joined.
 Result<void> Communicator::follow(const CallDetails& theirs) {
   if (theirs.kind != Collective::group) return reduce_zeros(theirs);
-  HVD_CHECK(open_group(theirs.count, theirs.row_size, theirs.type, theirs.op, options_of(theirs)));
+  CallOptions options = options_of(theirs);
+  options.place.on_device = theirs.on_device != 0;
+  HVD_CHECK(open_group(theirs.count, theirs.row_size, theirs.type, theirs.op, options));
   // One tensor after the other. An error of the others ends the group.
   for (std::uint64_t tensor = 0; tensor < theirs.count; ++tensor) {
     const Result<void> opened = open_call(Call(Collective::join));
@@ -300,11 +302,8 @@ Result<bool> Communicator::open_group(std::size_t tensors, std::uint64_t hash_of
   call.row_size = hash_of_lengths;
   call.on_device = options.place.on_device;
   Result<void> opened = open_call(call);
-  const bool with_joined = call_with_joined_.has_value();
-  if (with_joined) {
-    call_with_joined_.reset();
-    opened = open_call(call);
-  }
+  const bool with_joined = continues_with_joined();
+  if (with_joined) opened = open_call(call);
   HVD_CHECK(opened);
   return with_joined;
 }

@@ -42,6 +42,14 @@ struct ProposalSettings {
   std::uint64_t cache_capacity;
 };
 
+// A call whose work on this rank's GPU is not done.
+struct DeviceWait {
+  std::string kind;            // "allreduce"
+  std::string name;            // "" without a name
+  std::uint64_t since_ns = 0;  // when it was enqueued, by CLOCK_MONOTONIC
+  bool reached = false;        // the GPU has come to it, so it now waits for those of other ranks
+};
+
 class Communicator {
  public:
   // `rank` must have announced itself in the segment. Without streams the bridges carry all data
@@ -64,6 +72,7 @@ class Communicator {
   // Makes this rank move all data through the segment: it reads no memory of others, and they read
   // none of it (HVD_DIRECT_READS=0). Call it when make_reproducible() may be called.
   void refuse_direct_reads() { direct_.refuse(); }
+  bool reproducible() const { return reproducible_; }
 
   int rank() const { return steps_.rank(); }
   int size() const { return steps_.size(); }
@@ -107,6 +116,11 @@ class Communicator {
   Result<CallTurn> agree(const Call& call);
   // Returns the mismatch that all ranks have found after agree(). All ranks must call it.
   Error disagree(const Call& call) { return explain(call); }
+  // Returns whether the allreduce or group that was just refused must be called again, in host
+  // memory, because some ranks have joined. These now know for what to give zeros.
+  bool continues_with_joined() {
+    return std::exchange(call_with_joined_, std::nullopt).has_value();
+  }
   std::unique_ptr<DeviceState>& device_state() { return device_state_; }
 
   // Sends up to max_proposal_bytes() bytes to all ranks, and calls `each` with those of every rank,
@@ -138,6 +152,12 @@ class Communicator {
   // Sets a hook that is called whenever a call begins to wait longer than for a short spin. Set it
   // before the first call.
   void on_wait(std::function<void()> hook) { steps_.on_wait(std::move(hook)); }
+  // Sets a hook that is called about every 20 ms once this rank's GPU takes part in calls. It gets
+  // the oldest call that the GPU has not done; nullopt if it has done all. Another thread calls it,
+  // until the communicator is destroyed. Set it before the first call.
+  using WhileOnDevice = std::function<void(const std::optional<DeviceWait>& oldest)>;
+  void on_device_wait(WhileOnDevice hook) { while_on_device_ = std::move(hook); }
+  const WhileOnDevice& while_on_device() const { return while_on_device_; }
   // Returns the ranks that have not entered the running call.
   std::vector<int> absent() const { return steps_.absent(); }
   // Returns the ranks that have entered it and wait. Ranks that have joined wait for no other.
@@ -307,6 +327,7 @@ class Communicator {
   bool has_joined_before_ = false;   // this rank's call in wrong_post_ was a join
   // The call that the others have made, and that continues although some ranks have joined.
   std::optional<CallDetails> call_with_joined_;
+  WhileOnDevice while_on_device_;
   std::unique_ptr<DeviceState> device_state_;  // last: it uses all of the above
 };
 

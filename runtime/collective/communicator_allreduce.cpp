@@ -74,10 +74,7 @@ class Slices {
 Result<void> Communicator::allreduce(const void* input, void* output, std::size_t count,
                                      hvd_type type, hvd_op op, const CallOptions& options) {
   Result<void> outcome = allreduce_once(input, output, count, type, op, options);
-  if (call_with_joined_) {  // again: the ranks that have joined now know for what to give zeros
-    call_with_joined_.reset();
-    outcome = allreduce_once(input, output, count, type, op, options);
-  }
+  if (continues_with_joined()) outcome = allreduce_once(input, output, count, type, op, options);
   return outcome;
 }
 

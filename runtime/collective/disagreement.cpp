@@ -165,7 +165,7 @@ std::optional<Error> find_disagreement_with_joined(AllDetails all_details) {
   const CallDetails& first = *callers.front();
   const bool neutral_zeros = first.op == HVD_SUM || first.op == HVD_AVERAGE;
   const bool reduces = first.kind == Collective::allreduce || first.kind == Collective::group;
-  if (reduces && neutral_zeros && !first.on_device) return std::nullopt;
+  if (reduces && neutral_zeros) return std::nullopt;
   return fail(HVD_ERROR_INVALID_ARGUMENT,
               describe_call(first) + ": " + describe_ranks(joined) +
                   (joined.size() == 1 ? " has" : " have") +

@@ -54,6 +54,9 @@ Engine::Engine(std::unique_ptr<Communicator> communicator, EngineOptions options
     });
   }
   communicator_->on_long_wait([this](const std::string&, std::uint64_t) { check_stalls(); });
+  communicator_->on_device_wait(
+      [stalls = DeviceStallWatch(*communicator_, settings_, std::move(options.device_listener))](
+          const auto& oldest) mutable { stalls.look(oldest); });
 }
 
 Result<std::shared_ptr<Engine>> Engine::start(std::unique_ptr<Communicator> communicator,

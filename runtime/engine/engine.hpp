@@ -56,6 +56,7 @@ namespace libhvd {
 struct EngineOptions {
   EngineSettings settings = {};
   StallListener listener = {};
+  StallListener device_listener = {};                                 // of calls on GPUs
   std::optional<AutotuneLog> autotune_log = std::nullopt;             // on rank 0
   std::shared_ptr<Recorder> recorder = std::make_shared<Recorder>();  // of the timeline
   std::uint16_t process_set = 0;  // the number of the engine's process set in the timeline

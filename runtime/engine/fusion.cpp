@@ -28,12 +28,14 @@ Result<void> run_fused_on_device(Communicator& communicator,
     name += request->name + ' ' + std::to_string(own.count) + ' ' + request->options.shape + '\n';
   }
   const AllreduceArguments& first = *requests.front()->allreduce;
+  const std::string shown =
+      requests.front()->name + " and " + std::to_string(requests.size() - 1) + " more";
   CallOptions options = requests.front()->options;
   options.name = name.c_str();
   options.shape = {};  // the name has the shape of each
   return DeviceCall::run(calls, options, [&](const CallOptions& on_stream) {
     return DeviceCollectives(communicator)
-        .allreduce_together(pieces, first.type, first.op, on_stream);
+        .allreduce_together(pieces, first.type, first.op, on_stream, shown.c_str());
   });
 }
 

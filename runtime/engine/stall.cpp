@@ -1,5 +1,6 @@
 #include "engine/stall.hpp"
 
+#include "common/clock.hpp"
 #include "common/text.hpp"
 
 #include <algorithm>
@@ -71,6 +72,38 @@ bool StallWatch::over(std::uint64_t waited_ns) const {
 
 void StallWatch::report(const std::vector<Waiting>& waiting, std::uint64_t waited_ns) const {
   listener_.report(describe_stall(waiting, waited_ns));
+}
+
+void DeviceStallWatch::look(const std::optional<DeviceWait>& oldest) {
+  if (const std::uint64_t since = oldest ? oldest->since_ns : 0; since != seen_ns_) {
+    if (std::exchange(shown_, false)) watch_.listener().clear(true);
+    seen_ns_ = since;
+    reported_ = false;
+  }
+  if (!oldest || communicator_.size() == 1) return;
+  const std::uint64_t now = monotonic_ns();
+  const std::uint64_t waited = now - std::min(now, oldest->since_ns);
+  if (oldest->reached) {
+    if (!shown_ && watch_.shows(waited)) show(*oldest);
+    return;
+  }
+  const int own = communicator_.number(communicator_.rank());
+  if (watch_.due(waited) && !std::exchange(reported_, true)) {
+    const std::string what = oldest->kind + (oldest->name.empty() ? "" : ' ' + quote(oldest->name));
+    watch_.listener().report(describe_stall({{what, {own}}}, waited) +
+                             ", whose GPU has not reached it");
+  }
+  if (watch_.over(waited)) communicator_.abort_job(FailureKind::stalled, communicator_.rank());
+}
+
+// Which ranks' GPUs have not come is not known here: all others may be missing.
+void DeviceStallWatch::show(const DeviceWait& wait) {
+  std::vector<int> others;
+  for (int rank = 0; rank < communicator_.size(); ++rank) {
+    if (rank != communicator_.rank()) others.push_back(communicator_.number(rank));
+  }
+  watch_.listener().show(wait.kind, wait.name, wait.since_ns, fold_ranks(others));
+  shown_ = true;
 }
 
 }  // namespace libhvd

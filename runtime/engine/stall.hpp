@@ -8,7 +8,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace libhvd {
@@ -58,6 +60,28 @@ class StallWatch {
  private:
   EngineSettings settings_;
   StallListener listener_;
+};
+
+// Watches a communicator's calls on the GPUs. If this rank's GPU has not reached a call for too
+// long, the rank reports that the others wait for it. If the GPU has reached it, the listener shows
+// that it waits for others. One thread at a time; the communicator must outlive it.
+class DeviceStallWatch {
+ public:
+  DeviceStallWatch(Communicator& communicator, const EngineSettings& settings,
+                   StallListener listener)
+      : communicator_(communicator), watch_(settings, std::move(listener)) {}
+
+  // Looks at the oldest call that the GPU has not done (Communicator::on_device_wait()).
+  void look(const std::optional<DeviceWait>& oldest);
+
+ private:
+  void show(const DeviceWait& wait);
+
+  Communicator& communicator_;
+  StallWatch watch_;
+  std::uint64_t seen_ns_ = 0;  // since when the call has waited that was seen last; 0: none
+  bool reported_ = false;      // it was reported
+  bool shown_ = false;         // the listener shows it
 };
 
 }  // namespace libhvd

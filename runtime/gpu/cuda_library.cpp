@@ -17,7 +17,18 @@ Result<CudaLibrary> CudaLibrary::load(const Environment& environment) {
   HVD_CUDA_FUNCTIONS(HVD_CUDA_LOAD)
   HVD_CUDA_LOAD(cudaGetErrorString, )
 #undef HVD_CUDA_LOAD
+  constexpr const char* kDriverSonames[] = {"libcuda.so.1"};
+  if (const auto driver = open_library(environment, HVD_ENV_CUDA_DRIVER, kDriverSonames);
+      driver.ok())
+    (void)driver->find("cuDevicePrimaryCtxGetState", cuda.cuDevicePrimaryCtxGetState);
   return cuda;
+}
+
+bool CudaLibrary::has_context(int device) const {
+  unsigned flags = 0;
+  int active = 0;
+  if (cuDevicePrimaryCtxGetState == nullptr) return true;
+  return cuDevicePrimaryCtxGetState(device, &flags, &active) != kCudaSuccess || active != 0;
 }
 
 Result<void> CudaLibrary::check(CudaStatus status, const char* function) const {
@@ -28,12 +39,15 @@ Result<void> CudaLibrary::check(CudaStatus status, const char* function) const {
 }
 
 CurrentDevice::CurrentDevice(const CudaLibrary& cuda, int device) : cuda_(cuda) {
-  changed_ = cuda_.cudaGetDevice(&before_) == kCudaSuccess && before_ != device &&
-             cuda_.cudaSetDevice(device) == kCudaSuccess;
+  int before = device;
+  if (cuda_.cudaGetDevice(&before) == kCudaSuccess && before != device && cuda_.has_context(before))
+    before_ = before;
+  // Also if the number is the same: a thread that has not used CUDA has device 0, but no context.
+  cuda_.cudaSetDevice(device);
 }
 
 CurrentDevice::~CurrentDevice() {
-  if (changed_) cuda_.cudaSetDevice(before_);
+  if (before_ >= 0) cuda_.cudaSetDevice(before_);
 }
 
 }  // namespace libhvd

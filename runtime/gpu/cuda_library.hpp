@@ -15,11 +15,15 @@ using CudaStream = void*;    // cudaStream_t; null: the default stream
 using CudaEventRef = void*;  // cudaEvent_t
 
 inline constexpr CudaStatus kCudaSuccess = 0;
+inline constexpr CudaStatus kCudaInvalidValue = 1;
+inline constexpr CudaStatus kCudaUnloading = 4;  // cudaErrorCudartUnloading: the process exits
+inline constexpr CudaStatus kCudaNotReady = 600;
 inline constexpr int kCudaMemoryDevice = 2;   // enum cudaMemoryType
 inline constexpr int kCudaMemoryManaged = 3;  // enum cudaMemoryType
 inline constexpr int kCudaMemcpyDefault = 4;  // enum cudaMemcpyKind: by where the pointers point
 inline constexpr unsigned kCudaStreamNonBlocking = 1;
 inline constexpr unsigned kCudaEventDisableTiming = 2;
+inline constexpr int kCudaCaptureThreadLocal = 1;  // enum cudaStreamCaptureMode
 
 // struct cudaPointerAttributes, with room for fields of later versions.
 struct CudaPointer {
@@ -47,7 +51,9 @@ struct CudaPointer {
   X(cudaStreamWaitEvent, (CudaStream stream, CudaEventRef event, unsigned flags))                  \
   X(cudaEventCreateWithFlags, (CudaEventRef * event, unsigned flags))                              \
   X(cudaEventRecord, (CudaEventRef event, CudaStream stream))                                      \
+  X(cudaEventQuery, (CudaEventRef event))                                                          \
   X(cudaEventDestroy, (CudaEventRef event))                                                        \
+  X(cudaThreadExchangeStreamCaptureMode, (int* mode))                                              \
   X(cudaGetLastError, ())
 
 struct CudaLibrary {
@@ -55,16 +61,25 @@ struct CudaLibrary {
   HVD_CUDA_FUNCTIONS(HVD_CUDA_MEMBER)
 #undef HVD_CUDA_MEMBER
   const char* (*cudaGetErrorString)(CudaStatus status) = nullptr;
+  // Of the CUDA Driver API, see has_context(). Null: there is no driver that has it.
+  CudaStatus (*cuDevicePrimaryCtxGetState)(int device, unsigned* flags, int* active) = nullptr;
 
   // Opens what HVD_CUDA_LIBRARY names, what the process has, or libcudart.so.13, .12, .11.0. Error
   // (HVD_ERROR_UNSUPPORTED): none can be opened, or it is too old.
   static Result<CudaLibrary> load(const Environment& environment);
 
+  // Returns whether this process uses the device already. A context takes hundreds of megabytes of
+  // its memory.
+  bool has_context(int device) const;
+
   // Checks a status. Error (HVD_ERROR_SYSTEM): it is not success; the message names `function`.
   Result<void> check(CudaStatus status, const char* function) const;
 };
 
-// Makes a device the current one of this thread while it lives.
+// Makes a device, with its context, the current one of this thread while it lives. Afterwards the
+// device from before is current again, if this process uses it: since CUDA 12 cudaSetDevice makes a
+// context, and a rank needs none on the GPU of another rank. Cannot fail: if CUDA refuses, the call
+// that follows reports it.
 class CurrentDevice {
  public:
   CurrentDevice(const CudaLibrary& cuda, int device);
@@ -74,8 +89,7 @@ class CurrentDevice {
 
  private:
   const CudaLibrary& cuda_;
-  int before_ = 0;
-  bool changed_ = false;
+  int before_ = -1;  // -1: nothing to restore
 };
 
 }  // namespace libhvd

@@ -4,7 +4,6 @@
 #include "collective/arguments.hpp"
 #include "collective/call.hpp"
 #include "collective/element.hpp"
-#include "gpu/device_queue.hpp"
 #include "gpu/fusion_pieces.hpp"
 #include "gpu/host_stage.hpp"
 
@@ -13,6 +12,7 @@
 #include <numeric>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace libhvd {
 namespace {
@@ -83,9 +83,14 @@ void DeviceCollectives::check_buffers(Call& call, const Transfer& transfer,
 Result<void> DeviceCollectives::open(const Call& call) {
   if (const auto failure = group_.failure()) return of_call(call, *failure);
   turn_.reset();
-  HVD_TRY(auto turn, communicator_.agree(call));
-  turn_.emplace(std::move(turn));
-  Result<void> met = group_.meet(communicator_);
+  auto turn = communicator_.agree(call);
+  if (!turn.ok()) {
+    // To the other ranks the failure is only that of a peer.
+    const auto own = group_.failure();
+    return own ? of_call(call, *own) : turn.error();
+  }
+  turn_.emplace(std::move(*turn));
+  Result<void> met = group_.meet(communicator_, turn_->order());
   if (!met.ok()) return of_call(call, met.error());
   return {};
 }
@@ -93,12 +98,13 @@ Result<void> DeviceCollectives::open(const Call& call) {
 Result<void> DeviceCollectives::enqueue(const Call& call, CudaStream stream, const OnNccl& body) {
   const CurrentDevice current(group_.cuda(), group_.device());
   NcclCommunicator& nccl = group_.nccl();
-  DeviceQueue& queue = DeviceQueue::of(turn_->order(), group_.cuda());
-  Result<void> outcome = queue.come_last(stream);
+  DeviceQueue& queue = group_.queue();
+  Result<void> outcome = queue.begin(communicator_, collective_name(call.kind),
+                                     shown_ != nullptr ? shown_ : call.name, stream);
   if (!outcome.ok()) return of_call(call, group_.give_up(outcome.error()));
   outcome = nccl.enqueue([&](NcclComm comm) { return body(nccl.nccl(), comm); });
   if (!outcome.ok()) return of_call(call, outcome.error());
-  outcome = queue.mark(stream);
+  outcome = queue.end(stream);
   if (!outcome.ok()) return of_call(call, group_.give_up(outcome.error()));
   return {};
 }
@@ -131,20 +137,31 @@ Result<void> DeviceCollectives::through_host(const Transfer& transfer, const Cal
   HostStage& stage = group_.stage();
   const bool in_place = transfer.input == transfer.output;
   const std::size_t output_at = in_place ? 0 : aligned(transfer.input_bytes);
-  Result<void> fetched = stage.make_room(output_at + transfer.output_bytes + transfer.input_bytes);
-  if (fetched.ok())
-    fetched = stage.fetch(0, transfer.input, transfer.input_bytes, options.place.stream);
+  const CudaStream stream = options.place.stream;
+  Result<void> fetched =
+      stage.make_room(std::max(transfer.input_bytes, output_at + transfer.output_bytes));
+  if (fetched.ok()) fetched = stage.fetch(0, transfer.input, transfer.input_bytes, stream);
+  if (fetched.ok()) fetched = stage.wait(stream);
   if (!fetched.ok()) on_host.fault = fetched.error().message;
   HVD_CHECK(body(stage.data(), stage.data() + output_at, on_host));
   if (transfer.output == nullptr) return {};
-  return put_back(transfer.output, output_at, transfer.output_bytes, options.place.stream);
+  return finish_storing(stage.store(transfer.output, output_at, transfer.output_bytes, stream),
+                        stream);
 }
 
-Result<void> DeviceCollectives::put_back(void* device, std::size_t offset, std::size_t bytes,
-                                         CudaStream stream) {
-  Result<void> stored = group_.stage().store(device, offset, bytes, stream);
+Result<void> DeviceCollectives::finish_storing(Result<void> enqueued, CudaStream stream) {
+  Result<void> stored = enqueued.ok() ? group_.stage().wait(stream) : std::move(enqueued);
   if (!stored.ok()) communicator_.abort_job(FailureKind::device, communicator_.rank());
   return stored;
+}
+
+std::optional<NcclReduction> DeviceCollectives::find_reduction(const Call& call) const {
+  const bool compressed = call.compression != Compression::none && !communicator_.on_one_host();
+  const bool order_matters =
+      is_floating_point(call.type) && call.op != HVD_MIN && call.op != HVD_MAX;
+  if (group_.through_host() || compressed || (call.reproducible && order_matters))
+    return std::nullopt;
+  return find_nccl_reduction(call.type, call.op, call.scale, communicator_.size());
 }
 
 Result<void> DeviceCollectives::allreduce(const void* input, void* output, std::size_t count,
@@ -153,18 +170,20 @@ Result<void> DeviceCollectives::allreduce(const void* input, void* output, std::
   if (call.fault.empty() && op == HVD_ADASUM) call.fault = check_adasum_ranks(communicator_.size());
   const std::size_t bytes = call.fault.empty() ? count * element_size(type) : 0;
   const Transfer transfer{input, bytes, output, bytes};
+  call.reproducible = communicator_.reproducible();
   check_buffers(call, transfer, options);
-  HVD_CHECK(open(call));
+  const auto on_host = [&](const void* in, void* out, const CallOptions& own) {
+    return communicator_.allreduce(in, out, count, type, op, own);
+  };
+  const Result<void> opened = open(call);
+  if (communicator_.continues_with_joined()) return through_host(transfer, options, on_host);
+  HVD_CHECK(opened);
   if (bytes == 0) return {};
-  if (op == HVD_ADASUM && !group_.through_host() && group_.adasum_kernels() != nullptr)
+  if (op == HVD_ADASUM && !group_.through_host() && !call.reproducible &&
+      group_.adasum_kernels() != nullptr)
     return adasum(input, output, count, type, options, call);
-  const auto reduction = find_nccl_reduction(type, op, options.scale, communicator_.size());
-  const bool compressed = call.compression != Compression::none && !communicator_.on_one_host();
-  if (!reduction || compressed || group_.through_host()) {
-    return through_host(transfer, options, [&](const void* in, void* out, const CallOptions& own) {
-      return communicator_.allreduce(in, out, count, type, op, own);
-    });
-  }
+  const auto reduction = find_reduction(call);
+  if (!reduction) return through_host(transfer, options, on_host);
   return enqueue_reduction(call, *reduction, options.place.stream,
                            [&](const NcclLibrary& nccl, NcclOp nccl_op, NcclComm comm) {
                              return nccl.ncclAllReduce(input, output, count, reduction->type,
@@ -335,11 +354,12 @@ Result<void> DeviceCollectives::reducescatter(const void* input, std::size_t row
   const std::size_t elements_a_row = call.fault.empty() ? row_size : 0;
   for (std::size_t& share : shares) share *= elements_a_row;
   const Transfer transfer{input, rows * elements_a_row * element, output, shares[self] * element};
+  call.reproducible = communicator_.reproducible();
   check_buffers(call, transfer, options);
   HVD_CHECK(open(call));
   if (transfer.input_bytes == 0) return {};
-  const auto reduction = find_nccl_reduction(type, op, options.scale, communicator_.size());
-  if (!reduction || group_.through_host()) {
+  const auto reduction = find_reduction(call);
+  if (!reduction) {
     return through_host(transfer, options, [&](const void* in, void* out, const CallOptions& own) {
       return communicator_.reducescatter(in, rows, row_size, type, op, out, own);
     });
@@ -415,21 +435,25 @@ Result<void> DeviceCollectives::alltoall(const void* input, const std::size_t* s
 
 Result<void> DeviceCollectives::allreduce_together(std::span<const DevicePiece> pieces,
                                                    hvd_type type, hvd_op op,
-                                                   const CallOptions& options) {
+                                                   const CallOptions& options, const char* shown) {
   Call call = make_call(Collective::allreduce, options);
   call.type = type;
   call.op = op;
+  call.reproducible = communicator_.reproducible();
+  shown_ = shown;
   const std::size_t element = element_size(type);
   if (call.fault.empty()) call.fault = check_scale(call.scale, type);
+  bool small = true;
   for (const DevicePiece& piece : pieces) {
     const std::size_t bytes = piece.count * element;
+    small = small && bytes <= kLargestDevicePiece;
     check_buffers(call, {piece.input, bytes, piece.output, bytes}, options);
     call.count += aligned_piece(bytes) / element;
   }
   HVD_CHECK(open(call));
-  const auto reduction = find_nccl_reduction(type, op, options.scale, communicator_.size());
-  if (!reduction || group_.through_host()) return reduce_on_host(call, pieces, options);
-  if (const CopyKernel* const kernel = group_.copy_kernel())
+  const auto reduction = find_reduction(call);
+  if (!reduction) return reduce_on_host(call, pieces, options);
+  if (const CopyKernel* const kernel = group_.copy_kernel(); kernel != nullptr && small)
     return reduce_packed(call, *reduction, *kernel, pieces, options);
   return reduce_grouped(call, *reduction, pieces, options);
 }
@@ -444,23 +468,25 @@ Result<void> DeviceCollectives::reduce_on_host(const Call& call,
   CallOptions on_host = options;
   on_host.place = {};
   HostStage& stage = group_.stage();
+  const CudaStream stream = options.place.stream;
   Result<void> fetched = stage.make_room(call.count * element);
   std::size_t begin = 0;
   for (const DevicePiece& piece : pieces) {
-    if (fetched.ok())
-      fetched = stage.fetch(begin, piece.input, piece.count * element, options.place.stream);
+    if (fetched.ok()) fetched = stage.fetch(begin, piece.input, piece.count * element, stream);
     begin += aligned_piece(piece.count * element);
   }
+  if (fetched.ok()) fetched = stage.wait(stream);
   if (!fetched.ok()) on_host.fault = fetched.error().message;
   HVD_CHECK(
       communicator_.allreduce(stage.data(), stage.data(), call.count, call.type, call.op, on_host));
   begin = 0;
+  Result<void> stored;
   for (const DevicePiece& piece : pieces) {
     const std::size_t bytes = piece.count * element;
-    HVD_CHECK(put_back(piece.output, begin, bytes, options.place.stream));
+    if (stored.ok()) stored = stage.store(piece.output, begin, bytes, stream);
     begin += aligned_piece(bytes);
   }
-  return {};
+  return finish_storing(std::move(stored), stream);
 }
 
 Result<void> DeviceCollectives::reduce_packed(const Call& call, const NcclReduction& reduction,
@@ -501,13 +527,43 @@ Result<void> DeviceCollectives::reduce_grouped(const Call& call, const NcclReduc
                            });
 }
 
-// Agrees on the group in host memory. Then each tensor is enqueued on the device's stream.
+namespace {
+
+// Returns the end of the tensors that are reduced together with tensor `first`: all of them small
+// enough to be packed, or none.
+std::size_t end_of_part(const AllreduceGroup& group, std::size_t first) {
+  const std::size_t element = element_size(group.type);
+  const auto bytes = [&](std::size_t i) { return group.lengths[i] * element; };
+  const bool small = bytes(first) <= kLargestDevicePiece;
+  std::size_t together = 0;
+  std::size_t end = first;
+  while (end < group.lengths.size() && (bytes(end) <= kLargestDevicePiece) == small &&
+         together + aligned_piece(bytes(end)) <= kDeviceFusionBytes)
+    together += aligned_piece(bytes(end++));
+  return std::max(end, first + 1);
+}
+
+}  // namespace
+
+// Agrees on the group in host memory. Then its tensors are enqueued on the device's stream, as many
+// together as may be.
 Result<void> allreduce_group(DeviceCollectives& device, const AllreduceGroup& group,
                              const CallOptions& options) {
-  HVD_CHECK(open_allreduce_group(device.communicator(), group, options));
-  for (std::size_t i = 0; i < group.lengths.size(); ++i) {
-    HVD_CHECK(device.allreduce(group.inputs[i], group.outputs[i], group.lengths[i], group.type,
-                               group.op, options));
+  HVD_TRY(const bool with_joined, open_allreduce_group(device.communicator(), group, options));
+  const bool one_by_one =
+      with_joined || group.op == HVD_ADASUM || options.compression != Compression::none;
+  for (std::size_t first = 0; first < group.lengths.size();) {
+    const std::size_t end = one_by_one ? first + 1 : end_of_part(group, first);
+    std::vector<DevicePiece> pieces;
+    for (std::size_t i = first; i < end; ++i)
+      pieces.push_back({group.inputs[i], group.outputs[i], group.lengths[i]});
+    if (pieces.size() == 1) {
+      HVD_CHECK(device.allreduce(pieces[0].input, pieces[0].output, pieces[0].count, group.type,
+                                 group.op, options));
+    } else {
+      HVD_CHECK(device.allreduce_together(pieces, group.type, group.op, options));
+    }
+    first = end;
   }
   return {};
 }

@@ -3,8 +3,9 @@
 // The ranks first agree over the communicator, as for host memory: a mistake of one rank is an
 // error on all, and nothing is enqueued. Then NCCL does the work on the caller's stream, and the
 // call returns without waiting for the GPU. On each GPU the collectives of all communicators run
-// one after the other, in the same order on all ranks (call_order.hpp). What NCCL cannot do
-// (nccl_reduction.hpp; several ranks on one GPU) goes through host memory, and there the CPU waits.
+// one after the other, in the same order on all ranks (call_order.hpp). What NCCL cannot do goes
+// through host memory, and there the CPU waits: some reductions (nccl_reduction.hpp), those that
+// must add in the order of ranks, ranks that have joined, and several ranks on one GPU.
 //
 // The communicator's thread only.
 #pragma once
@@ -52,11 +53,12 @@ class DeviceCollectives {
   Result<void> alltoall(const void* input, const std::size_t* splits, std::size_t rows,
                         std::size_t row_size, hvd_type type, void* output, std::size_t output_rows,
                         std::size_t* received, const CallOptions& options);
-  // Does allreduces of one type and operation as one: packed into a buffer if there is a
-  // CopyKernel, or else as one group of NCCL. All together must have at most kDeviceFusionBytes,
-  // and each must be sound (check_allreduce).
+  // Does allreduces of one type and operation as one: packed into a buffer if they are small and
+  // there is a CopyKernel, or else as one group of NCCL. All together must have at most
+  // kDeviceFusionBytes, and each must be sound (check_allreduce). No rank may have joined. `shown`
+  // is their name for people; null: that of the options.
   Result<void> allreduce_together(std::span<const DevicePiece> pieces, hvd_type type, hvd_op op,
-                                  const CallOptions& options);
+                                  const CallOptions& options, const char* shown = nullptr);
   // Does the communicator's barrier, because it has no buffers.
   Result<void> barrier(const CallOptions& options) { return communicator_.barrier(options); }
 
@@ -78,6 +80,8 @@ class DeviceCollectives {
   void check_buffers(Call& call, const Transfer& transfer, const CallOptions& options);
   // Begins the call: the ranks agree on it, take a turn in the order, and connect their devices.
   Result<void> open(const Call& call);
+  // Returns how NCCL does the reduction of an open call; nullopt: it must go through host memory.
+  std::optional<NcclReduction> find_reduction(const Call& call) const;
   // Enqueues on the stream the work for which `body` calls NCCL.
   Result<void> enqueue(const Call& call, CudaStream stream, const OnNccl& body);
   Result<void> enqueue_reduction(const Call& call, const NcclReduction& reduction,
@@ -97,9 +101,9 @@ class DeviceCollectives {
                               std::span<const DevicePiece> pieces, const CallOptions& options);
   Result<void> through_host(const Transfer& transfer, const CallOptions& options,
                             const OnHost& body);
-  // Copies a result from host memory to the device. A failure ends the job for all ranks, because
-  // the others have their result and continue.
-  Result<void> put_back(void* device, std::size_t offset, std::size_t bytes, CudaStream stream);
+  // Waits for the copies of a result to the device, if they were `enqueued`. A failure ends the job
+  // for all ranks, because the others have their result and continue.
+  Result<void> finish_storing(Result<void> enqueued, CudaStream stream);
   // Gathers the numbers of all ranks. The result has number i of rank r at [r * own.size() + i].
   Result<std::vector<std::size_t>> exchange(const std::vector<std::size_t>& own);
   // Returns the output that came with the call, or the allocator's memory on the device.
@@ -119,6 +123,7 @@ class DeviceCollectives {
   Communicator& communicator_;
   DeviceGroup& group_;
   std::optional<CallTurn> turn_;  // from open() until all work is on the stream
+  const char* shown_ = nullptr;   // the call's name for people; null: its own
 };
 
 // Does several allreduces on device memory in one call (collective/group.hpp).

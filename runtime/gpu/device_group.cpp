@@ -6,6 +6,7 @@
 #include "common/variables.h"
 #include "gpu/device_info.hpp"
 #include "gpu/fusion_pieces.hpp"
+#include "gpu/image.hpp"
 #include "gpu/nccl_communicator.hpp"
 #include "gpu/nccl_library.hpp"
 
@@ -80,9 +81,9 @@ std::string DeviceGroup::check_buffer(const char* what, const void* buffer, std:
   }
   CudaPointer pointer;
   const CudaStatus status = cuda_->cudaPointerGetAttributes(&pointer, buffer);
-  if (status != kCudaSuccess) cuda_->cudaGetLastError();
-  if (status != kCudaSuccess ||
-      (pointer.type != kCudaMemoryDevice && pointer.type != kCudaMemoryManaged))
+  const Result<void> asked = cuda_->check(status, "cudaPointerGetAttributes");
+  if (!asked.ok() && status != kCudaInvalidValue) return asked.error().message;
+  if (!asked.ok() || (pointer.type != kCudaMemoryDevice && pointer.type != kCudaMemoryManaged))
     return std::string("the ") + what + " is not in device memory, but the call says HVD_CUDA";
   if (device_ < 0) device_ = pointer.device;
   if (device_ == pointer.device) return "";
@@ -97,8 +98,9 @@ Result<void> DeviceGroup::choose_device(const BufferLocation& place) {
   return cuda_->check(cuda_->cudaGetDevice(&device_), "cudaGetDevice");
 }
 
-Result<void> DeviceGroup::meet(Communicator& communicator) {
+Result<void> DeviceGroup::meet(Communicator& communicator, CallOrder& order) {
   if (!met_) {
+    queue_ = &DeviceQueue::of(order, *cuda_);
     const CurrentDevice current(*cuda_, device_);
     met_ = connect(communicator);
   }
@@ -120,7 +122,7 @@ Result<void> DeviceGroup::connect(Communicator& communicator) {
   if (!encrypted.ok()) copy_text(own.error, encrypted.error().message);
   own.encrypted = encrypted.ok() && *encrypted ? 1 : 0;
   auto kernels = load_kernels(environment);
-  own.has_kernels = kernels.ok() ? 1 : 0;
+  if (!kernels.ok()) copy_text(own.kernel_error, kernels.error().message);
   HVD_TRY(const auto infos, gather_device_info(communicator, own));
   HVD_CHECK(check_devices(infos));
   if (const std::string shared = describe_shared_gpus(infos); !shared.empty()) {
@@ -144,7 +146,17 @@ Result<void> DeviceGroup::connect(Communicator& communicator) {
     return {};
   }
   HVD_CHECK(check_nccl(infos));
-  if (all_have_kernels(infos)) kernels_ = std::move(*kernels);
+  const std::string missing = describe_missing_kernels(infos);
+  if (missing.empty()) kernels_ = std::move(*kernels);
+  if (!missing.empty() && kernel_image() != nullptr && communicator.rank() == 0)
+    std::fprintf(stderr,
+                 "hvd: without libhvd's own kernels small tensors are not packed, and Adasum goes "
+                 "through host memory: %s\n",
+                 missing.c_str());
+  if (communicator.reproducible() && communicator.rank() == 0)
+    std::fprintf(stderr,
+                 "hvd: HVD_REPRODUCIBLE=1, and NCCL adds in an order of its own: sums of floating "
+                 "point numbers on device memory go through host memory\n");
   return start_nccl(communicator, *nccl, std::chrono::seconds(seconds->value_or(kDefaultTimeoutS)));
 }
 
@@ -163,7 +175,12 @@ Result<void> DeviceGroup::start_nccl(Communicator& communicator, const NcclLibra
          return fail(HVD_ERROR_PEER, describe_failure(*failure));
        },
        .notify_peers =
-           [&communicator] { communicator.abort_job(FailureKind::device, communicator.rank()); }});
+           [&communicator] { communicator.abort_job(FailureKind::device, communicator.rank()); },
+       .look_at_gpu = [this, &communicator]() -> Result<void> {
+         HVD_TRY(const auto oldest, queue_->look(communicator, device_));
+         if (const auto& hook = communicator.while_on_device()) hook(oldest);
+         return {};
+       }});
   const Result<void> own = started.ok() ? Result<void>() : Result<void>(started.error());
   HVD_CHECK(agree_on(communicator, "NCCL cannot start", own));
   nccl_ = std::move(*started);

@@ -10,6 +10,7 @@
 #include "gpu/copy_kernel.hpp"
 #include "gpu/cuda_library.hpp"
 #include "gpu/device_buffer.hpp"
+#include "gpu/device_queue.hpp"
 #include "gpu/host_stage.hpp"
 #include "gpu/nccl_communicator.hpp"
 
@@ -33,9 +34,9 @@ class DeviceGroup : public DeviceState {
   std::string check_buffer(const char* what, const void* buffer, std::size_t count,
                            const BufferLocation& place);
 
-  // Connects the ranks' devices the first time. All ranks must call it together, after agree().
-  // Error: the same on all ranks, every time.
-  Result<void> meet(Communicator& communicator);
+  // Connects the ranks' devices the first time. All ranks must call it together, after agree(), in
+  // the turn of the call. Error: the same on all ranks, every time.
+  Result<void> meet(Communicator& communicator, CallOrder& order);
 
   // Returns why nothing works any more, or nullopt. The other ranks know it.
   std::optional<Error> failure() const;
@@ -56,6 +57,8 @@ class DeviceGroup : public DeviceState {
   // Ends the work on the device, here and on other ranks, after an error.
   Error give_up(const Error& error) { return nccl_->give_up_for(error); }
   HostStage& stage() { return *stage_; }
+  // Returns the order of the work on this rank's device. Call it after meet().
+  DeviceQueue& queue() { return *queue_; }
   const CudaLibrary& cuda() const { return *cuda_; }
   int device() const { return device_; }
 
@@ -74,11 +77,12 @@ class DeviceGroup : public DeviceState {
   Result<CudaLibrary> cuda_;
   std::optional<HostStage> stage_;  // if there is CUDA
   int device_ = -1;                 // -1: not known yet
+  DeviceQueue* queue_ = nullptr;    // the order of calls owns it
   std::optional<Result<void>> met_;
   std::unique_ptr<Kernels> kernels_;
   std::optional<DeviceBuffer> fusion_;
   std::optional<DeviceBuffer> workspace_;
-  std::unique_ptr<NcclCommunicator> nccl_;
+  std::unique_ptr<NcclCommunicator> nccl_;  // last: its thread looks at the queue
 };
 
 }  // namespace libhvd

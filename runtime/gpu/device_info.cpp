@@ -4,7 +4,6 @@
 #include "common/text.hpp"
 #include "gpu/nccl_library.hpp"
 
-#include <algorithm>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -77,9 +76,10 @@ std::string describe_shared_gpus(std::span<const DeviceInfo> infos) {
   return text;
 }
 
-bool all_have_kernels(std::span<const DeviceInfo> infos) {
-  return std::all_of(infos.begin(), infos.end(),
-                     [](const DeviceInfo& info) { return info.has_kernels != 0; });
+std::string describe_missing_kernels(std::span<const DeviceInfo> infos) {
+  return describe_errors(group_by(infos.size(), [&](std::size_t rank) {
+    return std::string(field_text(infos[rank].kernel_error));
+  }));
 }
 
 Result<void> check_nccl(std::span<const DeviceInfo> infos) {

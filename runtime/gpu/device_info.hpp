@@ -15,12 +15,12 @@ namespace libhvd {
 
 // Is sent between ranks, so it has no pointers.
 struct DeviceInfo {
-  char gpu[96];          // the key of the GPU; different for every GPU of every host
-  char error[160];       // why this rank cannot take part at all; "" if it can
-  char nccl_error[160];  // why it has no NCCL; "" if it has
+  char gpu[96];            // the key of the GPU; different for every GPU of every host
+  char error[160];         // why this rank cannot take part at all; "" if it can
+  char nccl_error[160];    // why it has no NCCL; "" if it has
+  char kernel_error[128];  // why it has none of libhvd's own kernels; "" if it has them
   std::int32_t nccl_version;
-  std::int32_t has_kernels;  // 1: it has libhvd's own kernels
-  std::int32_t encrypted;    // 1: data to other hosts must be encrypted, see HVD_DATA_TLS
+  std::int32_t encrypted;  // 1: data to other hosts must be encrypted, see HVD_DATA_TLS
 };
 
 // Returns the key of the GPU at a PCI address of this host: the boot ID of the running kernel and
@@ -35,9 +35,9 @@ Result<std::vector<DeviceInfo>> gather_device_info(Communicator& communicator,
 Result<void> check_devices(std::span<const DeviceInfo> infos);
 // Returns "ranks 0-1 share a GPU" for each GPU that several ranks have; "" if there is none.
 std::string describe_shared_gpus(std::span<const DeviceInfo> infos);
-// Returns whether all ranks have libhvd's kernels. Their calls of NCCL are the same only if all
-// have or none has.
-bool all_have_kernels(std::span<const DeviceInfo> infos);
+// Returns "rank 1: there is no driver" for the ranks without libhvd's kernels; "" if all have them.
+// The ranks' calls of NCCL are the same only if all have them or none uses them.
+std::string describe_missing_kernels(std::span<const DeviceInfo> infos);
 // Error: a rank has no NCCL, or another version of it than others.
 Result<void> check_nccl(std::span<const DeviceInfo> infos);
 

@@ -31,8 +31,11 @@ Result<void> HostStage::store(void* device, std::size_t offset, std::size_t byte
 
 Result<void> HostStage::copy(void* to, const void* from, std::size_t bytes, CudaStream stream) {
   if (bytes == 0) return {};
-  HVD_CHECK(cuda_.check(cuda_.cudaMemcpyAsync(to, from, bytes, kCudaMemcpyDefault, stream),
-                        "cudaMemcpyAsync"));
+  return cuda_.check(cuda_.cudaMemcpyAsync(to, from, bytes, kCudaMemcpyDefault, stream),
+                     "cudaMemcpyAsync");
+}
+
+Result<void> HostStage::wait(CudaStream stream) {
   return cuda_.check(cuda_.cudaStreamSynchronize(stream), "cudaStreamSynchronize");
 }
 

@@ -1,5 +1,6 @@
 // Host memory through which device buffers move if NCCL cannot reach them. The CPU waits for the
-// stream: this works, but it is not fast. One thread at a time. Error: CUDA has failed.
+// stream, once for all buffers of a call: this works, but it is not fast. One thread at a time.
+// Error: CUDA has failed.
 #pragma once
 
 #include "base/error.hpp"
@@ -21,10 +22,11 @@ class HostStage {
   Result<void> make_room(std::size_t bytes);
   std::byte* data() const { return data_; }
 
-  // Copies from the device, after the work that `stream` has now, and waits.
+  // Enqueue a copy from the device, and one back to it.
   Result<void> fetch(std::size_t offset, const void* device, std::size_t bytes, CudaStream stream);
-  // Copies back to the device, in the order of the stream, and waits.
   Result<void> store(void* device, std::size_t offset, std::size_t bytes, CudaStream stream);
+  // Waits until these copies, and all other work that the stream has now, are done.
+  Result<void> wait(CudaStream stream);
 
  private:
   Result<void> copy(void* to, const void* from, std::size_t bytes, CudaStream stream);

@@ -105,8 +105,17 @@ void NcclCommunicator::watch() {
   while (!stop_ && !failure_) {
     stopped_.wait_for(lock, kLook);
     if (stop_ || failure_) return;
+    lock.unlock();
+    const Result<void> looked = setting_.look_at_gpu();
+    lock.lock();
+    if (stop_ || failure_) return;
     if (auto found = setting_.find_failure()) {
       (void)give_up(*found);
+      return;
+    }
+    if (!looked.ok()) {
+      (void)give_up(looked.error());
+      setting_.notify_peers();
       return;
     }
     NcclStatus now = NcclStatus::success;

@@ -2,9 +2,9 @@
 //
 // NCCL's kernels wait for each other on the GPUs. When a rank dies, the kernels of the others, and
 // every CPU thread that waits for their stream, would wait for ever. So every 20 ms a thread looks
-// whether the peers live and whether NCCL has found an error. If not all is well, it aborts the
-// communicator, which ends these kernels. Their results are lost, and every later call returns the
-// error.
+// whether the peers live and whether NCCL or the GPU has an error. If not all is well, it aborts
+// the communicator, which ends these kernels. Their results are lost, and every later call returns
+// the error.
 //
 // One thread calls it, besides failure(), which any thread may call.
 #pragma once
@@ -35,6 +35,9 @@ class NcclCommunicator {
     std::function<std::optional<Error>()> find_failure;
     // Reports to the other ranks that NCCL has failed here. Any thread may call it, once or more.
     std::function<void()> notify_peers;
+    // Looks at the work on the GPU. Only the thread that watches calls it. Error: the GPU's work
+    // has failed.
+    std::function<Result<void>()> look_at_gpu;
   };
 
   // Starts it. All ranks must call it at the same time, with their device current. Error: NCCL has

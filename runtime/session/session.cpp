@@ -120,13 +120,13 @@ Session::Session(const Environment& environment, std::unique_ptr<Bootstrap> boot
     : environment_(environment),
       bootstrap_(std::move(bootstrap)),
       topology_(wireup.topology),
+      page_(std::move(page)),
       communicator_(wireup.segment, topology_.rank, wireup.streams),
       timeline_(topology_.node_rank, job_info.host, timeline),
       call_trace_(*timeline_.recorder()),
       bridge_(std::move(wireup.bridge)),
       streams_(std::move(wireup.streams)),
       mpi_(wireup.mpi),
-      page_(std::move(page)),
       job_info_(std::move(job_info)) {
   if (job_info_.reproducible) communicator_.make_reproducible();
   if (!job_info_.direct_reads) communicator_.refuse_direct_reads();
@@ -134,7 +134,9 @@ Session::Session(const Environment& environment, std::unique_ptr<Bootstrap> boot
 }
 
 EngineOptions Session::engine_options(std::int32_t process_set) {
-  EngineOptions options{.settings = job_info_.engine, .listener = listener(process_set)};
+  EngineOptions options{.settings = job_info_.engine,
+                        .listener = make_listener(),
+                        .device_listener = make_listener()};
   // One search at a time: several would disturb each other's times.
   if (process_set != 0) options.settings.autotune = false;
   if (process_set <= kMostProcessSets) {  // later ones are not in the timeline
@@ -145,20 +147,21 @@ EngineOptions Session::engine_options(std::int32_t process_set) {
 }
 
 // If the launcher reports long waits, the ranks do not report them.
-StallListener Session::listener(std::int32_t process_set) {
+StallListener Session::make_listener() {
+  const int own = ++last_listener_;
   StallListener listener;
   if (page_.launcher_reports_stalls()) listener.report = [](const std::string&) {};
   if (!page_) return listener;
-  listener.show = [this, process_set](const std::string& kind, const std::string& name,
-                                      std::uint64_t since_ns, const std::string& missing) {
+  listener.show = [this, own](const std::string& kind, const std::string& name,
+                              std::uint64_t since_ns, const std::string& missing) {
     const std::lock_guard lock(background_);
-    if (showing_ && showing_ != process_set) return;
-    showing_ = process_set;
+    if (showing_ && showing_ != own) return;
+    showing_ = own;
     page_.set_background(kind, name.c_str(), since_ns, missing);
   };
-  listener.clear = [this, process_set](bool completed) {
+  listener.clear = [this, own](bool completed) {
     const std::lock_guard lock(background_);
-    if (showing_ != process_set) return;
+    if (showing_ != own) return;
     showing_.reset();
     page_.clear_background(completed);
   };
@@ -193,7 +196,7 @@ std::uint64_t Session::rounds_in_background() const {
 
 // Watches the calls in the program's order for waits and stalls. The engines watch their own calls.
 void Session::watch_waits() {
-  const auto look = [this, watch = StallWatch(job_info_.engine, listener(0)), reported = false,
+  const auto look = [this, watch = StallWatch(job_info_.engine, make_listener()), reported = false,
                      rounds = std::uint64_t{0}, quiet_since = std::uint64_t{0}](
                         const std::string& what, std::uint64_t waited_ns) mutable {
     const std::uint64_t now = monotonic_ns();
@@ -220,6 +223,9 @@ void Session::watch_waits() {
   };
   communicator_.on_long_wait(look);
   communicator_.on_wait([this] { shown_.show_call(); });
+  communicator_.on_device_wait(
+      [stalls = DeviceStallWatch(communicator_, job_info_.engine, make_listener())](
+          const auto& oldest) mutable { stalls.look(oldest); });
 }
 
 void Session::close_in_child() {

@@ -22,6 +22,7 @@
 #include "trace/call_trace.hpp"
 #include "trace/timeline.hpp"
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -119,7 +120,7 @@ class Session {
   std::uint64_t rounds_in_background() const;
   void show_missing(const std::vector<int>& missing);
   void clear_missing();
-  StallListener listener(std::int32_t process_set);
+  StallListener make_listener();
   EngineOptions engine_options(std::int32_t process_set);
   Result<std::shared_ptr<ProcessSet>> find_process_set(std::int32_t process_set) const;
 
@@ -127,11 +128,16 @@ class Session {
           StatusPage page, JobInfo job_info, const TimelineOptions& timeline);
 
   // A value of showing_: the calls in the program's order.
-  static constexpr std::int32_t kProgramsOrder = -1;
+  static constexpr int kProgramsOrder = 0;
 
   Environment environment_;
   std::unique_ptr<Bootstrap> bootstrap_;
   Topology topology_;
+  StatusPage page_;
+  std::atomic<int> last_listener_{kProgramsOrder};
+  std::mutex background_;       // guards showing_, and the listeners' writing to the page
+  std::optional<int> showing_;  // the number of the listener that shows a wait on the page
+  // After the members above, which its threads use.
   Communicator communicator_;
   Timeline timeline_;
   CallTrace call_trace_;
@@ -141,13 +147,10 @@ class Session {
   std::shared_ptr<Engine> engine_;           // of all ranks
   ProcessSets process_sets_;
   std::int32_t last_process_set_ = 0;
-  std::unique_ptr<Bridge> bridge_;       // see Wireup
-  std::mutex background_;                // guards showing_, and the engines' writing to the page
-  std::optional<std::int32_t> showing_;  // the process set whose engine shows a wait on the page
-  bool some_ranks_ = false;              // only some ranks of the job have started together
+  std::unique_ptr<Bridge> bridge_;  // see Wireup
+  bool some_ranks_ = false;         // only some ranks of the job have started together
   StreamLanes streams_;
   std::optional<MpiLibrary> mpi_;  // see Wireup
-  StatusPage page_;
   ShownCollectives shown_{page_};
   SignalWatch signals_;
   JobInfo job_info_;

@@ -1,10 +1,13 @@
 // The functions of libcudart, see cuda_double.hpp.
 #include "cuda_double.hpp"
 
+#include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <utility>
 
 #define HVD_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -14,6 +17,11 @@ using namespace cuda_double;
 
 thread_local int device = 0;
 thread_local int last_error = kSuccess;
+thread_local bool context_is_current = false;
+thread_local int capture_mode = 0;  // cudaStreamCaptureModeGlobal
+
+constexpr int kMostDevices = 64;
+std::array<std::atomic<bool>, kMostDevices> contexts{};  // of this process
 
 int device_count() {
   const char* const text = std::getenv("HVD_DOUBLE_DEVICES");
@@ -61,6 +69,19 @@ int set_current_device(int other) {
   return kSuccess;
 }
 
+void use_context() {
+  context_is_current = true;
+  contexts[static_cast<std::size_t>(device)] = true;
+}
+
+bool has_current_context() {
+  return context_is_current;
+}
+
+bool has_context(int of_device) {
+  return contexts[static_cast<std::size_t>(of_device)];
+}
+
 }  // namespace cuda_double
 
 HVD_EXPORT int cudaGetDeviceCount(int* count) {
@@ -73,9 +94,11 @@ HVD_EXPORT int cudaGetDevice(int* current) {
   return kSuccess;
 }
 
+// As since CUDA 12, it makes the context of the device, and makes it current.
 HVD_EXPORT int cudaSetDevice(int number) {
   if (number < 0 || number >= device_count()) return answer(kInvalidDevice);
   device = number;
+  use_context();
   return kSuccess;
 }
 
@@ -87,6 +110,7 @@ HVD_EXPORT int cudaDeviceGetPCIBusId(char* text, int size, int number) {
 }
 
 HVD_EXPORT int cudaPointerGetAttributes(PointerAttributes* attributes, const void* pointer) {
+  if (must_fail("cudaPointerGetAttributes")) return answer(kUnknown);
   void* const same = const_cast<void*>(pointer);
   const int on = device_of(pointer);
   if (on >= 0) {
@@ -101,6 +125,7 @@ HVD_EXPORT int cudaPointerGetAttributes(PointerAttributes* attributes, const voi
 
 HVD_EXPORT int cudaMalloc(void** memory, std::size_t bytes) {
   if (must_fail("cudaMalloc")) return answer(kMemoryAllocation);
+  use_context();
   return answer(allocate(memory, bytes, device));
 }
 
@@ -110,6 +135,9 @@ HVD_EXPORT int cudaFree(void* memory) {
 
 HVD_EXPORT int cudaMallocHost(void** memory, std::size_t bytes) {
   if (must_fail("cudaMallocHost")) return answer(kMemoryAllocation);
+  const char* const most = std::getenv("HVD_DOUBLE_PINNED_BYTES");
+  if (most != nullptr && bytes > std::strtoull(most, nullptr, 10)) return answer(kMemoryAllocation);
+  use_context();
   return answer(allocate_pinned(memory, bytes));
 }
 
@@ -123,6 +151,7 @@ HVD_EXPORT int cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, in
 }
 
 HVD_EXPORT int cudaStreamCreateWithFlags(void** stream, unsigned) {
+  use_context();
   return create_stream(stream);
 }
 
@@ -131,6 +160,8 @@ HVD_EXPORT int cudaStreamDestroy(void* stream) {
 }
 
 HVD_EXPORT int cudaStreamSynchronize(void* stream) {
+  if (const char* const file = std::getenv("HVD_DOUBLE_SYNCHRONIZED"))
+    std::ofstream(file, std::ios::app) << 'x';
   return synchronize(stream);
 }
 
@@ -149,6 +180,7 @@ HVD_EXPORT int cudaLaunchHostFunc(void* stream, void (*function)(void*), void* a
 
 HVD_EXPORT int cudaEventCreateWithFlags(void** event, unsigned) {
   if (must_fail("cudaEventCreateWithFlags")) return answer(kUnknown);
+  use_context();
   return create_event(event);
 }
 
@@ -156,12 +188,20 @@ HVD_EXPORT int cudaEventRecord(void* event, void* stream) {
   return record(event, stream);
 }
 
+// As CUDA may while another thread captures a graph, it refuses threads in the global mode.
 HVD_EXPORT int cudaEventQuery(void* event) {
+  if (must_fail("cudaEventQuery")) return answer(kUnknown);
+  if (std::getenv("HVD_DOUBLE_CAPTURES") != nullptr && capture_mode == 0) return answer(kUnsafe);
   return has_happened(event) ? kSuccess : kNotReady;
 }
 
 HVD_EXPORT int cudaEventDestroy(void* event) {
   return destroy_event(event);
+}
+
+HVD_EXPORT int cudaThreadExchangeStreamCaptureMode(int* mode) {
+  std::swap(*mode, capture_mode);
+  return kSuccess;
 }
 
 HVD_EXPORT int cudaGetLastError() {

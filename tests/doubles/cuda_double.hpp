@@ -4,6 +4,10 @@
 //   HVD_DOUBLE_DEVICES  how many devices there are (8)
 //   HVD_DOUBLE_CUDA_FAILS  the function of that name returns cudaErrorUnknown (999); "NAME:N":
 //                          its first N calls work
+//   HVD_DOUBLE_CAPTURES    any value: another thread captures a graph, so cudaEventQuery refuses
+//                          threads in the global capture mode
+//   HVD_DOUBLE_PINNED_BYTES  the most that cudaMallocHost gives at a time
+//   HVD_DOUBLE_SYNCHRONIZED  a file that gets a byte for each cudaStreamSynchronize
 //
 // Device memory is a file in memory, mapped twice: the program gets a view without any access, so
 // that a stray access of the CPU crashes; the double's own "kernels" go through the other one.
@@ -20,6 +24,7 @@ inline constexpr int kInvalidValue = 1;
 inline constexpr int kMemoryAllocation = 2;
 inline constexpr int kInvalidDevice = 101;
 inline constexpr int kNotReady = 600;
+inline constexpr int kUnsafe = 900;  // cudaErrorStreamCaptureUnsupported
 inline constexpr int kUnknown = 999;
 
 #define HVD_DOUBLE_API __attribute__((visibility("default")))
@@ -41,6 +46,11 @@ HVD_DOUBLE_API int enqueue(void* stream, std::function<void()> work);
 // Of this thread.
 HVD_DOUBLE_API int current_device();
 HVD_DOUBLE_API int set_current_device(int device);
+// Makes the context of the current device, if there is none, and makes it current on this thread.
+void use_context();
+HVD_DOUBLE_API bool has_current_context();
+// In this process.
+HVD_DOUBLE_API bool has_context(int device);
 
 int create_stream(void** stream);
 int destroy_stream(void* stream);

@@ -18,6 +18,7 @@
 namespace {
 
 constexpr int kInvalidValue = 1;
+constexpr int kInvalidContext = 201;
 constexpr int kNotFound = 500;
 
 int loaded = 0;
@@ -165,7 +166,14 @@ constexpr Kernel kKernels[] = {
 
 }  // namespace
 
+HVD_EXPORT int cuDevicePrimaryCtxGetState(int device, unsigned* flags, int* active) {
+  *flags = 0;
+  *active = cuda_double::has_context(device) ? 1 : 0;
+  return 0;
+}
+
 HVD_EXPORT int cuModuleLoadData(void** module, const void* image) {
+  if (!cuda_double::has_current_context()) return kInvalidContext;
   constexpr unsigned kFatBinary = 0xba55ed50;  // how nvcc's files begin
   unsigned magic = 0;
   std::memcpy(&magic, image, sizeof magic);

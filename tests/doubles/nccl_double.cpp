@@ -9,6 +9,8 @@
 //   HVD_DOUBLE_NCCL_VERSION      the version (22809)
 //   HVD_DOUBLE_NCCL_INIT         "fail": ncclCommInitRankConfig fails; "hang": this rank never
 //   joins HVD_DOUBLE_NCCL_FAILS        the function of that name returns ncclInternalError
+//   HVD_DOUBLE_NCCL_GROUPS       a file that gets a byte for each group of calls (and each single
+//                                call) that is put on a stream
 //   HVD_DOUBLE_NCCL_ASYNC_ERROR  from the n-th enqueued group on, the streams hang, and
 //                                ncclCommGetAsyncError tells of an error
 #include "cuda_double.hpp"
@@ -199,6 +201,8 @@ int launch() {
   if (communicator.polls > 0 || !communicator.joined || communicator.finalizing)
     return kInvalidUsage;
   if (cuda_double::current_device() != communicator.device) return kInvalidUsage;
+  if (const char* const file = std::getenv("HVD_DOUBLE_NCCL_GROUPS"))
+    std::ofstream(file, std::ios::app) << 'x';
   const char* const limit = std::getenv("HVD_DOUBLE_NCCL_ASYNC_ERROR");
   const auto meeting = communicator.meeting;
   const bool blocking = meeting->size == 1;

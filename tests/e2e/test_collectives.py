@@ -6,12 +6,13 @@ import csv
 import json
 import os
 import re
+import signal
 import time
 from collections.abc import Sequence
 
 import pytest
 
-from harness import HOSTNAME, Done, Sandbox, environment_of, program, read_bytes, wait_until
+from harness import BUILD, HOSTNAME, Done, Sandbox, environment_of, program, read_bytes, wait_until
 
 
 def variables(sandbox: Sandbox, *options: object, env: dict[str, str] | None = None) -> dict[str, str]:
@@ -149,6 +150,44 @@ def test_a_stall_is_told_once_with_who_waits_for_whom(sandbox: Sandbox) -> None:
     wanted = rf'hvdrun: warning: allreduce "grad\.3" has waited \d+\.\d s for rank 2 on {re.escape(HOSTNAME)} \(pid {late}\); ' \
              r"ranks 0-1,3 wait"
     assert len(told) == 1 and re.fullmatch(wanted, told[0]), told
+
+
+class StalledGpu:
+    """A job whose GPUs sum a tensor, but the last one only when it is told."""
+
+    def __init__(self, sandbox: Sandbox, size: int, *options: object) -> None:
+        doubles = BUILD / "lib/doubles"
+        libraries = {"HVD_CUDA_LIBRARY": doubles / "libcudart.so.13", "HVD_NCCL_LIBRARY": doubles / "libnccl.so.2",
+                     "HVD_CUDA_DRIVER": doubles / "libcuda.so.1"}
+        self._go = sandbox.files / "go"
+        self.running = sandbox.start("-np", size, "-H", f"localhost:{size}", *options, program("gpu_waiter"), self._go,
+                                     env={name: str(path) for name, path in libraries.items()})
+
+    def go(self) -> Done:
+        self._go.touch()
+        return self.running.wait()
+
+
+def test_a_rank_whose_gpu_does_not_come_is_named(sandbox: Sandbox) -> None:
+    job = StalledGpu(sandbox, 3, *SOON)
+    job.running.wait_for(b"has waited", "err")
+    late = sandbox.ranks()[2]
+    done = job.go().expect(0)
+    assert done.out_text.count("the sum is 3") == 3
+    told = [line for line in lines_with(done, "allreduce") if "grad" in line]
+    waited = rf'hvdrun: warning: allreduce "grad" has waited \d+\.\d s for rank 2 on {re.escape(HOSTNAME)} \(pid {late}\); ' \
+             r"(ranks 0-1 wait|rank [01] waits)"
+    assert re.fullmatch(waited, told[0]) and "continues after" in told[1] and len(told) == 2, told
+
+
+def test_ctrl_c_names_the_rank_whose_gpu_has_not_come(sandbox: Sandbox) -> None:
+    job = StalledGpu(sandbox, 2, "--stall-check-warning-time-seconds", "1.1")  # a wait of less than 1 s is not told at the end
+    job.running.wait_for(b"has waited", "err")
+    late = sandbox.ranks()[1]
+    job.running.signal(signal.SIGINT)
+    done = job.running.wait().expect(130)
+    waited = rf'rank 0 had waited \d+\.\d s in allreduce "grad" for rank 1 on {re.escape(HOSTNAME)} \(pid {late}\)'
+    assert re.search(waited, done.err_text), done
 
 
 def test_a_stall_that_ends_with_the_job_does_not_go_on(sandbox: Sandbox) -> None:

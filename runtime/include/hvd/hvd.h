@@ -37,9 +37,10 @@
  * places the ranks on hosts in the same way, whatever else a call contains. Each element is reduced
  * over the ranks of each host in ascending order, then over the hosts in the order of their first
  * ranks. On one host, or with one rank on each host, this is the order of ranks. With
- * HVD_REPRODUCIBLE=1 on all ranks it always is, for values in host memory, and nothing is
- * compressed: then an allreduce or reducescatter of the same values has the same bits on any number
- * of hosts.
+ * HVD_REPRODUCIBLE=1 on all ranks it always is, and nothing is compressed: then an allreduce or
+ * reducescatter of the same values has the same bits on any number of hosts. NCCL adds values in
+ * device memory in an order of its own. With HVD_REPRODUCIBLE=1 sums of floating point numbers go
+ * through host memory instead.
  */
 #ifndef HVD_HVD_H_
 #define HVD_HVD_H_
@@ -367,8 +368,8 @@ HVD_API hvd_status hvd_grouped_allreduce(size_t tensors, const void* const* inpu
 
 /* Joins: for a rank that has no more data while others still have. It takes part in the calls of
  * the others until all ranks have called hvd_join, and returns then. It contributes zeros to sums
- * and averages (hvd_allreduce, hvd_grouped_allreduce). An average is still divided by the number of
- * all ranks. Any other collective returns HVD_ERROR_INVALID_ARGUMENT on the ranks that call it,
+ * and averages (hvd_allreduce, hvd_grouped_allreduce). Those on device memory go through host memory
+ * meanwhile. An average is still divided by the number of all ranks. Any other collective returns HVD_ERROR_INVALID_ARGUMENT on the ranks that call it,
  * with a message that names the ranks that have joined.
  *   The same applies to the other process sets that this rank is in. While this function waits,
  * other threads of this rank cannot submit anything.

@@ -100,13 +100,29 @@ TEST(StallReporter, WhatIsOverBeforeItIsExplainedIsNotTold) {
   EXPECT_FALSE(table.asks());
 }
 
-TEST(StallReporter, WithAllRanksInItItIsOnlySlow) {
+TEST(StallReporter, SaysThatNoRankIsMissing) {
   MadeJob job(2);
   job.put(0, "allreduce g", 60);
   job.put(1, "allreduce g", 61);
   StallReporter table;
   EXPECT_THAT(table.take(began(0, "allreduce g"), kNow), IsEmpty());
-  EXPECT_THAT(table.explain(job.states, job.reports, kNow), IsEmpty());
+  EXPECT_THAT(
+      table.explain(job.states, job.reports, kNow),
+      ElementsAre("warning: allreduce \"g\" has lasted 61 s, and no rank is missing: ranks 0-1 "
+                  "are in it"));
+}
+
+// On GPUs a rank knows only who takes part. The rank whose GPU has not come shows nothing.
+TEST(StallReporter, OnGpusTheRankThatShowsNothingIsMissing) {
+  MadeJob job(4);
+  job.put_background(0, "allreduce g", 61, "1-2");
+  job.put_background(2, "allreduce g", 60, "0-1");
+  StallReporter table;
+  EXPECT_THAT(table.take(began(2, "allreduce g"), kNow), IsEmpty());
+  EXPECT_THAT(
+      table.explain(job.states, job.reports, kNow),
+      ElementsAre("warning: allreduce \"g\" has waited 61 s for rank 1 on n1 (pid 101); ranks 0,2 "
+                  "wait"));
 }
 
 TEST(StallReporter, SaysWhatTheMissingAreDoing) {

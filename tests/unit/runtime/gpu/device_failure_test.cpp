@@ -62,6 +62,34 @@ TEST(DeviceFailure, APointerThatIsNotOnTheDevice) {
                          "call says HVD_CUDA"));
 }
 
+// Such as an error of a kernel before, or a driver that is missing.
+TEST(DeviceFailure, CudasOwnErrorIsShown) {
+  const auto said = run_on_gpus(
+      {.odd_rank = 1, .odd_variables = {{"HVD_DOUBLE_CUDA_FAILS", "cudaPointerGetAttributes"}}},
+      [](int, Gpu& gpu) {
+        return text_of(sum_of_ones(gpu.upload(std::vector<float>{1}), on_cuda("grad")));
+      });
+  EXPECT_THAT(said,
+              Each("allreduce \"grad\": rank 1: cudaPointerGetAttributes: unknown error (999)"));
+}
+
+// The program need not ask CUDA for it.
+TEST(DeviceFailure, AnErrorOfTheGpusWorkEndsTheJob) {
+  const auto said = run_on_gpus({}, [](int rank, Gpu& gpu) {
+    float* const device = gpu.upload(std::vector<float>{1});
+    const std::string first = text_of(sum_of_ones(device, on_cuda()));
+    if (rank == 1) ::setenv("HVD_DOUBLE_CUDA_FAILS", "cudaEventQuery", 1);
+    void* const stream = gpu.new_stream();
+    Gate gate(gpu, stream);
+    std::string next = "ok";
+    while (next == "ok") next = text_of(sum_of_ones(device, on_cuda(nullptr, stream)));
+    gate.open();
+    return first == "ok" ? next : first;
+  });
+  EXPECT_THAT(said[0], StartsWith("allreduce: NCCL or CUDA has failed on rank 1 (pid "));
+  EXPECT_EQ(said[1], "allreduce: cudaEventQuery: unknown error (999)");
+}
+
 TEST(DeviceFailure, AnotherDeviceThanBefore) {
   const auto said = run_on_gpus({}, [](int rank, Gpu& gpu) {
     float* device = gpu.upload(std::vector<float>{1});
@@ -167,9 +195,10 @@ TEST(DeviceFailure, AResultThatCannotComeOntoTheDevice) {
     void* const outputs[] = {device, device + 1};
     const std::size_t counts[] = {1, 1};
     const hvd_options options = on_cuda();
-    if (rank == 1) ::setenv("HVD_DOUBLE_CUDA_FAILS", "cudaMemcpyAsync:1", 1);
-    return text_of(
-        hvd_grouped_allreduce(2, inputs, outputs, counts, HVD_FLOAT32, HVD_SUM, &options));
+    if (rank == 1) ::setenv("HVD_DOUBLE_CUDA_FAILS", "cudaMemcpyAsync:2", 1);
+    const std::string own =
+        text_of(hvd_grouped_allreduce(2, inputs, outputs, counts, HVD_FLOAT32, HVD_SUM, &options));
+    return rank == 1 || own != "ok" ? own : text_of(sum_of_ones(device, options));
   });
   EXPECT_THAT(said[0], StartsWith("allreduce: NCCL or CUDA has failed on rank 1 (pid "));
   EXPECT_EQ(said[1], "cudaMemcpyAsync: unknown error (999)");

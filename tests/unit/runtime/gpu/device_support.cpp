@@ -4,10 +4,13 @@
 
 #include <cstdlib>
 #include <exception>
+#include <fstream>
 #include <stdexcept>
+#include <utility>
 
 #include <dlfcn.h>
 #include <hvd/hvd.hpp>
+#include <unistd.h>
 
 namespace libhvd::test {
 
@@ -57,6 +60,28 @@ void Gpu::synchronize(void* stream) {
 bool Gpu::is_idle(void* stream) {
   const auto query = reinterpret_cast<int (*)(void*)>(::dlsym(library_, "cudaStreamQuery"));
   return query(stream) == 0;
+}
+
+bool Gpu::has_context(int device) {
+  void* const driver = ::dlopen(HVD_DRIVER_DOUBLE, RTLD_NOW | RTLD_LOCAL);
+  if (driver == nullptr) throw std::runtime_error(::dlerror());
+  const auto ask = reinterpret_cast<int (*)(int, unsigned*, int*)>(
+      ::dlsym(driver, "cuDevicePrimaryCtxGetState"));
+  unsigned flags = 0;
+  int active = 0;
+  ask(device, &flags, &active);
+  return active != 0;
+}
+
+Counter::Counter(const char* variable)
+    : file_(std::string(std::getenv("HVD_SHM_DIR")) + "/" + variable + std::to_string(::getpid())) {
+  ::setenv(variable, file_.c_str(), 1);
+}
+
+std::size_t Counter::take() {
+  std::ifstream file(file_, std::ios::ate | std::ios::binary);
+  const auto all = file ? static_cast<std::size_t>(file.tellg()) : 0;
+  return all - std::exchange(taken_, all);
 }
 
 hvd_options on_cuda(const char* name, void* stream) {

@@ -27,6 +27,8 @@ class Gpu {
   void copy(void* to, const void* from, std::size_t bytes, void* stream = nullptr);
   void synchronize(void* stream = nullptr);
   bool is_idle(void* stream);
+  // Whether this process has a context on the device.
+  bool has_context(int device);
 
   template <class T>
   T* upload(const std::vector<T>& values, void* stream = nullptr) {
@@ -68,6 +70,19 @@ hvd_options on_cuda(const char* name = nullptr, void* stream = nullptr);
 
 // "ok", or the library's words.
 std::string text_of(hvd_status status);
+
+// Counts what a double does, in a file of this rank.
+class Counter {
+ public:
+  // `variable` is that of the double, such as HVD_DOUBLE_NCCL_GROUPS.
+  explicit Counter(const char* variable);
+  // Returns how often it has happened since the last call.
+  std::size_t take();
+
+ private:
+  std::string file_;
+  std::size_t taken_ = 0;
+};
 
 // Variables with which libhvd finds the doubles.
 std::map<std::string, std::string> doubles();

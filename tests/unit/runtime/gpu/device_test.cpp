@@ -1,5 +1,6 @@
 // Collectives on device memory give what those on host memory give, ordered on the stream.
 #include "device_support.hpp"
+#include "gpu/image.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -302,6 +303,95 @@ TEST(Device, OnAnyThreadWhateverItsCurrentDeviceIs) {
     return gpu.download(device, 1)[0] == 2.0f ? "ok" : "wrong";
   });
   EXPECT_THAT(said, Each("ok"));
+}
+
+// A thread that has not used CUDA has device 0, but no context: the driver refuses its kernels
+// then.
+TEST(Device, KernelsAreLoadedOnAThreadThatHasNotUsedCuda) {
+  if (kernel_image() == nullptr) GTEST_SKIP() << "libhvd was built without nvcc";
+  const auto said = run_on_gpus({}, [](int, Gpu& gpu) -> std::string {
+    float* const device = gpu.upload(std::vector<float>{1});
+    Counter launches("HVD_DOUBLE_LAUNCHES");
+    std::string own;
+    std::thread([&] {
+      const hvd_options options = on_cuda();
+      own = text_of(hvd_allreduce(device, device, 1, HVD_FLOAT32, HVD_ADASUM, &options));
+    }).join();
+    if (own != "ok") return own;
+    return launches.take() > 0 ? "ok" : "no kernel was launched";
+  });
+  EXPECT_THAT(said, Each("ok"));
+}
+
+// Since CUDA 12 cudaSetDevice makes a context, which takes memory of the other rank's GPU.
+TEST(Device, ARankHasNoContextOnTheGpuOfAnother) {
+  const auto said = run_on_gpus({}, [](int rank, Gpu& gpu) -> std::string {
+    float* const device = gpu.upload(std::vector<float>{1, 1});
+    const hvd_options options = on_cuda("background");
+    hvd_handle handle = 0;
+    if (hvd_allreduce_async(device, device, 1, HVD_FLOAT32, HVD_SUM, &options, &handle) != HVD_OK ||
+        hvd_wait(handle) != HVD_OK)
+      return hvd_last_error();
+    std::string own;
+    std::thread([&] {
+      const hvd_options blocking = on_cuda("blocking");
+      own = text_of(hvd_allreduce(device + 1, device + 1, 1, HVD_FLOAT32, HVD_SUM, &blocking));
+    }).join();
+    if (own != "ok") return own;
+    gpu.synchronize();
+    return gpu.has_context(1 - rank) ? "it has one" : "ok";
+  });
+  EXPECT_THAT(said, Each("ok"));
+}
+
+// The sums that NCCL would make in an order of its own.
+TEST(Device, ReproducibleSumsGoThroughHostMemory) {
+  const auto said = run_on_gpus(
+      {.size = 3, .variables = {{"HVD_REPRODUCIBLE", "1"}}}, [](int rank, Gpu& gpu) -> std::string {
+        testing::internal::CaptureStderr();
+        Counter exchanges("HVD_DOUBLE_NCCL_GROUPS");
+        std::string own = check_all_allreduces(gpu, rank, 3);
+        const std::size_t of_reductions = exchanges.take();
+        float* const device = gpu.upload(std::vector<float>{1e8f, -1e8f, 1});
+        float* const share = gpu.upload(std::vector<float>{0});
+        const void* const inputs[] = {device, device + 1};
+        void* const outputs[] = {device, device + 1};
+        const std::size_t counts[] = {1, 1};
+        const hvd_options options = on_cuda("sums");
+        if (hvd_grouped_allreduce(2, inputs, outputs, counts, HVD_FLOAT32, HVD_SUM, &options) !=
+                HVD_OK ||
+            hvd_reducescatter(device, 3, 1, HVD_FLOAT32, HVD_SUM, share, &options) != HVD_OK)
+          own = hvd_last_error();
+        const std::size_t of_sums = exchanges.take();
+        const std::string line = testing::internal::GetCapturedStderr();
+        if (own != "ok") return own;
+        if (of_reductions == 0) return "NCCL does nothing";
+        if (of_sums != 0) return "NCCL adds";
+        return rank == 0 ? line.substr(0, line.find('\n')) : "ok" + line;
+      });
+  EXPECT_EQ(said[0],
+            "hvd: HVD_REPRODUCIBLE=1, and NCCL adds in an order of its own: sums of floating point "
+            "numbers on device memory go through host memory");
+  EXPECT_EQ(said[1], "ok");
+  EXPECT_EQ(said[2], "ok");
+}
+
+TEST(Device, WithoutKernelsOnOneRankSaysWhy) {
+  if (kernel_image() == nullptr) GTEST_SKIP() << "libhvd was built without nvcc";
+  const auto said =
+      run_on_gpus({.odd_rank = 1, .odd_variables = {{"HVD_CUDA_DRIVER", "/nowhere/libcuda.so"}}},
+                  [](int, Gpu& gpu) -> std::string {
+                    testing::internal::CaptureStderr();
+                    float* const device = gpu.upload(std::vector<float>{1});
+                    const hvd_options options = on_cuda();
+                    const std::string own =
+                        text_of(hvd_allreduce(device, device, 1, HVD_FLOAT32, HVD_SUM, &options));
+                    return own + ' ' + testing::internal::GetCapturedStderr();
+                  });
+  EXPECT_THAT(said[0], testing::StartsWith("ok hvd: without libhvd's own kernels small tensors are "
+                                           "not packed, and Adasum goes through host memory: rank "
+                                           "1: HVD_CUDA_DRIVER cannot be opened"));
+  EXPECT_EQ(said[1], "ok ");
 }
 
 TEST(Device, ZeroElements) {

@@ -44,6 +44,19 @@ TEST_F(SingleRank, KnowsItself) {
   EXPECT_FALSE(hvd::initialized());
 }
 
+TEST_F(SingleRank, KnowsItsGpu) {
+  EXPECT_EQ(hvd_local_device(), -HVD_ERROR_NOT_INITIALIZED);
+  ::setenv("HVD_LOCAL_DEVICE", "3", 1);
+  ::setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3", 1);
+  hvd::init();
+  EXPECT_EQ(hvd_local_device(), 3);
+  EXPECT_EQ(hvd::local_device(), 3);
+  EXPECT_EQ(hvd::local_rank(), 0);
+  hvd::shutdown();
+  ::setenv("HVD_LOCAL_DEVICE", "cuda:3", 1);
+  EXPECT_EQ(hvd_init(), HVD_ERROR_ENVIRONMENT);
+}
+
 // Deprecated names, for one version.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"

@@ -22,6 +22,7 @@ from ..objects import allgather_object
 from ..process_sets import ProcessSet
 from ..schedule import agree
 from ..types import Max, ReduceOp, Sum
+from ._states import copied
 from ._wrapping import Closure, ParamGroups, described, parameters_of, share_options, twin, wrapped
 from .background import allgather_async, reducescatter_async
 from .collectives import allreduce
@@ -150,7 +151,7 @@ class ShardedOptimizer(GradientOptimizer):
         can load it, also the plain optimizer. ValueError if the state of a parameter has another shape than the
         parameter: such an optimizer does not treat each element by itself, and cannot be sharded.
         """
-        full = torch.optim.Optimizer.state_dict(self)
+        full = copied(torch.optim.Optimizer.state_dict(self))
         if not self._reducer.takes_part():
             return full
         numbers = {id(tensor): number for number, tensor in enumerate(parameters_of(self))}

@@ -31,7 +31,7 @@ def mean_of(tensors: Sequence[torch.Tensor], name: str, process_set: ProcessSet 
 
     The tensors must not be changed until wait() returns. in_place: the tensors become the averages.
     """
-    present = torch.ones(1, device=tensors[0].device if tensors else None)
+    present = torch.ones(1, device="cpu")  # wait() reads it: on a GPU, the CPU would wait for all work before
     reduce = grouped_allreduce_async_ if in_place else grouped_allreduce_async
     sent = [compression.compress(tensor.detach()) for tensor in tensors]
     # By itself, so that no compression rounds it.

@@ -20,8 +20,8 @@ namespace {
 class SingleRank : public testing::Test {
  protected:
   void SetUp() override {
-    for (const char* name :
-         {"PMIX_NAMESPACE", "HVD_RANK", "HVD_SIZE", "RANK", "WORLD_SIZE", "HVD_STATUS"}) {
+    for (const char* name : {"PMIX_NAMESPACE", "HVD_RANK", "HVD_SIZE", "RANK", "WORLD_SIZE",
+                             "HVD_STATUS", "HVD_LOCAL_DEVICE", "CUDA_VISIBLE_DEVICES"}) {
       ::unsetenv(name);
     }
   }

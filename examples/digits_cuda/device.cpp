@@ -10,14 +10,14 @@ void check(cudaError_t status, const char* call) {
   }
 }
 
-void select_device(int local_rank) {
+void select_device(int number) {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status != cudaSuccess) {
     throw DeviceError(std::string("no CUDA device: ") + cudaGetErrorString(status));
   }
   if (count == 0) throw DeviceError("no CUDA device");
-  check(cudaSetDevice(local_rank % count), "cudaSetDevice");
+  check(cudaSetDevice(number % count), "cudaSetDevice");
 }
 
 // Not ordered with the default stream, which other code in the process may use.

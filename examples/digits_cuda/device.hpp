@@ -9,9 +9,9 @@
 
 namespace digits {
 
-// Selects the GPU for this thread, by the rank's number on its host. If there are fewer GPUs than
-// ranks, ranks share GPUs.
-void select_device(int local_rank);
+// Selects the GPU for this thread. The number is taken modulo the number of GPUs, so that ranks
+// may share one.
+void select_device(int number);
 
 class Stream {
  public:

@@ -14,7 +14,7 @@
 
 int main(int argc, char** argv) {
   return digits::run_program("digits_cuda", argc, argv, [](const digits::Options& options) {
-    digits::select_device(hvd::local_rank());
+    digits::select_device(hvd::local_device());
     return std::make_unique<digits::CudaLearner>(digits::Network(options.seed, options.hidden));
   });
 }

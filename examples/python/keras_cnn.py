@@ -106,7 +106,7 @@ def main() -> None:
     # Pin: one GPU to each process.
     gpus = tf.config.list_physical_devices("GPU")
     if gpus:
-        tf.config.set_visible_devices(gpus[hvd.local_rank() % len(gpus)], "GPU")
+        tf.config.set_visible_devices(gpus[hvd.local_device()], "GPU")
 
     # One process of each host makes the data; the others wait for it.
     if hvd.local_rank() == 0:

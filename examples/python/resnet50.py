@@ -73,7 +73,7 @@ def main() -> None:
     # Pin: one GPU to each process.
     gpus = tf.config.list_physical_devices("GPU")
     if gpus:
-        tf.config.set_visible_devices(gpus[hvd.local_rank() % len(gpus)], "GPU")
+        tf.config.set_visible_devices(gpus[hvd.local_device()], "GPU")
 
     # Shard: each rank has images of its own, and makes its part of an epoch's steps.
     train = make_images(args.batch_size, args.image_size, seed=hvd.rank())

@@ -90,7 +90,7 @@ def main() -> None:
     # Pin: one GPU to each process.
     device = torch.device("cpu")
     if torch.cuda.is_available():
-        device = torch.device("cuda", hvd.local_rank() % torch.cuda.device_count())
+        device = torch.device("cuda", hvd.local_device())
         torch.cuda.set_device(device)
 
     # One process of each host makes the data; the others wait for it.

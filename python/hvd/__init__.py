@@ -2,7 +2,7 @@
 
     import hvd.torch as hvd       # or hvd.tensorflow, hvd.tensorflow.keras, hvd.keras, hvd.numpy
     hvd.init()
-    torch.cuda.set_device(hvd.local_rank())
+    torch.cuda.set_device(hvd.local_device())
 
 Start a program with `hvdrun -np 4 python train.py`. This module has what is common to all frameworks. `python -m hvd`
 prints what hvd finds on this machine.
@@ -15,8 +15,8 @@ from ._collectives import Handle, sent_bytes
 from .agree import EarlyStopping, agree_stop, average_metrics, watch_signal
 from .errors import Error
 from .io import on_rank0, on_root, print0, rank_path
-from .job import (cross_rank, cross_size, init, is_homogeneous, is_initialized, local_rank, local_size, node_count,
-                  node_rank, rank, report_failure, restart_count, shutdown, size, version)
+from .job import (cross_rank, cross_size, init, is_homogeneous, is_initialized, local_device, local_rank, local_size,
+                  node_count, node_rank, rank, report_failure, restart_count, shutdown, size, version)
 from .launch import RunError, run
 from .objects import allgather_object, broadcast_object
 from .process_sets import (ProcessSet, add_process_set, get_process_set_ids_and_ranks, global_process_set,
@@ -35,9 +35,9 @@ __all__ = [
     "ReduceOp", "RunError", "Sum", "add_process_set", "add_samples", "agree", "agree_stop", "allgather_object",
     "average_metrics", "broadcast_object", "checkpoint", "cross_rank", "cross_size", "data", "errors",
     "get_process_set_ids_and_ranks", "global_process_set", "init", "io", "is_homogeneous", "is_initialized",
-    "local_batch", "local_rank", "local_size", "node_count", "node_rank", "notice", "on_rank0", "on_root", "print0",
-    "process_set_ids", "progress", "rank", "rank_path", "rates", "remove_process_set", "report_failure",
-    "restart_count", "run", "scale_rate", "sent_bytes", "set_epoch", "set_metric", "set_step", "shutdown", "size",
-    "slurm", "span", "start_timeline", "status", "stop_timeline", "time_left", "timeline", "version", "warmup",
-    "watch_signal",
+    "local_batch", "local_device", "local_rank", "local_size", "node_count", "node_rank", "notice", "on_rank0",
+    "on_root", "print0", "process_set_ids", "progress", "rank", "rank_path", "rates", "remove_process_set",
+    "report_failure", "restart_count", "run", "scale_rate", "sent_bytes", "set_epoch", "set_metric", "set_step",
+    "shutdown", "size", "slurm", "span", "start_timeline", "status", "stop_timeline", "time_left", "timeline",
+    "version", "warmup", "watch_signal",
 ]

@@ -23,6 +23,7 @@ from typing import Optional
 
 import hvd
 from hvd import _library, _remedies, capabilities, launch
+from hvd._find_library import find, mapped_path
 
 # Modules, and the distributions that may install them.
 _FRAMEWORKS = {
@@ -70,13 +71,6 @@ class Place:
         return f"rank {self.rank} of {self.size} on {self.host}, started by {self.launcher}"
 
 
-def _mapped_path(soname: str) -> Optional[str]:
-    """Returns the path of a library that is mapped into this process; None if it is not."""
-    with open("/proc/self/maps") as lines:
-        paths = ("/" + line.rstrip("\n").partition("/")[2] for line in lines)
-        return next((path for path in paths if path.rpartition("/")[2].startswith(soname)), None)
-
-
 def find_hvdrun() -> Part:
     """Finds the hvdrun that hvd.run() uses, and its version."""
     try:
@@ -100,7 +94,7 @@ def find_library(soname: str, part: str, use: str) -> Part:
         ctypes.CDLL(soname)
     except OSError:
         return Part(False, note=use, fix=_remedies.system_package(part))
-    return Part(True, path=_mapped_path(soname))
+    return Part(True, path=mapped_path(soname))
 
 
 def find_ssh() -> Part:
@@ -116,16 +110,13 @@ def find_mpi_plugin() -> Part:
 
 
 def find_cuda_driver() -> Part:
-    try:
-        driver = ctypes.CDLL(os.environ.get("HVD_CUDA_DRIVER") or "libcuda.so.1")
-    except OSError:
+    driver = find((os.environ.get("HVD_CUDA_DRIVER") or "libcuda.so.1",), "cuDriverGetVersion")
+    if not driver:
         if not _remedies.find_nvidia_gpu():
             return Part(False, note="this machine has no GPU of NVIDIA's")
         return Part(False, fix=_remedies.cuda_driver())
-    version = ctypes.c_int()
-    known = driver.cuDriverGetVersion(ctypes.byref(version)) == 0
-    return Part(True, f"{version.value // 1000}.{version.value % 1000 // 10}" if known else None,
-                _mapped_path("libcuda.so"))
+    version = driver.version
+    return Part(True, f"{version // 1000}.{version % 1000 // 10}" if version else None, driver.path)
 
 
 def _lacks_cuda_library() -> Part:
@@ -135,16 +126,16 @@ def _lacks_cuda_library() -> Part:
 
 
 def find_cuda_runtime() -> Part:
-    if not capabilities.cuda_built():
-        return _lacks_cuda_library()
-    return Part(True, path=_mapped_path("libcudart.so"))
+    found = capabilities.find_cuda_runtime()
+    return Part(True, path=found.path) if found else _lacks_cuda_library()
 
 
 def find_nccl() -> Part:
-    version = capabilities.nccl_built()
-    if not version:
+    found = capabilities.find_nccl()
+    if not found or not found.version:
         return _lacks_cuda_library()
-    return Part(True, f"{version // 10000}.{version // 100 % 100}.{version % 100}", _mapped_path("libnccl.so"))
+    version = found.version
+    return Part(True, f"{version // 10000}.{version // 100 % 100}.{version % 100}", found.path)
 
 
 def find_module(name: str, distributions: tuple[str, ...]) -> Part:
@@ -167,7 +158,7 @@ def find_module(name: str, distributions: tuple[str, ...]) -> Part:
 def find_parts() -> dict[str, Part]:
     return {
         "hvd": Part(True, hvd.__version__, str(Path(hvd.__file__).parent)),
-        "libhvd": Part(True, hvd.version(), _mapped_path(_library.SONAME.rpartition(".")[0]) or _library.path),
+        "libhvd": Part(True, hvd.version(), mapped_path(_library.SONAME.rpartition(".")[0]) or _library.path),
         "hvdrun": find_hvdrun(),
         "PMIx": find_library("libpmix.so.2", "PMIx", "for programs of Open MPI"),
         "libssh": find_library("libssh.so.4", "libssh", "logins without a process of ssh for each"),

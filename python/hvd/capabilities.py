@@ -1,30 +1,35 @@
 """Horovod's *_built() and *_enabled(): what libhvd can use on this machine.
 
 libhvd is built against none of these libraries. It opens CUDA, NCCL and its plugin for MPI when a job first needs
-them. So "built" means here that the library can be opened now.
+them. So "built" means here that the library can be opened now. No function loads one (hvd._find_library).
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
 from pathlib import Path
 from typing import Optional
 
 from . import _library
+from ._find_library import Found, find
 
 _CUDA_RUNTIMES = ("libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0")
 
 
-def _opened(variable: str, *names: str) -> Optional[ctypes.CDLL]:
-    """Opens the library that the environment variable names, or else the first of `names` that exists."""
+def find_cuda_runtime() -> Optional[Found]:
+    """Finds the CUDA runtime that libhvd would use. Its version is not read."""
+    return find(_names("HVD_CUDA_LIBRARY", *_CUDA_RUNTIMES))
+
+
+def find_nccl() -> Optional[Found]:
+    """Finds the NCCL that libhvd would use, with its version, such as 22809 for 2.28.9."""
+    return find(_names("HVD_NCCL_LIBRARY", "libnccl.so.2"), "ncclGetVersion")
+
+
+def _names(variable: str, *names: str) -> tuple[str, ...]:
+    """Returns what the environment variable names, otherwise `names`."""
     chosen = os.environ.get(variable)
-    for name in (chosen,) if chosen else names:
-        try:
-            return ctypes.CDLL(name)
-        except OSError:
-            continue
-    return None
+    return (chosen,) if chosen else names
 
 
 def mpi_built() -> bool:
@@ -60,14 +65,13 @@ def gloo_enabled() -> bool:
 
 def nccl_built() -> int:
     """Returns the version of the NCCL that libhvd uses for GPUs, such as 22809 for 2.28.9; 0 if none can be opened."""
-    nccl = _opened("HVD_NCCL_LIBRARY", "libnccl.so.2")
-    version = ctypes.c_int()
-    return version.value if nccl and nccl.ncclGetVersion(ctypes.byref(version)) == 0 else 0
+    nccl = find_nccl()
+    return nccl.version if nccl else 0
 
 
 def cuda_built() -> bool:
     """Returns whether a CUDA runtime can be opened, which tensors on GPUs need."""
-    return _opened("HVD_CUDA_LIBRARY", *_CUDA_RUNTIMES) is not None
+    return find_cuda_runtime() is not None
 
 
 def ddl_built() -> bool:

@@ -100,8 +100,18 @@ def size() -> int:
 
 
 def local_rank() -> int:
-    """Returns the rank among those of this host. Usually the index of the GPU to use."""
+    """Returns the rank among those of this host. For the GPU to use, see local_device()."""
     return _library.number(lib.hvd_local_rank())
+
+
+def local_device() -> int:
+    """Returns the index of the GPU that this rank uses, for torch.cuda.set_device().
+
+    With hvdrun it is the GPU that hvdrun has chosen, also where a rank sees one GPU only (MIG, --gpu-bind single) or
+    ranks share one. With other launchers it is local_rank(). In both cases modulo the number of GPUs that
+    CUDA_VISIBLE_DEVICES lists, if that is set. Without GPUs it is a number of no use, and no error.
+    """
+    return _library.number(lib.hvd_local_device())
 
 
 def local_size() -> int:

@@ -178,6 +178,9 @@ int hvd_local_rank(void) {
   return query("hvd_local_rank",
                [](const Session& session) { return session.topology().local_rank; });
 }
+int hvd_local_device(void) {
+  return query("hvd_local_device", [](const Session& session) { return session.local_device(); });
+}
 int hvd_local_size(void) {
   return query("hvd_local_size",
                [](const Session& session) { return session.topology().local_size; });

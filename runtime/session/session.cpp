@@ -48,6 +48,7 @@ Result<JobInfo> read_job_info(const Environment& environment) {
   read.restart_count = static_cast<int>(std::min(by_launcher + by_slurm, kMostRestarts));
   const std::int64_t end_time = read_foreign_number(environment, "SLURM_JOB_END_TIME", 0);
   if (end_time > 0) read.end_time = end_time;
+  HVD_TRY(read.devices, read_devices(environment));
   read.host = host_name(environment);
   return read;
 }

@@ -15,6 +15,7 @@
 #include "collective/communicator.hpp"
 #include "engine/engine.hpp"
 #include "gpu/device_calls.hpp"
+#include "session/local_device.hpp"
 #include "session/process_sets.hpp"
 #include "session/shown_collectives.hpp"
 #include "session/signal_watch.hpp"
@@ -36,6 +37,7 @@ namespace libhvd {
 struct JobInfo {
   int restart_count = 0;
   std::optional<std::int64_t> end_time;  // seconds since 1970
+  GivenDevices devices;
   EngineSettings engine;
   bool reproducible = false;  // HVD_REPRODUCIBLE
   bool direct_reads = true;   // HVD_DIRECT_READS
@@ -105,6 +107,7 @@ class Session {
   SignalWatch& signals() { return signals_; }
 
   int restart_count() const { return job_info_.restart_count; }
+  int local_device() const { return libhvd::local_device(job_info_.devices, topology_.local_rank); }
 
   // Returns the seconds until the job must be over, as the launcher or SLURM says (the sooner of
   // both); infinity if neither does.

@@ -18,8 +18,8 @@ from .._retired import refuse_elastic
 from ..capabilities import (ccl_built, cuda_built, ddl_built, gloo_built, gloo_enabled, mpi_built, mpi_enabled,
                             mpi_threads_supported, nccl_built, rocm_built)
 from ..errors import Error
-from ..job import (cross_rank, cross_size, init, is_homogeneous, is_initialized, local_rank, local_size, rank, shutdown,
-                   size)
+from ..job import (cross_rank, cross_size, init, is_homogeneous, is_initialized, local_device, local_rank, local_size,
+                   rank, shutdown, size)
 from ..process_sets import (ProcessSet, add_process_set, get_process_set_ids_and_ranks, global_process_set,
                             process_set_ids, remove_process_set)
 from ..timeline import start_timeline, stop_timeline
@@ -51,8 +51,8 @@ __all__ = [
     "broadcast_global_variables", "broadcast_object", "broadcast_object_fn", "broadcast_variables", "ccl_built",
     "cross_rank", "cross_size", "cuda_built", "ddl_built", "errors", "get_process_set_ids_and_ranks",
     "global_process_set", "gloo_built", "gloo_enabled", "grouped_allgather", "grouped_allreduce",
-    "grouped_reducescatter", "init", "is_homogeneous", "is_initialized", "join", "local_rank", "local_rank_op",
-    "local_size", "local_size_op", "mpi_built", "mpi_enabled", "mpi_threads_supported", "nccl_built", "process_set_ids",
-    "process_set_included_op", "rank", "rank_op", "reducescatter", "remove_process_set", "rocm_built", "shutdown",
-    "size", "size_op", "start_timeline", "stop_timeline",
+    "grouped_reducescatter", "init", "is_homogeneous", "is_initialized", "join", "local_device", "local_rank",
+    "local_rank_op", "local_size", "local_size_op", "mpi_built", "mpi_enabled", "mpi_threads_supported", "nccl_built",
+    "process_set_ids", "process_set_included_op", "rank", "rank_op", "reducescatter", "remove_process_set",
+    "rocm_built", "shutdown", "size", "size_op", "start_timeline", "stop_timeline",
 ]

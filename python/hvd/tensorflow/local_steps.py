@@ -235,7 +235,8 @@ class _DiLoCo(_LocalSteps, OuterSteps):
             base -= self._rate * (mean + self._momentum * velocity)
 
     def _shared(self) -> dict[str, Any]:
-        return {"base": self._base, "velocity": self._velocity}
+        return {"base": [base.copy() for base in self._base],  # training changes these in place
+                "velocity": [velocity.copy() for velocity in self._velocity]}
 
     def _load_shared(self, state: dict[str, Any]) -> None:
         self._base = [np.array(value) for value in state["base"]]

@@ -12,6 +12,8 @@ from typing import Any, Optional
 
 import torch
 
+from ._states import load_copy
+
 NamedParameters = Iterable[tuple[str, torch.Tensor]]
 ParamGroups = list[dict[str, Any]]
 Closure = Optional[Callable[[], Any]]
@@ -25,6 +27,10 @@ class Wrapped(torch.optim.Optimizer):
     def __reduce__(self) -> Any:
         """Pickles and copies as the plain optimizer: a wrapped one is bound to this process's parameters."""
         return _unfilled, (_plain_class(self),), self.__getstate__()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Loads a state. Training does not change `state_dict`."""
+        load_copy(super().load_state_dict, self, state_dict)
 
 
 def wrapped(kind: type[Wrapped], optimizer: torch.optim.Optimizer, **own: Any) -> Any:

@@ -9,6 +9,7 @@ import torch
 
 from .._collectives import wait_for_all
 from .._periodic import Mean, OuterSteps
+from ._states import load_copy
 from ._wrapping import NamedParameters
 from .background import broadcast_async_
 from .compression import Compression, Compressor
@@ -112,4 +113,4 @@ class _DiLoCo(PeriodicOptimizer, OuterSteps):
             return
         self._keep(self._like_parameters(saved["base"]))
         assert self._outer is not None
-        self._outer.load_state_dict(saved["outer_state"])
+        load_copy(self._outer.load_state_dict, self._outer, saved["outer_state"])

@@ -11,6 +11,7 @@ from .._collectives import wait_for_all
 from ..job import rank
 from ..objects import allgather_object, broadcast_object
 from ..process_sets import ProcessSet, global_process_set
+from ._states import mapped, with_tensors
 from .background import broadcast_async_
 
 
@@ -123,19 +124,8 @@ def _pack(optimizer: torch.optim.Optimizer, parameters: list[torch.Tensor]) -> _
 
 def _with_specs(value: Any) -> Any:
     """Returns the value with a _TensorSpec instead of each tensor, at any depth of dicts, lists and tuples."""
-    if isinstance(value, torch.Tensor):
-        return _TensorSpec(tuple(value.shape), value.dtype, value.device.type == "cpu")
-    return _mapped(value, lambda _, entry: _with_specs(entry))
-
-
-def _mapped(value: Any, convert: Callable[[Any, Any], Any]) -> Any:
-    """Returns a copy of a dict, list or tuple with convert(key, entry) for each entry; any other value as it is."""
-    if isinstance(value, dict):
-        return {key: convert(key, entry) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        entries = [convert(index, entry) for index, entry in enumerate(value)]
-        return type(value)(*entries) if hasattr(value, "_fields") else type(value)(entries)
-    return value
+    return with_tensors(value, lambda tensor: _TensorSpec(tuple(tensor.shape), tensor.dtype,
+                                                          tensor.device.type == "cpu"))
 
 
 def _check_parameters(roots: Shapes, own: Shapes, process_set: ProcessSet) -> None:
@@ -167,7 +157,7 @@ def _unpack(packed: _Packed, optimizer: torch.optim.Optimizer, parameters: list[
 def _filled(value: Any, own: Any, device: torch.device, tensors: list[torch.Tensor]) -> Any:
     """Returns `value` with a tensor for each _TensorSpec: the one in `own` if it fits, otherwise a new one."""
     if not isinstance(value, _TensorSpec):
-        return _mapped(value, lambda key, entry: _filled(entry, _entry(own, key), device, tensors))
+        return mapped(value, lambda key, entry: _filled(entry, _entry(own, key), device, tensors))
     device = torch.device("cpu") if value.on_cpu else device
     fits = (isinstance(own, torch.Tensor) and tuple(own.shape) == value.shape and own.dtype == value.dtype
             and own.device == device)

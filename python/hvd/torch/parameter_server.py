@@ -17,6 +17,7 @@ from .._parameter_server import GRADIENTS, METHOD, REST, Channel, Place
 from ..objects import broadcast_object
 from ..process_sets import ProcessSet
 from ..types import Sum
+from ._states import copied
 from ._wrapping import (Closure, NamedParameters, Wrapped, described, parameters_of, refuse_wrapped, share_options,
                         twin, wrapped)
 from .background import allreduce_async_, broadcast_async_
@@ -127,7 +128,7 @@ class _ParameterServer(Wrapped):
         have the same parameters: save one afterwards.
         """
         self.synchronize()
-        own = self._server.state_dict() if self._server is not None and job.rank() == 0 else None
+        own = copied(self._server.state_dict()) if self._server is not None and job.rank() == 0 else None
         state = broadcast_object(own, name=f"{self._name}.state")
         return {**state, "hvd": dict(self._settings)}
 

@@ -17,6 +17,7 @@ from .._periodic import Exchange, Exchanging, Mean, of_this_rank
 from ..objects import allgather_object
 from ..process_sets import ProcessSet, global_process_set
 from ..types import Average
+from ._states import in_host_memory, with_tensors
 from ._wrapping import Closure, NamedParameters, Wrapped, described, parameters_of, refuse_wrapped, wrapped
 from .background import allreduce_async, grouped_allreduce_async, grouped_allreduce_async_
 from .compression import Compression, Compressor
@@ -30,7 +31,7 @@ def mean_of(tensors: Sequence[torch.Tensor], name: str, process_set: ProcessSet 
 
     The tensors must not be changed until wait() returns. in_place: the tensors become the averages.
     """
-    present = torch.ones(1, device=tensors[0].device if tensors else None)
+    present = torch.ones(1, device="cpu")  # wait() reads it: on a GPU, the CPU would wait for all work before
     reduce = grouped_allreduce_async_ if in_place else grouped_allreduce_async
     sent = [compression.compress(tensor.detach()) for tensor in tensors]
     # By itself, so that no compression rounds it.
@@ -100,6 +101,7 @@ class PeriodicOptimizer(Exchanging, Wrapped):
     def state_dict(self) -> dict[str, Any]:
         """Returns this rank's state, and the place in the period. The plain optimizer can load it.
 
+        Training changes its tensors, as those of torch's state_dict(): save or copy them before.
         Waits for an exchange in flight. If all ranks load rank 0's state and rank 0's model, they continue with these:
         what the other ranks have learned since the last exchange is lost. full_state_dict() has it.
         """
@@ -114,8 +116,8 @@ class PeriodicOptimizer(Exchanging, Wrapped):
         self._adopt()
         own = {"parameters": [tensor.detach() for tensor in self._tensors], "optimizer": super().state_dict(),
                **self._in_flight()}
-        ranks = allgather_object(_in_host_memory(own), f"{self._name}.state")
-        return {**ranks[0]["optimizer"], "hvd": {**self._method_state(), "ranks": ranks}}
+        ranks = allgather_object(with_tensors(own, lambda tensor: tensor.detach().cpu()), f"{self._name}.state")
+        return {**ranks[0]["optimizer"], "hvd": {**in_host_memory(self._method_state()), "ranks": ranks}}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Loads a state of state_dict() or full_state_dict(), or of the plain optimizer, which begins a period.
@@ -191,14 +193,3 @@ def periodic_optimizer(kind: type[PeriodicOptimizer], optimizer: torch.optim.Opt
                    _compression=compression,
                    _settings={"method": kind.METHOD, **compared}, _name=f"{kind.METHOD}.{number}", _tensors=[],
                    _known=set(), _exchange=None, **own)
-
-
-def _in_host_memory(value: Any) -> Any:
-    """Returns the value with all tensors in it in host memory."""
-    if isinstance(value, torch.Tensor):
-        return value.detach().cpu()
-    if isinstance(value, dict):
-        return {key: _in_host_memory(entry) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return type(value)(_in_host_memory(entry) for entry in value)
-    return value

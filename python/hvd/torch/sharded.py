@@ -22,6 +22,7 @@ from ..objects import allgather_object
 from ..process_sets import ProcessSet
 from ..schedule import agree
 from ..types import Max, ReduceOp, Sum
+from ._states import copied
 from ._wrapping import Closure, ParamGroups, described, parameters_of, share_options, twin, wrapped
 from .background import allgather_async, reducescatter_async
 from .collectives import allreduce
@@ -82,22 +83,25 @@ class ShardedOptimizer(GradientOptimizer):
     def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> torch.Tensor:
         """Scales the reduced gradients so that their norm over all parameters is at most `max_norm`. A collective.
 
-        Call it after synchronize(), and step() inside skip_synchronize(). Returns the norm before, as
-        torch.nn.utils.clip_grad_norm_() does of the unsharded gradients.
+        Call it after synchronize(), and step() inside skip_synchronize(). Returns the norm before, on the parameters'
+        device, as torch.nn.utils.clip_grad_norm_() does of the unsharded gradients.
         """
         if not self._reducer.takes_part():
             return torch.nn.utils.clip_grad_norm_(parameters_of(self), max_norm, norm_type)
         gradients = [piece.tensor.grad for piece in self._reducer.pieces() if piece.tensor.grad is not None]
-        norms = [torch.linalg.vector_norm(gradient, norm_type, dtype=torch.float64).cpu() for gradient in gradients]
-        own = torch.stack(norms) if norms else torch.zeros(1, dtype=torch.float64)
+        device = parameters_of(self)[0].device  # not the CPU, which would wait for a GPU
+        norms = [torch.linalg.vector_norm(gradient, norm_type, dtype=torch.float64).to(device)
+                 for gradient in gradients]
+        own = torch.stack(norms) if norms else torch.zeros(1, dtype=torch.float64, device=device)
         endless = norm_type == float("inf")
         total = own.max() if endless else own.pow(norm_type).sum()
         total = allreduce(total, name=f"shard.{self._number}.norm", op=Max if endless else Sum,
                           process_set=self._reducer.process_set)
         norm = total if endless else total.pow(1 / norm_type)
-        factor = min(1.0, max_norm / (norm.item() + 1e-6))
+        factor = max_norm / (norm + 1e-6)
+        factor = torch.fmin(factor, torch.ones_like(factor))  # 1 if the norm is NaN
         for gradient in gradients:
-            gradient.mul_(factor)
+            gradient.mul_(factor.to(gradient.device))
         return norm
 
     def _apply(self, closure: Closure, **arguments: Any) -> Any:
@@ -150,7 +154,7 @@ class ShardedOptimizer(GradientOptimizer):
         can load it, also the plain optimizer. ValueError if the state of a parameter has another shape than the
         parameter: such an optimizer does not treat each element by itself, and cannot be sharded.
         """
-        full = torch.optim.Optimizer.state_dict(self)
+        full = copied(torch.optim.Optimizer.state_dict(self))
         if not self._reducer.takes_part():
             return full
         numbers = {id(tensor): number for number, tensor in enumerate(parameters_of(self))}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 import torch
 from torch.autograd.function import once_differentiable
@@ -44,27 +44,27 @@ class SyncBatchNorm(_BatchNorm):
         momentum = self._next_momentum() if updates else 0.0
         if not of_batch or size() == 1:
             return functional.batch_norm(input, self.running_mean, self.running_var, self.weight, self.bias, of_batch,
-                                         momentum, self.eps)
+                                         float(momentum), self.eps)
         return _Normalize.apply(input, self.weight, self.bias, self.running_mean, self.running_var, momentum, self.eps,
                                 self.process_set)
 
-    def _next_momentum(self) -> float:
+    def _next_momentum(self) -> Union[float, torch.Tensor]:
         """Increments num_batches_tracked, and returns this batch's weight in the running statistics."""
         self.num_batches_tracked.add_(1)
-        return 1.0 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
+        return 1.0 / self.num_batches_tracked.double() if self.momentum is None else self.momentum
 
 
 class _Normalize(torch.autograd.Function):
-    """The batch normalization itself, and its gradient."""
+    """The batch normalization itself, and its gradient. The CPU reads no value of the input's device."""
 
     @staticmethod
     def forward(ctx: Any, input: torch.Tensor, weight: Optional[torch.Tensor], bias: Optional[torch.Tensor],
-                running_mean: Optional[torch.Tensor], running_var: Optional[torch.Tensor], momentum: float, eps: float,
-                process_set: ProcessSet) -> torch.Tensor:
+                running_mean: Optional[torch.Tensor], running_var: Optional[torch.Tensor],
+                momentum: Union[float, torch.Tensor], eps: float, process_set: ProcessSet) -> torch.Tensor:
         count, mean, variance = _statistics_of_all(input, process_set)
         if running_mean is not None and running_var is not None:  # then this is training
-            running_mean.lerp_(mean.to(running_mean.dtype), momentum)
-            running_var.lerp_((variance * (count / (count - 1))).to(running_var.dtype), momentum)
+            _move(running_mean, mean, momentum)
+            _move(running_var, variance * (count / (count - 1)), momentum)
         inverse = torch.rsqrt(variance + eps)
         ctx.save_for_backward(input, weight, mean, inverse)
         ctx.count = count
@@ -97,7 +97,13 @@ class _Normalize(torch.autograd.Function):
         return of_input, of_weight, of_bias, None, None, None, None, None
 
 
-def _statistics_of_all(input: torch.Tensor, process_set: ProcessSet) -> tuple[float, torch.Tensor, torch.Tensor]:
+def _move(statistic: torch.Tensor, value: torch.Tensor, weight: Union[float, torch.Tensor]) -> None:
+    """Moves a running statistic towards a batch's value, in place."""
+    weight = weight.to(statistic.dtype) if isinstance(weight, torch.Tensor) else weight
+    statistic.lerp_(value.to(statistic.dtype), weight)
+
+
+def _statistics_of_all(input: torch.Tensor, process_set: ProcessSet) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Returns the number of values per channel on all ranks, and their mean and biased variance by channel.
 
     Gathers each rank's count, mean, and sum of squares around that mean, and merges them (Chan, Golub, LeVeque 1979).
@@ -114,10 +120,10 @@ def _statistics_of_all(input: torch.Tensor, process_set: ProcessSet) -> tuple[fl
         own[0, channels + 1 :] = variance * count
     gathered = allgather_async(own, "sync_batch_norm.forward", process_set).wait()
     sizes, means, squares = gathered[:, :1], gathered[:, 1 : channels + 1], gathered[:, channels + 1 :]
-    total = float(sizes.sum(dtype=torch.float64))
-    if total <= 1:
+    total = sizes.sum(dtype=torch.float64)
+    if count <= 1 and total <= 1:  # The CPU waits for the total only if this rank's batch does not suffice.
         raise ValueError(f"hvd: SyncBatchNorm needs more than one value a channel in training; all ranks' batches have "
-                         f"{total:.0f}")
+                         f"{float(total):.0f}")
     shares = sizes / total
     mean = (shares * means).sum(0)
     return total, mean, squares.sum(0) / total + (shares * (means - mean).square()).sum(0)

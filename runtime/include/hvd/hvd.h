@@ -142,6 +142,10 @@ HVD_API int hvd_rank(void);           /* 0 ... size-1 */
 HVD_API int hvd_size(void);           /* ranks that started together: all, or the chosen ones */
 HVD_API int hvd_local_rank(void);     /* rank among those on this host */
 HVD_API int hvd_local_size(void);     /* ranks on this host */
+HVD_API int hvd_local_device(void);   /* index of this rank's GPU, for cudaSetDevice: the one that
+                                         hvdrun has chosen, otherwise the local rank; modulo the
+                                         number of GPUs in CUDA_VISIBLE_DEVICES, if that is set.
+                                         Without GPUs it means nothing */
 HVD_API int hvd_cross_rank(void);     /* rank among those with this local rank, one per host */
 HVD_API int hvd_cross_size(void);     /* number of ranks with this local rank */
 HVD_API int hvd_node_rank(void);      /* index of this host, 0 ... node_count-1 */

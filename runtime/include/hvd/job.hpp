@@ -92,6 +92,9 @@ inline int size() {
 inline int local_rank() {
   return detail::number(hvd_local_rank());
 }
+inline int local_device() {
+  return detail::number(hvd_local_device());
+}
 inline int local_size() {
   return detail::number(hvd_local_size());
 }

@@ -19,9 +19,9 @@ from hvd.tensorflow import (Adasum, Average, Compression, DiLoCo, Error, Gossip,
                             broadcast_global_variables, broadcast_object, broadcast_variables, ccl_built, cross_rank,
                             cross_size, cuda_built, ddl_built, errors, get_process_set_ids_and_ranks,
                             global_process_set, gloo_built, gloo_enabled, init, is_homogeneous, is_initialized, join,
-                            local_rank, local_size, mpi_built, mpi_enabled, mpi_threads_supported, nccl_built,
-                            process_set_ids, rank, remove_process_set, rocm_built, shutdown, size, start_timeline,
-                            stop_timeline)
+                            local_device, local_rank, local_size, mpi_built, mpi_enabled, mpi_threads_supported,
+                            nccl_built, process_set_ids, rank, remove_process_set, rocm_built, shutdown, size,
+                            start_timeline, stop_timeline)
 from hvd.tensorflow.gradients import Groups
 from hvd.tensorflow.sharded import sharded
 from hvd.tensorflow.sync_batch_norm import SyncBatchNormalization
@@ -114,7 +114,8 @@ __all__ = [
     "SyncBatchNormalization", "add_process_set", "allgather", "allgather_object", "allreduce", "barrier", "broadcast",
     "broadcast_global_variables", "broadcast_object", "broadcast_variables", "callbacks", "ccl_built", "cross_rank",
     "cross_size", "cuda_built", "ddl_built", "errors", "get_process_set_ids_and_ranks", "global_process_set",
-    "gloo_built", "gloo_enabled", "init", "is_homogeneous", "is_initialized", "join", "load_model", "local_rank",
-    "local_size", "mpi_built", "mpi_enabled", "mpi_threads_supported", "nccl_built", "process_set_ids", "rank",
-    "reducescatter", "remove_process_set", "rocm_built", "shutdown", "size", "start_timeline", "stop_timeline",
+    "gloo_built", "gloo_enabled", "init", "is_homogeneous", "is_initialized", "join", "load_model", "local_device",
+    "local_rank", "local_size", "mpi_built", "mpi_enabled", "mpi_threads_supported", "nccl_built", "process_set_ids",
+    "rank", "reducescatter", "remove_process_set", "rocm_built", "shutdown", "size", "start_timeline",
+    "stop_timeline",
 ]

@@ -20,8 +20,8 @@ namespace {
 class SingleRank : public testing::Test {
  protected:
   void SetUp() override {
-    for (const char* name :
-         {"PMIX_NAMESPACE", "HVD_RANK", "HVD_SIZE", "RANK", "WORLD_SIZE", "HVD_STATUS"}) {
+    for (const char* name : {"PMIX_NAMESPACE", "HVD_RANK", "HVD_SIZE", "RANK", "WORLD_SIZE",
+                             "HVD_STATUS", "HVD_LOCAL_DEVICE", "CUDA_VISIBLE_DEVICES"}) {
       ::unsetenv(name);
     }
   }
@@ -42,6 +42,19 @@ TEST_F(SingleRank, KnowsItself) {
   EXPECT_EQ(&hvd::root_out(), &std::cout);
   hvd::shutdown();
   EXPECT_FALSE(hvd::initialized());
+}
+
+TEST_F(SingleRank, KnowsItsGpu) {
+  EXPECT_EQ(hvd_local_device(), -HVD_ERROR_NOT_INITIALIZED);
+  ::setenv("HVD_LOCAL_DEVICE", "3", 1);
+  ::setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3", 1);
+  hvd::init();
+  EXPECT_EQ(hvd_local_device(), 3);
+  EXPECT_EQ(hvd::local_device(), 3);
+  EXPECT_EQ(hvd::local_rank(), 0);
+  hvd::shutdown();
+  ::setenv("HVD_LOCAL_DEVICE", "cuda:3", 1);
+  EXPECT_EQ(hvd_init(), HVD_ERROR_ENVIRONMENT);
 }
 
 // Deprecated names, for one version.

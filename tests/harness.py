@@ -31,14 +31,14 @@ SOAK = os.environ.get("HVD_SOAK") == "1"
 HOSTNAME = socket.gethostname()
 
 
-def _cached(name: str) -> str:
+def cached(name: str) -> str:
     """A variable of the build's CMake; empty where there is none."""
     cache = BUILD / "CMakeCache.txt"
     found = re.search(rf"^{name}:\w+=(.*)$", cache.read_text(), re.MULTILINE) if cache.exists() else None
     return found[1] if found else ""
 
 
-SANITIZED = _cached("HVD_SANITIZE") != ""
+SANITIZED = cached("HVD_SANITIZE") != ""
 
 # Started in the background (nohup, &), these would be ignored, and so by all that the tests start.
 for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):

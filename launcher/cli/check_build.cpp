@@ -1,5 +1,6 @@
 #include "cli/check_build.hpp"
 
+#include "base/version.hpp"
 #include "cli/help.hpp"
 #include "common/bundled_library.hpp"
 
@@ -14,7 +15,7 @@ struct Library {
   std::string_view use;
 };
 
-constexpr Library kLibraries[] = {
+constexpr Library kOptionalLibraries[] = {
     {"libpmix.so.2", "PMIx, brings the ranks together (see --pmix)"},
     {"libnvidia-ml.so.1", "NVML, describes the GPUs"},
     {"libssh.so.4", "logging in to other hosts without a process of ssh for each"},
@@ -32,7 +33,12 @@ bool library_opens(const char* soname) {
   return open_own_or_bundled(soname).ok();
 }
 
-std::string check_build_text(const std::function<bool(const char* soname)>& opens) {
+Kernels built_kernels() {
+  return {.there = kHasKernels, .about = kAboutKernels};
+}
+
+std::string check_build_text(const std::function<bool(const char* soname)>& opens,
+                             const Kernels& kernels) {
   std::string out = cli::version_text() + "\nAvailable Frameworks:\n";
   out += line(true, "any program: hvdrun is built against no framework");
   out += "\nAvailable Controllers:\n";
@@ -43,8 +49,9 @@ std::string check_build_text(const std::function<bool(const char* soname)>& open
   out += line(true, "TCP, between hosts");
   out += line(opens("libmpi.so.40"), "Open MPI, between hosts (HVD_TRANSPORT=mpi)");
   out += line(opens("libnccl.so.2"), "NCCL, between GPUs");
+  out += line(kernels.there, "CUDA kernels of libhvd's own: " + std::string(kernels.about));
   out += "\nLibraries found on this machine (all optional, opened at run time):\n";
-  for (const auto& [soname, use] : kLibraries) {
+  for (const auto& [soname, use] : kOptionalLibraries) {
     std::string text(soname);
     text.resize(20, ' ');
     out += line(opens(soname), text + std::string(use));

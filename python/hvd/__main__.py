@@ -138,6 +138,11 @@ def find_nccl() -> Part:
     return Part(True, f"{version // 10000}.{version // 100 % 100}.{version % 100}", found.path)
 
 
+def find_gpu_kernels() -> Part:
+    found, about = capabilities.gpu_kernels()
+    return Part(found, note=about)
+
+
 def find_module(name: str, distributions: tuple[str, ...]) -> Part:
     """Finds a module without importing it."""
     spec = importlib.util.find_spec(name)
@@ -168,6 +173,7 @@ def find_parts() -> dict[str, Part]:
         "CUDA driver": find_cuda_driver(),
         "CUDA runtime": find_cuda_runtime(),
         "NCCL": find_nccl(),
+        "GPU kernels": find_gpu_kernels(),
         "Python": Part(True, platform.python_version(), sys.executable),
         **{name: find_module(name, distributions) for name, distributions in _FRAMEWORKS.items()},
     }

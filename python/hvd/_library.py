@@ -77,6 +77,7 @@ _FUNCTIONS = {
     "hvd_last_error": (c_char_p,),
     "hvd_status_string": (c_char_p, c_int32),
     "hvd_version": (c_char_p,),
+    "hvd_has_kernels": (c_int, POINTER(c_char_p)),
     "hvd_init_with": (c_int32, POINTER(InitOptions)),
     "hvd_shutdown": (c_int32,),
     **{f"hvd_{name}": (c_int,) for name in (

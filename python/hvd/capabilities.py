@@ -74,6 +74,13 @@ def cuda_built() -> bool:
     return find_cuda_runtime() is not None
 
 
+def gpu_kernels() -> tuple[bool, str]:
+    """Returns whether libhvd has CUDA kernels of its own, and which GPUs they are for, or why there are none."""
+    about = ctypes.c_char_p()
+    found = _library.lib.hvd_has_kernels(ctypes.byref(about)) == 1
+    return found, (about.value or b"").decode()
+
+
 def ddl_built() -> bool:
     """Returns False: IBM's DDL is not used."""
     return False

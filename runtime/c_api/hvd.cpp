@@ -4,6 +4,7 @@
 
 #include "c_api/c_api.hpp"
 #include "common/clock.hpp"
+#include "gpu/image.hpp"
 
 #include <cstdlib>
 #include <memory>
@@ -141,6 +142,11 @@ const char* hvd_status_string(hvd_status status) {
 
 const char* hvd_version(void) {
   return HVD_VERSION_TEXT;
+}
+
+int hvd_has_kernels(const char** about) {
+  if (about != nullptr) *about = HVD_ABOUT_KERNELS;
+  return libhvd::kernel_image() != nullptr ? 1 : 0;
 }
 
 hvd_status hvd_init(void) {

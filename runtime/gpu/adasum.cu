@@ -6,14 +6,9 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-using libhvd::AdasumSlices;
-using libhvd::AdasumType;
-using libhvd::kAdasumPerBlock;
-using libhvd::kAdasumThreads;
+namespace libhvd::kernels {
 
-namespace {
-
-__device__ double load(const AdasumSlices& slices, std::uint64_t i) {
+inline __device__ double load(const AdasumSlices& slices, std::uint64_t i) {
   switch (slices.type) {
     case AdasumType::float16:
       return __half2float(static_cast<const __half*>(slices.values)[i]);
@@ -26,7 +21,7 @@ __device__ double load(const AdasumSlices& slices, std::uint64_t i) {
   }
 }
 
-__device__ void store(AdasumType type, void* values, std::uint64_t i, double value) {
+inline __device__ void store(AdasumType type, void* values, std::uint64_t i, double value) {
   switch (type) {
     case AdasumType::float16:
       static_cast<__half*>(values)[i] = __float2half_rn(static_cast<float>(value));
@@ -43,7 +38,7 @@ __device__ void store(AdasumType type, void* values, std::uint64_t i, double val
 }
 
 // Returns the sum of the block's values, on thread 0.
-__device__ double sum_of_block(double own) {
+inline __device__ double sum_of_block(double own) {
   __shared__ double sums[kAdasumThreads];
   sums[threadIdx.x] = own;
   __syncthreads();
@@ -53,8 +48,6 @@ __device__ double sum_of_block(double own) {
   }
   return sums[0];
 }
-
-}  // namespace
 
 // Multiplies the slices of two ranks, a block of elements of each. Block `part` of product `pair`
 // is blockIdx.x = pair * parts + part, and so is the place of its sum.
@@ -89,7 +82,7 @@ extern "C" __global__ void hvd_adasum_add_up(const double* partial_sums, std::ui
 // Finds the factors, with one thread.
 extern "C" __global__ void hvd_adasum_factors(const double* products, std::uint64_t ranks,
                                               double scale, double* factors) {
-  libhvd::adasum_factors(products, ranks, factors);
+  adasum_factors(products, ranks, factors);
   for (std::uint64_t rank = 0; rank < ranks; ++rank) factors[rank] *= scale;
 }
 
@@ -106,3 +99,5 @@ extern "C" __global__ void hvd_adasum_combine(const AdasumSlices slices, const d
     store(slices.type, sum, i, value);
   }
 }
+
+}  // namespace libhvd::kernels

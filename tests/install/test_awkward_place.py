@@ -8,7 +8,6 @@ of other alphabets, "hvdrun", and more of it than a socket's address has room fo
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -16,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import BUILD, PYTHON, SANITIZED, copy_checkout
+from harness import PYTHON, SANITIZED, cached, copy_checkout
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("awkward place"),
               pytest.mark.skipif(SANITIZED, reason="once, with the release build")]
@@ -29,11 +28,6 @@ def run(*words: object, cwd: Path, **environment: str) -> str:
                           timeout=1800, env={**os.environ, **environment})
     assert done.returncode == 0, f"{words} in {cwd}: code {done.returncode}\n{done.stdout[-8000:]}\n{done.stderr[-8000:]}"
     return done.stdout
-
-
-def cached(name: str) -> str:
-    [line] = re.findall(rf"^{name}:\w+=(.*)$", (BUILD / "CMakeCache.txt").read_text(), re.MULTILINE)
-    return line
 
 
 @pytest.fixture(scope="module")

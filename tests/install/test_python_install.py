@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import BUILD, PYTHON, TOP, Done, Sandbox
+from harness import PYTHON, TOP, Done, Sandbox, cached
 from installation import PROGRAM, PROJECT
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("python install")]
@@ -39,12 +39,6 @@ def run(*words: object, env: dict[str, str] | None = None) -> str:
                           text=True, timeout=1800)
     assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}"
     return done.stdout
-
-
-def cached(name: str) -> str:
-    """A value of the build under test."""
-    [line] = re.findall(rf"^{name}:\w+=(.*)$", (BUILD / "CMakeCache.txt").read_text(), re.MULTILINE)
-    return line
 
 
 @pytest.fixture(scope="module")

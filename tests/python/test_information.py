@@ -12,7 +12,7 @@ import pytest
 
 from harness import BUILD, HVDRUN, PYTHON, TOP, Done, Sandbox, python_environment
 
-PARTS = ["hvd", "libhvd", "hvdrun", "PMIx", "libssh", "ssh", "OpenSSL", "MPI plugin", "CUDA driver", "CUDA runtime", "NCCL", "Python", "numpy", "torch",
+PARTS = ["hvd", "libhvd", "hvdrun", "PMIx", "libssh", "ssh", "OpenSSL", "MPI plugin", "CUDA driver", "CUDA runtime", "NCCL", "GPU kernels", "Python", "numpy", "torch",
          "tensorflow", "keras", "horovod"]
 
 
@@ -77,6 +77,14 @@ def test_libraries_that_are_not_there(sandbox: Sandbox) -> None:
     found = ask_json(sandbox, HVD_CUDA_LIBRARY=nowhere, HVD_CUDA_DRIVER=nowhere, HVD_NCCL_LIBRARY=nowhere,
                      HVD_MPI_LIBRARY=nowhere)
     assert not [name for name in ("cuda_driver", "cuda_runtime", "nccl", "mpi_plugin") if found[name]["found"]]
+
+
+def test_the_gpus_of_libhvds_kernels_or_why_it_has_none(sandbox: Sandbox) -> None:
+    kernels = ask_json(sandbox)["gpu_kernels"]
+    known = r"for compute capability [0-9., ]+ and later" if kernels["found"] else r".*nvcc.*"
+    assert re.fullmatch(known, kernels["note"])
+    mark = "X" if kernels["found"] else " "
+    assert f"    [{mark}] CUDA kernels of libhvd's own: {kernels['note']}" in sandbox.run("--check-build").expect(0).out_lines
 
 
 def test_what_is_missing_comes_with_what_to_type(sandbox: Sandbox) -> None:

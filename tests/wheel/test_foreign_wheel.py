@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from test_wheel import MOST_BYTES, RANKS, TOP, failing, run
+from test_wheel import KERNELS, MOST_BYTES, RANKS, TOP, failing, run
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("foreign_wheel")]  # one process builds it
 WORK = TOP / "build-aarch64"
@@ -82,6 +82,10 @@ def test_auditwheel_accepts_it_for_glibc_2_28_and_later(wheel: Path) -> None:
 def test_it_says_how_it_was_built(root: Root) -> None:
     version, built = root.lines("hvdrun", "--version")[::-1]
     assert re.fullmatch(r"hvdrun [0-9.]+", version) and "libraries bundled: hwloc" in built, built
+
+
+def test_it_says_which_gpus_its_kernels_are_for(root: Root) -> None:
+    assert f"    [X] CUDA kernels of libhvd's own: {KERNELS}" in root.lines("hvdrun", "--check-build")
 
 
 def test_ranks_run(root: Root) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
+import struct
 import zipfile
 from pathlib import Path
 
@@ -21,7 +22,8 @@ from installation import RANKS, TWO_RANKS
 pytestmark = pytest.mark.xdist_group("wheel")  # one process builds it
 
 WORK = TOP / "build-manylinux"
-MOST_BYTES = 15_000_000
+MOST_BYTES = 10_000_000
+KERNELS = "for compute capability 7.5, 8.0, 8.6, 8.9, 9.0, 10.0, 12.0 and later"
 
 HOROVOD = """\
 import torch
@@ -69,7 +71,7 @@ def training_root(wheel: Path) -> Root:
     return root_with_wheel("root-training", "bookworm", wheel, "libopenmpi3", "openmpi-bin", "python3-torch")
 
 
-def test_one_wheel_of_at_most_15_megabytes(wheel: Path) -> None:
+def test_one_wheel_of_at_most_10_megabytes(wheel: Path) -> None:
     assert wheel.name.endswith("-py3-none-manylinux_2_28_x86_64.whl")
     assert wheel.stat().st_size <= MOST_BYTES
     names = {Path(name).name for name in zipfile.ZipFile(wheel).namelist()}
@@ -112,6 +114,19 @@ def test_it_says_how_it_was_built(root: Root) -> None:
     assert re.fullmatch(r"hvdrun [0-9.]+", version)
     assert re.fullmatch(r"built with Clang [0-9.]+ for glibc 2\.28; libraries bundled: hwloc [0-9].*, libevent .*, libssh .*, "
                         r"openssl .*, pmix .*", built), built
+
+
+def test_libhvd_has_the_cuda_kernels(wheel: Path) -> None:
+    """A fat binary of nvcc's, which begins with its magic number, version and size."""
+    libhvd = zipfile.ZipFile(wheel).read("hvd/lib/libhvd.so.0")
+    [image] = [match.start() for match in re.finditer(re.escape(struct.pack("<IHH", 0xBA55ED50, 1, 16)), libhvd)]
+    [size] = struct.unpack_from("<Q", libhvd, image + 8)
+    assert 100_000 < size < 2_000_000
+
+
+def test_it_says_which_gpus_its_kernels_are_for(root: Root) -> None:
+    assert f"GPU kernels   found: {KERNELS}" in root.lines("python3", "-m", "hvd")
+    assert f"    [X] CUDA kernels of libhvd's own: {KERNELS}" in root.lines("hvdrun", "--check-build")
 
 
 def test_it_runs_without_what_linux_4_18_lacks(root: Root) -> None:

@@ -84,6 +84,11 @@ HVD_API const char* hvd_status_string(hvd_status status);
 /* Returns the library's version, "0.1.0". */
 HVD_API const char* hvd_version(void);
 
+/* Returns 1 if this libhvd has CUDA kernels of its own, which pack small tensors and compute
+ * Adasum, otherwise 0. *about, unless the pointer is null, gets the GPUs that they are for, "for
+ * compute capability 9.0 and later", or why there are none, "libhvd was built without nvcc". */
+HVD_API int hvd_has_kernels(const char** about);
+
 /* ---- The job ------------------------------------------------------------------------------ */
 
 /* Joins the job: finds the other ranks, and maps the shared memory through which they communicate.

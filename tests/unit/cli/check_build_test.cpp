@@ -22,6 +22,16 @@ TEST(CheckBuild, MarksWhatIsThere) {
   EXPECT_THAT(text, HasSubstr("    [ ] NCCL, between GPUs\n"));
 }
 
+TEST(CheckBuild, SaysWhichGpusTheKernelsAreForOrWhyThereAreNone) {
+  const auto nothing_opens = [](const char*) { return false; };
+  EXPECT_THAT(
+      check_build_text(nothing_opens, {.there = true, .about = "for compute capability 9.0"}),
+      HasSubstr("    [X] CUDA kernels of libhvd's own: for compute capability 9.0\n"));
+  EXPECT_THAT(
+      check_build_text(nothing_opens, {.there = false, .about = "libhvd was built without nvcc"}),
+      HasSubstr("    [ ] CUDA kernels of libhvd's own: libhvd was built without nvcc\n"));
+}
+
 TEST(CheckBuild, AsksTheLoaderByDefault) {
   EXPECT_TRUE(library_opens("libc.so.6"));
   EXPECT_FALSE(library_opens("libhvdrun-nosuch.so.99"));

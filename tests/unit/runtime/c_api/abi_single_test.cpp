@@ -320,4 +320,13 @@ TEST_F(SingleRank, VersionIsKnown) {
   EXPECT_EQ(hvd_version(), std::string("0.1.0"));
 }
 
+TEST_F(SingleRank, SaysWhichGpusItsKernelsAreForOrWhyItHasNone) {
+  const char* about = nullptr;
+  const int has_kernels = hvd_has_kernels(&about);
+  EXPECT_EQ(hvd_has_kernels(nullptr), has_kernels);
+  ASSERT_NE(about, nullptr);
+  const char* const known = has_kernels == 1 ? "for compute capability " : "nvcc";
+  EXPECT_NE(std::string(about).find(known), std::string::npos) << about;
+}
+
 }  // namespace

@@ -1,10 +1,12 @@
-// What we declare of CUDA is what its own header says. (Apart from NCCL's test: nccl.h brings
-// overloads of C++ with it.)
+// What we declare of CUDA's runtime and driver is what their own headers say. (Apart from NCCL's
+// test: nccl.h brings overloads of C++ with it.)
 #include "declarations.hpp"
 #include "gpu/cuda_library.hpp"
+#include "gpu/kernel_module.hpp"
 
 #include <cstddef>
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 
 namespace libhvd {
@@ -15,6 +17,10 @@ using test::Alike;
 #define HVD_COMPARE(name, parameters) \
   static_assert(Alike<decltype(&::name), decltype(CudaLibrary::name)>::value, #name);
 HVD_CUDA_FUNCTIONS(HVD_COMPARE)
+
+#define HVD_COMPARE_DRIVER(name, parameters) \
+  static_assert(Alike<decltype(&::name), int(*) parameters>::value, #name);
+HVD_CUDA_DRIVER_FUNCTIONS(HVD_COMPARE_DRIVER)
 
 static_assert(kCudaMemoryDevice == cudaMemoryTypeDevice);
 static_assert(kCudaMemoryManaged == cudaMemoryTypeManaged);

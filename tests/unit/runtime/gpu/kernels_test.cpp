@@ -1,5 +1,7 @@
 // The source of the kernels in adasum.cu, compiled for the CPU: each of a block's threads is one of
 // the CPU's, and blocks run one after the other.
+#include "builtins.hpp"
+
 #include <algorithm>
 #include <barrier>
 #include <cmath>
@@ -12,11 +14,6 @@
 
 namespace {
 
-struct Index {
-  unsigned x = 0;
-};
-thread_local Index threadIdx;
-thread_local Index blockIdx;
 thread_local std::barrier<>* block_barrier = nullptr;
 
 void __syncthreads() {
@@ -25,13 +22,15 @@ void __syncthreads() {
 
 }  // namespace
 
-#define __device__
-#define __global__
-#define __shared__ static
 #include "gpu/adasum.cu"
 
 namespace libhvd::test {
 namespace {
+
+using kernels::hvd_adasum_add_up;
+using kernels::hvd_adasum_combine;
+using kernels::hvd_adasum_factors;
+using kernels::hvd_adasum_multiply;
 
 void launch(std::uint64_t blocks, unsigned threads, const std::function<void()>& kernel) {
   for (unsigned block = 0; block < blocks; ++block) {

@@ -575,6 +575,7 @@ void Agent::leave() {
   link_.send(FrameType::done, kToLauncher, pack(done));
   folders_removed_ = folders_.clean_up();
   link_.flush(std::chrono::seconds(5));
+  link_.hang_up();
   loop_.stop();
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import signal
@@ -113,6 +114,9 @@ class WatchedJob:
         before = read_bytes(self._asked).count(b"\n") if processes else 0
         wait_until(lambda: read_bytes(self._asked).count(b"\n") >= before + count or not goes_on(), "samples of NVML")
 
+    def asking_thread(self) -> int:
+        return int(read_bytes(self._asked).split()[1])
+
     def end(self) -> Done:
         self._go.touch()
         return self.running.wait()
@@ -182,6 +186,40 @@ def test_a_gpu_that_does_not_answer_does_not_hold_the_jobs_end(sandbox: Sandbox,
     done = job.end().expect(0)
     assert [gpu["samples"] for gpu in done.report["hosts"][0]["gpus"]] == [1] * (question - 1)
     assert ("75 % busy" in done.err_text) == (question > 1), done
+
+
+class HeldThread:
+    """A thread that cannot end while this exists, as one that hangs in the kernel: ptrace stops it at its end."""
+
+    SEIZE, DETACH, TRACE_EXIT = 0x4206, 17, 0x40
+
+    def __init__(self, thread: int) -> None:
+        self._thread = thread
+        if self._ptrace(self.SEIZE, self.TRACE_EXIT) != 0:
+            pytest.skip("ptrace is not allowed here")
+
+    def _ptrace(self, request: int, data: int) -> int:
+        call = ctypes.CDLL(None).ptrace
+        call.restype = ctypes.c_long
+        return call(ctypes.c_long(request), ctypes.c_long(self._thread), None, ctypes.c_void_p(data))
+
+    def release(self) -> None:
+        """Waits until the thread has come to its end, and lets it end."""
+        wait_until(lambda: os.waitpid(self._thread, os.WNOHANG | 0x40000000)[0] != 0, "the end of the thread")  # __WALL
+        assert self._ptrace(self.DETACH, 0) == 0
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_gpu_that_hangs_in_the_kernel_does_not_hold_the_jobs_end(sandbox: Sandbox, code: int) -> None:
+    """The agent's process cannot end then, so its guard leaves it alone."""
+    job = WatchedJob(sandbox, 1, f"trap 'exit {code}' EXIT", HVD_FAKE_NVML=GPU, HVD_FAKE_NVML_HANG=1)
+    job.wait_for_samples(1)
+    held = HeldThread(job.asking_thread())
+    try:
+        done = job.end()
+    finally:
+        held.release()
+    assert done.expect(code).report["ranks"][0]["exit_code"] == code
 
 
 @pytest.mark.core

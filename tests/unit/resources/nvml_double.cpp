@@ -18,7 +18,9 @@
 //                        none.
 //   HVD_FAKE_NVML_ERROR  nvmlInit_v2 fails with this number.
 //   HVD_FAKE_NVML_REFUSE questions that fail, and how: "nvmlDeviceGetMemoryInfo=4 …".
-//   HVD_FAKE_NVML_LOG    a file that gets a line for each question how busy a device is.
+//   HVD_FAKE_NVML_LOG    a file that gets a line for each question how busy a device is: its UUID
+//   and
+//                        the thread that asked.
 //   HVD_FAKE_NVML_HANG   a number: of these questions that one is not answered, ever.
 //
 // HVD_OLD_DRIVER: it lacks what driver 450 lacks, and HVD_NEW_DRIVER: what is deprecated.
@@ -235,7 +237,7 @@ HVD_EXPORT int nvmlDeviceGetUtilizationRates(Device* device, Utilization* utiliz
   if (device->uuid.rfind("MIG-", 0) == 0) return kNotSupported;
   *utilization = {device->busy, 0};
   if (const char* log = std::getenv("HVD_FAKE_NVML_LOG"))
-    std::ofstream(log, std::ios::app) << device->uuid << std::endl;
+    std::ofstream(log, std::ios::app) << device->uuid + " " + std::to_string(::gettid()) + "\n";
   static int asked = 0;
   const char* const hang = std::getenv("HVD_FAKE_NVML_HANG");
   for (++asked; hang != nullptr && asked == std::atoi(hang);) ::pause();

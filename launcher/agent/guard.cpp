@@ -77,8 +77,8 @@ AgentEnd wait_for(pid_t agent) {
   }
 }
 
-// Ends the agent. If one of its threads hangs, the process stays, so it first gives up all that
-// somebody waits for; its link is closed already.
+// Ends the agent. If one of its threads hangs, the process stays. So the agent first closes what
+// other processes wait for; its link is closed already.
 [[noreturn]] void exit_agent(pid_t guard, int code) {
   const Fd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})

@@ -174,16 +174,23 @@ Result<std::vector<PatternPart>, PatternError> parse_pattern(std::string_view te
   return parts;
 }
 
+// Returns the number of characters, if the text is UTF-8.
+static std::size_t width_of(std::string_view text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char byte) {
+    return (static_cast<unsigned char>(byte) & 0xc0) != 0x80;
+  }));
+}
+
 std::vector<std::string> table_lines(const std::vector<TableRow>& rows) {
   if (rows.empty()) return {};
   std::vector<std::size_t> widths(rows.front().size(), 0);
   for (const auto& row : rows)
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width_of(row[i]));
   std::vector<std::string> lines;
   for (const auto& row : rows) {
     std::string line;
     for (std::size_t i = 0; i < row.size(); ++i)
-      line += row[i] + std::string(widths[i] - row[i].size() + 2, ' ');
+      line += row[i] + std::string(widths[i] - width_of(row[i]) + 2, ' ');
     line.erase(line.find_last_not_of(' ') + 1);
     lines.push_back(std::move(line));
   }

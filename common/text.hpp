@@ -60,8 +60,8 @@ Result<std::vector<PatternPart>, PatternError> parse_pattern(std::string_view te
 using TableRow = std::vector<std::string>;
 
 // Returns a table for a terminal, one line per row. Columns are as wide as their widest word (in
-// bytes) and two blanks apart; lines have no blanks at their ends. All rows have as many columns as
-// the first.
+// characters) and two blanks apart; lines have no blanks at their ends. All rows have as many
+// columns as the first.
 std::vector<std::string> table_lines(const std::vector<TableRow>& rows);
 
 // Removes blanks, tabs and carriage returns from both ends.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 from dataclasses import dataclass
@@ -44,17 +45,28 @@ NOTEBOOK = Environment("notebook", ("nbclient==0.11.0", "ipykernel==7.4.0", "clo
 EASYBUILD = Environment("easybuild", ("setuptools==80.9.0", "wheel==0.45.1", "pycodestyle==2.14.0"), "about 3 MB",
                         sources=("easybuild-framework==5.4.1", "easybuild-easyblocks==5.4.1"))
 
+# NVIDIA's header of NVML, for the gate's unit tests.
+NVML = Environment("nvml", ("nvidia-nvml-dev==13.5.37",), "less than 1 MB")
+
 
 # DeepSpeed would compile its collectives on CPUs when it is first used, which takes minutes.
 BUILD_VARIABLES = {"DS_ACCELERATOR": "cpu", "DS_BUILD_SHM_COMM": "1"}
 
 
 def ensure(log: Log, environment: Environment) -> Path:
-    """The environment's Python. Downloads it the first time, and says how much that was."""
+    """The environment's Python. Downloads it the first time, and says how much that was. Checks of other checkouts wait."""
     stamp = environment.folder / "requirements.txt"
     wanted = "\n".join([*environment.requirements, *environment.sources]) + "\n"
-    if stamp.exists() and stamp.read_text() == wanted:
-        return environment.python
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with open(FOLDER / f"{environment.name}.lock", "wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not stamp.exists() or stamp.read_text() != wanted:
+            download(log, environment)
+            stamp.write_text(wanted)
+    return environment.python
+
+
+def download(log: Log, environment: Environment) -> None:
     say(f"   {environment.name}: downloading {environment.download} into {environment.folder}, once")
     shutil.rmtree(environment.folder, ignore_errors=True)
     wheels = environment.folder / "wheels"
@@ -69,9 +81,16 @@ def ensure(log: Log, environment: Environment) -> Path:
     if environment.sources:
         log.run([*install, "--no-cache-dir", "--no-build-isolation", *environment.sources], environment=BUILD_VARIABLES)
     shutil.rmtree(wheels)
-    stamp.write_text(wanted)
     say(f"   {environment.name}: {size / 1e6:.0f} MB downloaded")
-    return environment.python
+
+
+def nvml_headers(log: Log) -> Path:
+    """The folder of NVIDIA's nvml.h."""
+    ensure(log, NVML)
+    found = sorted(NVML.folder.rglob("nvml.h"))
+    if not found:
+        raise StepFailed(f"{NVML.requirements[0]} has no nvml.h")
+    return found[0].parent
 
 
 def check_types(log: Log) -> None:

@@ -367,7 +367,7 @@ Result<void> Agent::launch(LaunchMessage job) {
   }
   link_.send(FrameType::started, kToLauncher, pack(started));
   if (!paused_) page_watch_->start();
-  gpus_.start(job_->gpus);
+  gpus_.start(job_->gpus, ranks_.all());
   return result;
 }
 
@@ -568,14 +568,14 @@ void Agent::leave() {
   left_ = true;
   // The guard ends after us, and may have been stopped.
   if (::getppid() == guard_) ::kill(guard_, SIGCONT);
-  DoneMessage done{leftovers_, gpus_.uses()};
+  DoneMessage done{leftovers_, gpus_.record()};
   connections_.finish();
   done.ranks_joined = ranks_joined();
-  done.rank_drove_all_gpus = gpus_.one_used_all(ranks_.all());
   done.lacks_tf_config = connections_.lacks_tf_config();
   link_.send(FrameType::done, kToLauncher, pack(done));
   folders_removed_ = folders_.clean_up();
   link_.flush(std::chrono::seconds(5));
+  link_.hang_up();
   loop_.stop();
 }
 

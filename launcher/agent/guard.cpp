@@ -8,9 +8,15 @@
 #include "common/system.hpp"
 
 #include <cerrno>
+#include <chrono>
+#include <csignal>
 #include <cstdio>
+#include <ctime>
+#include <optional>
 #include <utility>
+#include <vector>
 
+#include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,22 +30,61 @@ constexpr std::chrono::seconds kTimeout{10};
 // host sshd's process of the connection.
 const int kParentGone = SIGRTMIN;  // a signal that no parent process ignores
 
-// Waits for the agent and reaps orphans meanwhile. Returns its exit code as a shell shows it.
-int wait_for(pid_t agent) {
+timespec to_timespec(std::chrono::nanoseconds time) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time);
+  return {static_cast<time_t>(seconds.count()), static_cast<long>((time - seconds).count())};
+}
+
+// The agent sends this signal to the guard, with its exit code, when it exits.
+const int kAgentExits = SIGRTMIN + 1;
+constexpr std::chrono::seconds kExitTimeout{1};
+
+struct AgentEnd {
+  int code = kExitLauncher;  // as a shell shows it
+  // It has exited, but a thread of it hangs in the kernel. NVML's can if a GPU has a fault.
+  bool hangs = false;
+};
+
+// Waits for the agent and reaps orphans meanwhile.
+AgentEnd wait_for(pid_t agent) {
   sigset_t awaited;
   sigemptyset(&awaited);
-  sigaddset(&awaited, SIGCHLD);
-  sigaddset(&awaited, kParentGone);
+  for (const int signal : {SIGCHLD, kParentGone, kAgentExits}) sigaddset(&awaited, signal);
+  std::optional<std::chrono::steady_clock::time_point> deadline;
+  AgentEnd end;
   while (true) {
     int status = 0;
     pid_t pid = 0;
     while ((pid = ::waitpid(-1, &status, WNOHANG)) > 0)
       if (pid == agent)
-        return WIFSIGNALED(status) ? kExitSignalBase + WTERMSIG(status) : WEXITSTATUS(status);
-    if (pid < 0 && errno != EINTR) return kExitLauncher;
+        return {WIFSIGNALED(status) ? kExitSignalBase + WTERMSIG(status) : WEXITSTATUS(status)};
+    if (pid < 0 && errno != EINTR) return {};
+    siginfo_t info{};
+    int signal = 0;
+    if (deadline) {
+      const auto left = *deadline - std::chrono::steady_clock::now();
+      if (left <= left.zero()) return end;
+      const timespec time = to_timespec(left);
+      signal = ::sigtimedwait(&awaited, &info, &time);
+    } else {
+      signal = ::sigwaitinfo(&awaited, &info);
+    }
     // Without its launcher the agent ends by itself, unless it has been stopped.
-    if (::sigwaitinfo(&awaited, nullptr) == kParentGone) ::kill(agent, SIGCONT);
+    if (signal == kParentGone) ::kill(agent, SIGCONT);
+    if (signal != kAgentExits || info.si_pid != agent) continue;
+    deadline = std::chrono::steady_clock::now() + kExitTimeout;
+    end = {info.si_value.sival_int, true};
   }
+}
+
+// Ends the agent. If one of its threads hangs, the process stays. So the agent first closes what
+// other processes wait for; its link is closed already.
+[[noreturn]] void exit_agent(pid_t guard, int code) {
+  const Fd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    ::dup2(nothing.get(), stream);
+  if (::getppid() == guard) ::sigqueue(guard, kAgentExits, {.sival_int = code});
+  ::_exit(code);
 }
 
 // Prints the error and exits: there is no agent yet that could report it to the launcher.
@@ -64,22 +109,24 @@ void become_guard(const AgentOptions& options, LinkEnd link) {
 
   auto alive = make_pipe();  // its write end is open for as long as the guard lives
   if (!alive) give_up(alive.error());
+  const pid_t guard = ::getpid();
   const pid_t agent = ::fork();
   if (agent < 0) give_up(fail_errno("cannot start the agent", errno));
   if (agent == 0) {
     alive->write.reset();
-    ::_exit(run_agent(options, std::move(link), std::move(alive->read)));
+    exit_agent(guard, run_agent(options, std::move(link), std::move(alive->read)));
   }
   alive->read.reset();
   link = {};
-  const int code = wait_for(agent);
+  const AgentEnd end = wait_for(agent);
   // An agent that succeeded has cleaned up itself, and a look costs milliseconds.
-  if (code != kExitOk || ::waitpid(-1, nullptr, WNOHANG) == 0) {
+  if (end.code != kExitOk || (!end.hangs && ::waitpid(-1, nullptr, WNOHANG) == 0)) {
     const auto folders = JobFolders::of(options.job_id, options.agent);
-    kill_job_processes(::getpid(), folders.cookie(), kTimeout);
+    const auto spare = end.hangs ? std::vector{agent} : std::vector<pid_t>{};
+    kill_job_processes(::getpid(), folders.cookie(), kTimeout, spare);
     folders.clean_up();
   }
-  ::_exit(code);
+  ::_exit(end.code);
 }
 
 }  // namespace hvdrun

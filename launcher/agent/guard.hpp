@@ -7,6 +7,9 @@
 // of the job on this host and removes the job's folders. If the launcher ends, the guard continues
 // a stopped agent, so that the agent can end the job. If the guard is killed, the agent notices and
 // ends the job. If both are killed at once, the launcher cleans up.
+//
+// An agent that has done its work may be unable to end: NVML's thread may hang in the kernel if a
+// GPU has a fault. The guard waits one second for it and then ends without it.
 #pragma once
 
 #include "agent/agent_options.hpp"

@@ -1,15 +1,21 @@
 #include "agent/host_watch.hpp"
 
+#include "agent/gpu_ranks.hpp"
+#include "agent/process_tree.hpp"
 #include "resources/nvml_watch.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
+
+#include <sys/types.h>
+#include <unistd.h>
 
 namespace hvdrun {
 namespace {
@@ -43,21 +49,34 @@ std::filesystem::path find_counter() {
 
 struct GpuWatch::Shared {
   std::mutex mutex;
-  std::vector<GpuUse> uses;
+  GpuRecord record;
 };
 
-void GpuWatch::start(std::vector<std::string> uuids) {
+void GpuWatch::start(std::vector<std::string> uuids, const std::vector<RankProcess>& ranks) {
   if (uuids.empty()) return;
   shared_ = std::make_shared<Shared>();
-  const auto look = [shared = shared_, uuids = std::move(uuids)] {
+  std::map<pid_t, int> rank_of;
+  std::set<pid_t> roots;
+  for (const auto& rank : ranks) {
+    rank_of[rank.pid] = rank.rank;
+    roots.insert(rank.pid);
+  }
+  const auto find_rank = [rank_of = std::move(rank_of), roots = std::move(roots),
+                          agent = ::getpid()](int pid) {
+    const auto root = root_of(pid, agent, roots);
+    return root ? std::optional(rank_of.at(*root)) : std::nullopt;
+  };
+  const auto look = [shared = shared_, uuids = std::move(uuids), find_rank] {
     std::this_thread::sleep_for(kInterval);
     const auto watch = NvmlWatch::open(uuids);
     if (watch == nullptr) return;
+    GpuRanks on_gpus(find_rank);
     for (;;) {
       watch->look();
+      on_gpus.add(watch->processes());
       {
         const std::lock_guard lock(shared->mutex);
-        shared->uses = watch->uses();
+        shared->record = {watch->uses(), on_gpus.peak_memory(), on_gpus.one_used_all()};
       }
       std::this_thread::sleep_for(kInterval);
     }
@@ -69,18 +88,10 @@ void GpuWatch::start(std::vector<std::string> uuids) {
   }
 }
 
-std::vector<GpuUse> GpuWatch::uses() const {
+GpuRecord GpuWatch::record() const {
   if (shared_ == nullptr) return {};
   const std::lock_guard lock(shared_->mutex);
-  return shared_->uses;
-}
-
-bool GpuWatch::one_used_all(const std::vector<RankProcess>& ranks) const {
-  const auto gpus = uses();
-  return gpus.size() > 1 && std::any_of(ranks.begin(), ranks.end(), [&](const RankProcess& rank) {
-           return std::all_of(gpus.begin(), gpus.end(),
-                              [&](const GpuUse& gpu) { return gpu.pids.contains(rank.pid); });
-         });
+  return shared_->record;
 }
 
 OomWatch::OomWatch() : OomWatch(find_counter()) {}

@@ -22,15 +22,11 @@ namespace hvdrun {
 class GpuWatch {
  public:
   // Begins to look at these devices, given by NVML's names, one second from now. If there are none,
-  // it starts no thread and does not open NVML.
-  void start(std::vector<std::string> uuids);
+  // it starts no thread and does not open NVML. `ranks` are the agent's child processes.
+  void start(std::vector<std::string> uuids, const std::vector<RankProcess>& ranks);
 
-  // Returns what was seen so far; empty if there is no NVML.
-  std::vector<GpuUse> uses() const;
-
-  // Returns whether one of the ranks was seen to compute on each of several devices. Returns false
-  // also where NVML numbers processes differently: in a container with a PID namespace of its own.
-  bool one_used_all(const std::vector<RankProcess>& ranks) const;
+  // Returns what was seen so far. Does not wait for NVML.
+  GpuRecord record() const;
 
  private:
   struct Shared;

@@ -12,8 +12,6 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
-#include <optional>
-#include <set>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -28,6 +26,8 @@ namespace hvdrun {
 namespace {
 
 constexpr int kMostListings = 20;
+// A chain of parents is followed to this length: parents may change while it is read.
+constexpr int kMostAncestors = 100;
 
 struct DirectoryCloser {
   void operator()(DIR* directory) const { ::closedir(directory); }
@@ -141,6 +141,20 @@ std::vector<ProcessInfo> descendants_of(pid_t root, const std::vector<ProcessInf
     }
   }
   return found;
+}
+
+std::optional<pid_t> root_of(pid_t pid, pid_t parent, const std::set<pid_t>& roots) {
+  const Fd proc(::open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  std::optional<pid_t> by_session;
+  for (int depth = 0; depth < kMostAncestors && pid > 1 && pid != parent; ++depth) {
+    const auto info = read_stat(proc.get(), std::to_string(pid).c_str());
+    if (!info) break;
+    if (info->parent == parent && roots.contains(pid)) return pid;
+    // No other process gets this number while the session has a process.
+    if (roots.contains(info->session)) by_session = info->session;
+    pid = info->parent;
+  }
+  return by_session;
 }
 
 std::vector<ProcessInfo> job_processes(pid_t root, const std::string& cookie,

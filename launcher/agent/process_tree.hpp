@@ -15,6 +15,8 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -44,6 +46,12 @@ std::vector<ProcessInfo> all_processes();
 // `root` itself, and `spare` with their descendants.
 std::vector<ProcessInfo> descendants_of(pid_t root, const std::vector<ProcessInfo>& processes,
                                         const std::vector<pid_t>& spare = {});
+
+// Returns the one of `roots` that a process belongs to: the process is it, its chain of parents
+// leads to it, or its session is that root's. Each of `roots` leads a session and is, or was, a
+// child of `parent`; another process that has its pid by now is not taken for it. Returns nullopt
+// if the process cannot be seen.
+std::optional<pid_t> root_of(pid_t pid, pid_t parent, const std::set<pid_t>& roots);
 
 // Returns the living descendants of `root`, and living processes with the cookie in their
 // environment (JobFolders::cookie). Launcher, guard and agent never have the cookie of their own

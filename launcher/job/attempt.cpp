@@ -378,9 +378,11 @@ void Attempt::judge(const RankReport& rank) {
 void Attempt::on_done(AgentState& agent, const DoneMessage& done) {
   agent.done = true;
   std::copy(done.leftovers.begin(), done.leftovers.end(), std::back_inserter(leftovers_));
-  if (!done.gpus.empty()) gpus_.push_back({agent.host.name, done.gpus});
+  if (!done.gpus.gpus.empty())
+    gpus_.push_back({agent.host.name, with_device_names(done.gpus.gpus, agent.host)});
+  table_.used_gpu_memory(done.gpus);
   if (!agent.dismissed && !done.ranks_joined) ++hosts_without_join_;
-  rank_drove_all_gpus_ |= done.rank_drove_all_gpus;
+  rank_drove_all_gpus_ |= done.gpus.rank_drove_all;
   lacks_tf_config_ |= done.lacks_tf_config;
 }
 

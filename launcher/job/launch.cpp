@@ -4,6 +4,7 @@
 #include "job/frameworks.hpp"
 #include "job/stall_time.hpp"
 #include "protocol/frame.hpp"
+#include "resources/place.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -76,6 +77,17 @@ std::vector<std::string> wrapped_command(const JobSpec& spec, int size) {
 }
 
 }  // namespace
+
+std::vector<GpuUse> with_device_names(std::vector<GpuUse> uses, const Host& host) {
+  if (!host.inventory) return uses;
+  const auto& gpus = host.inventory->gpus;
+  for (auto& use : uses) {
+    const auto at = std::find_if(gpus.begin(), gpus.end(),
+                                 [&](const Gpu& gpu) { return nvml_name(gpu) == use.uuid; });
+    if (at != gpus.end()) use.device = name_gpu(*at, static_cast<int>(at - gpus.begin()));
+  }
+  return uses;
+}
 
 std::vector<int> input_receivers(const JobSpec& spec, int size) {
   if (spec.output.terminal_rank) return {*spec.output.terminal_rank};

@@ -25,6 +25,10 @@ LaunchMessage launch_message(const JobSpec& spec, const Plan& plan, const JobIde
                              const JobContext& context, std::size_t host_index,
                              const std::optional<TerminalSettings>& terminal = {});
 
+// Returns what the agent of a host has seen of GPUs, with the names that people see
+// (GpuUse::device).
+std::vector<GpuUse> with_device_names(std::vector<GpuUse> uses, const Host& host);
+
 // Returns the message as the payload of a frame. `host`: for the error. Error (kExitUsage): it is
 // larger than a frame may be.
 Result<std::string> pack_for(const std::string& host, const LaunchMessage& message);

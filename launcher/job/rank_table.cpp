@@ -43,6 +43,11 @@ void RankTable::aborted(const AbortedMessage& message) {
   rank.abort_message = message.text;
 }
 
+void RankTable::used_gpu_memory(const GpuRecord& record) {
+  for (const auto& [rank, bytes] : record.rank_memory)
+    if (has(rank)) ranks_[static_cast<std::size_t>(rank)].peak_gpu_memory_bytes = bytes;
+}
+
 Result<const RankReport*> RankTable::exited(const ExitedMessage& message, Clock::time_point now) {
   if (!has(message.rank) || ranks_[static_cast<std::size_t>(message.rank)].exited)
     return fail(

@@ -28,6 +28,9 @@ class RankTable {
   void started(int rank, int pid);
   void aborted(const AbortedMessage& message);
 
+  // Takes what an agent has seen of its GPUs.
+  void used_gpu_memory(const GpuRecord& record);
+
   // Takes a rank's end. Error: an agent reports a rank that does not run.
   Result<const RankReport*> exited(const ExitedMessage& message, Clock::time_point now);
 

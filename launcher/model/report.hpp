@@ -4,9 +4,11 @@
 
 #include "model/placement.hpp"
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -62,14 +64,46 @@ struct RankCounters {
   bool had_to_stop = false;       // it stopped before the program's end, and not by its own choice
 };
 
-// One GPU of a host, from samples of NVML while the ranks ran.
+// Why a GPU lowered its clocks. A GPU that is idle, or whose clocks its administrator or user has
+// set, does not do that.
+enum class ThrottleReason : std::uint8_t {
+  power_cap,         // it used as much power as it may; usual under full load
+  hardware,          // by half or more, without one of the next two reasons
+  hardware_thermal,  // the same, because it was too hot
+  power_brake,       // the same, because the host's power supply asked for it
+  software_thermal,  // by the driver, because the GPU or its memory was too hot
+  board_limit,
+  reliability,
+};
+inline constexpr std::size_t kThrottleReasons = 7;
+
+struct Throttling {
+  std::uint64_t samples = 0;
+  // In how many of them each reason was seen, by ThrottleReason.
+  std::array<std::uint64_t, kThrottleReasons> seen{};
+};
+
+// One GPU of a host, from samples of NVML while the ranks ran. What NVML did not say is nullopt; of
+// a MIG device it says the memory only.
 struct GpuUse {
   std::string uuid;
-  std::uint64_t looks = 0;              // number of samples; 0: the job ended before the first
-  double busy_percent = 0;              // of the time, 0 to 100, on average
-  bool busy_is_known = false;           // false for MIG devices
-  std::uint64_t peak_memory_bytes = 0;  // of all processes together
-  std::set<int> pids = {};              // of the processes that computed on it; only on its host
+  std::string device = {};             // for people: "GPU 3 (NVIDIA H200, 0000:3b:00.0)"
+  std::uint64_t samples = 0;           // 0: the job ended before the first
+  std::optional<double> busy_percent;  // of the time, 0 to 100, on average
+  std::optional<std::uint64_t> peak_memory_bytes;  // of all processes together
+  std::optional<int> peak_celsius;
+  std::optional<double> mean_watts;
+  std::optional<double> peak_watts;
+  std::optional<Throttling> throttling;
+};
+
+// What the agent of a host has seen of its GPUs, and of its ranks on them.
+struct GpuRecord {
+  std::vector<GpuUse> gpus;  // empty: no NVML, or no answer from it yet
+  // The most memory that the processes of a rank had together on one GPU, in bytes, by rank. Ranks
+  // of which NVML did not say it are left out.
+  std::map<int, std::uint64_t> rank_memory = {};
+  bool rank_drove_all = false;  // there are several GPUs, and one rank computed on each of them
 };
 
 // Why a rank ends, as it has reported itself before its end.
@@ -107,6 +141,8 @@ struct RankReport {
   double user_seconds = 0;
   double system_seconds = 0;
   std::uint64_t peak_memory_bytes = 0;
+  // Of its processes, on the GPU where they had most; nullopt: NVML did not say.
+  std::optional<std::uint64_t> peak_gpu_memory_bytes = {};
   bool has_terminal = false;             // it had hvdrun's terminal (--tty)
   std::vector<std::string> last_stderr;  // last 20 lines; with a terminal, also of stdout
   bool stderr_in_sight = false;          // they are at the end of what the user's terminal shows
@@ -147,10 +183,12 @@ struct AttemptReport {
   int exit_code = 0;
   std::string reason;  // "rank 3 on n1 failed: …", "the agent on n1 was lost"; empty: it succeeded
   std::optional<RankReport> first_failure;  // the rank that failed first
-  std::vector<std::string> failures;        // what its ranks reported of why they ended, in lines
+  // What its ranks reported of why they ended, and that GPUs were throttled, in lines.
+  std::vector<std::string> failures;
   double wall_seconds = 0;
-  double cpu_seconds = 0;               // of all its ranks
-  std::uint64_t peak_memory_bytes = 0;  // of its largest rank
+  double cpu_seconds = 0;                              // of all its ranks
+  std::uint64_t peak_memory_bytes = 0;                 // of its largest rank
+  std::optional<std::uint64_t> peak_gpu_memory_bytes;  // the same on a GPU; nullopt: not known
 };
 
 // How the job ended. After restarts: how the last attempt ended; `ranks` and `first_failure` are

@@ -166,6 +166,14 @@ void Link::close(std::optional<Error> error) {
   events_.on_close(std::move(error));
 }
 
+void Link::hang_up() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+  readable_.disable();
+  writable_.disable();
+  end_ = {};
+}
+
 Result<LinkPair> make_local_link() {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0)

@@ -77,6 +77,10 @@ class Link final : public FrameSender {
   // for the last frame before this process ends.
   void flush(std::chrono::milliseconds timeout);
 
+  // Closes the stream, before this process ends: a thread that hangs may keep it from ending. Calls
+  // nothing.
+  void hang_up();
+
   bool closed() const { return closed_; }
 
   std::string text() const override { return reader_.text(); }

@@ -1,5 +1,7 @@
 #include "protocol/messages.hpp"
 
+#include "protocol/gpu_messages.hpp"
+#include "protocol/optional_json.hpp"
 #include "protocol/terminal_messages.hpp"
 #include "protocol/wire.hpp"
 
@@ -63,16 +65,6 @@ std::vector<std::string> text_list(const Json& json) {
   std::vector<std::string> list;
   for (const auto& item : json) list.push_back(text_of(item));
   return list;
-}
-
-template <class T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json();
-}
-
-template <class T>
-void read_optional(const Json& json, std::optional<T>& value) {
-  if (!json.is_null()) value = json.get<T>();
 }
 
 std::string to_payload(const Json& json) {
@@ -485,23 +477,15 @@ std::string pack(const ProgressMessage& m) {
 
 static void read(const Json& json, DoneMessage& m) {
   m.leftovers = text_list(json.at("leftovers"));
+  m.gpus = gpu_record_of(json.at("gpus"));
   json.at("ranks_joined").get_to(m.ranks_joined);
-  json.at("rank_drove_all_gpus").get_to(m.rank_drove_all_gpus);
   json.at("lacks_tf_config").get_to(m.lacks_tf_config);
-  for (const auto& gpu : json.at("gpus"))
-    m.gpus.push_back({text_of(gpu.at(0)), gpu.at(1).get<std::uint64_t>(), gpu.at(2).get<double>(),
-                      gpu.at(3).get<bool>(), gpu.at(4).get<std::uint64_t>()});
 }
 
 std::string pack(const DoneMessage& m) {
-  Json gpus = Json::array();
-  for (const auto& gpu : m.gpus)
-    gpus.push_back(
-        {bytes(gpu.uuid), gpu.looks, gpu.busy_percent, gpu.busy_is_known, gpu.peak_memory_bytes});
   return to_payload({{"leftovers", bytes_list(m.leftovers)},
-                     {"gpus", std::move(gpus)},
+                     {"gpus", gpu_record_json(m.gpus)},
                      {"ranks_joined", m.ranks_joined},
-                     {"rank_drove_all_gpus", m.rank_drove_all_gpus},
                      {"lacks_tf_config", m.lacks_tf_config}});
 }
 

@@ -187,11 +187,9 @@ struct ProgressMessage {  // of the agent's ranks that are alive
 
 struct DoneMessage {
   std::vector<std::string> leftovers;  // processes that could not be ended
-  std::vector<GpuUse> gpus = {};
+  GpuRecord gpus = {};
   // One of its ranks was seen to join others by libhvd, PMIx or TCP, or may have.
   bool ranks_joined = true;
-  // One of its ranks was seen to compute on all GPUs of the host, which has several.
-  bool rank_drove_all_gpus = false;
   // Whether one of its ranks was seen to use TensorFlow, and its ranks were given no TF_CONFIG.
   bool lacks_tf_config = false;
 };

@@ -3,6 +3,7 @@
 #include "common/text.hpp"
 #include "report/host_use.hpp"
 #include "report/quantities.hpp"
+#include "report/throttling.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -19,6 +20,14 @@ std::string percent(double of_hundred) {
   return fmt::format("{:.0f} %", of_hundred);
 }
 
+std::string celsius(int degrees) {
+  return fmt::format("{} °C", degrees);
+}
+
+std::string watts(double power) {
+  return fmt::format("{:.0f} W", power);
+}
+
 std::string share(double part, double whole) {
   return whole > 0 ? percent(100 * part / whole) : "-";
 }
@@ -27,13 +36,21 @@ std::string share(double part, double whole) {
 struct Columns {
   bool collectives = false;
   bool gpus = false;
+  bool rank_gpu_memory = false;
+  bool temperature = false;
+  bool power = false;
+  bool throttling = false;
 };
 
 Columns columns_for(const std::vector<HostUse>& hosts) {
   Columns columns;
   for (const auto& host : hosts) {
     columns.collectives |= host.joined > 0;
-    columns.gpus |= host.gpu_peak_memory_bytes().has_value();
+    columns.gpus |= host.gpu_peak_memory_bytes() || host.gpu_busy_percent();
+    columns.rank_gpu_memory |= host.rank_gpu_memory_bytes.has_value();
+    columns.temperature |= host.gpu_peak_celsius().has_value();
+    columns.power |= host.gpu_mean_watts().has_value();
+    columns.throttling |= !describe_throttling(host.gpu_throttling()).empty();
   }
   return columns;
 }
@@ -42,7 +59,25 @@ TableRow title(const Columns& columns) {
   TableRow row{"  HOST", "RANKS", "TIME", "CPU", "CORES", "MEMORY"};
   if (columns.collectives) row.insert(row.end(), {"COLLECTIVES", "WAITING"});
   if (columns.gpus) row.insert(row.end(), {"GPU", "GPU MEMORY"});
+  if (columns.rank_gpu_memory) row.emplace_back("OF A RANK");
+  if (columns.temperature) row.emplace_back("TEMP");
+  if (columns.power) row.emplace_back("POWER");
+  if (columns.throttling) row.emplace_back("THROTTLED");
   return row;
+}
+
+void add_gpu_cells(const HostUse& host, const Columns& columns, TableRow& row) {
+  const auto add = [&row](bool has_column, const auto& value, const auto& format) {
+    if (has_column) row.push_back(value ? format(*value) : "-");
+  };
+  add(columns.gpus, host.gpu_busy_percent(), percent);
+  add(columns.gpus, host.gpu_peak_memory_bytes(), format_bytes);
+  add(columns.rank_gpu_memory, host.rank_gpu_memory_bytes, format_bytes);
+  add(columns.temperature, host.gpu_peak_celsius(), celsius);
+  add(columns.power, host.gpu_mean_watts(), watts);
+  if (!columns.throttling) return;
+  const auto throttled = describe_throttling(host.gpu_throttling());
+  row.push_back(throttled.empty() ? "-" : throttled);
 }
 
 TableRow row_of(const HostUse& host, const Columns& columns) {
@@ -57,13 +92,25 @@ TableRow row_of(const HostUse& host, const Columns& columns) {
   if (columns.collectives)
     for (const double seconds : {host.collective_seconds, host.waiting_seconds})
       row.push_back(host.joined > 0 ? share(seconds, host.seconds) : "-");
-  if (columns.gpus) {
-    const auto busy = host.gpu_busy_percent();
-    const auto memory = host.gpu_peak_memory_bytes();
-    row.push_back(busy ? percent(*busy) : "-");
-    row.push_back(memory ? format_bytes(*memory) : "-");
-  }
+  add_gpu_cells(host, columns, row);
   return row;
+}
+
+// Returns "4 GPUs 85 % busy, peak memory of one 31.0 GB (30.2 GB of a rank), up to 71 °C, 612 W
+// each", without what is not known; "" if nothing is.
+std::string describe_gpus(const HostUse& host) {
+  std::string text;
+  if (const auto busy = host.gpu_busy_percent()) text += " " + percent(*busy) + " busy";
+  if (const auto memory = host.gpu_peak_memory_bytes())
+    text += ", peak memory of one " + format_bytes(*memory);
+  if (const auto& memory = host.rank_gpu_memory_bytes)
+    text += fmt::format(" ({} of a rank)", format_bytes(*memory));
+  if (const auto degrees = host.gpu_peak_celsius()) text += ", up to " + celsius(*degrees);
+  if (const auto power = host.gpu_mean_watts())
+    text += ", " + watts(*power) + (host.gpus.size() > 1 ? " each" : "");
+  if (const auto throttled = describe_throttling(host.gpu_throttling()); !throttled.empty())
+    text += ", throttled: " + throttled;
+  return text.empty() ? "" : plural(host.gpus.size(), "GPU") + text;
 }
 
 // CPU and memory are in the report's summary already.
@@ -79,11 +126,7 @@ std::vector<std::string> line_of_one_host(const HostUse& host) {
                       share(host.collective_seconds, host.seconds),
                       share(host.waiting_seconds, host.seconds)));
   }
-  if (const auto memory = host.gpu_peak_memory_bytes()) {
-    const auto busy = host.gpu_busy_percent();
-    add(fmt::format("{}{}, peak memory of one {}", plural(host.gpus.size(), "GPU"),
-                    busy ? " " + percent(*busy) + " busy" : "", format_bytes(*memory)));
-  }
+  if (const auto gpus = describe_gpus(host); !gpus.empty()) add(gpus);
   if (line.empty()) return {};
   return {"  on " + host.host + ": " + line};
 }

@@ -6,22 +6,53 @@
 
 namespace hvdrun {
 
-std::optional<double> HostUse::gpu_busy_percent() const {
+namespace {
+
+std::optional<double> mean_of(const std::vector<GpuUse>& gpus,
+                              std::optional<double> GpuUse::*value) {
   double sum = 0;
   int known = 0;
   for (const auto& gpu : gpus) {
-    if (gpu.looks == 0 || !gpu.busy_is_known) continue;
-    sum += gpu.busy_percent;
+    if (!(gpu.*value)) continue;
+    sum += *(gpu.*value);
     ++known;
   }
   return known > 0 ? std::optional(sum / known) : std::nullopt;
 }
 
+template <class T>
+std::optional<T> most_of(const std::vector<GpuUse>& gpus, std::optional<T> GpuUse::*value) {
+  std::optional<T> most;
+  for (const auto& gpu : gpus) most = std::max(most, gpu.*value);  // nullopt is less than a value
+  return most;
+}
+
+}  // namespace
+
+std::optional<double> HostUse::gpu_busy_percent() const {
+  return mean_of(gpus, &GpuUse::busy_percent);
+}
+
 std::optional<std::uint64_t> HostUse::gpu_peak_memory_bytes() const {
-  std::optional<std::uint64_t> peak;
-  for (const auto& gpu : gpus)
-    if (gpu.looks > 0) peak = std::max(peak.value_or(0), gpu.peak_memory_bytes);
-  return peak;
+  return most_of(gpus, &GpuUse::peak_memory_bytes);
+}
+
+std::optional<int> HostUse::gpu_peak_celsius() const {
+  return most_of(gpus, &GpuUse::peak_celsius);
+}
+
+std::optional<double> HostUse::gpu_mean_watts() const {
+  return mean_of(gpus, &GpuUse::mean_watts);
+}
+
+Throttling HostUse::gpu_throttling() const {
+  Throttling sum;
+  for (const auto& gpu : gpus) {
+    if (!gpu.throttling) continue;
+    sum.samples += gpu.throttling->samples;
+    for (std::size_t i = 0; i < sum.seen.size(); ++i) sum.seen[i] += gpu.throttling->seen[i];
+  }
+  return sum;
 }
 
 std::vector<HostUse> use_of_hosts(const Report& report) {
@@ -37,6 +68,7 @@ std::vector<HostUse> use_of_hosts(const Report& report) {
     host.seconds = std::max(host.seconds, rank.seconds);
     host.cpu_seconds += rank.user_seconds + rank.system_seconds;
     host.peak_memory_bytes = std::max(host.peak_memory_bytes, rank.peak_memory_bytes);
+    host.rank_gpu_memory_bytes = std::max(host.rank_gpu_memory_bytes, rank.peak_gpu_memory_bytes);
     if (!rank.counters.joined) continue;
     ++host.joined;
     host.collective_seconds += rank.counters.collective_seconds;

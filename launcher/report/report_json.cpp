@@ -5,6 +5,7 @@
 #include "report/host_use.hpp"
 #include "report/progress_text.hpp"
 #include "report/stragglers.hpp"
+#include "report/throttling.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -63,10 +64,24 @@ Json progress_json(const std::optional<Progress>& progress) {
           {"waiting_percent", progress->waiting ? Json(percent(*progress->waiting)) : Json()}};
 }
 
+Json throttling_json(const std::optional<Throttling>& throttling) {
+  if (!throttling) return {};
+  Json reasons = Json::array();
+  for (const auto& [reason, percent] : throttle_shares(*throttling))
+    reasons.push_back({{"reason", reason}, {"percent", percent}});
+  return reasons;
+}
+
 Json gpu_json(const GpuUse& gpu) {
   return {{"uuid", gpu.uuid},
-          {"busy_percent", gpu.busy_is_known ? Json(gpu.busy_percent) : Json()},
-          {"peak_memory_bytes", gpu.peak_memory_bytes}};
+          {"device", gpu.device.empty() ? Json() : Json(gpu.device)},
+          {"samples", gpu.samples},
+          {"busy_percent", or_null(gpu.busy_percent)},
+          {"peak_memory_bytes", or_null(gpu.peak_memory_bytes)},
+          {"peak_celsius", or_null(gpu.peak_celsius)},
+          {"mean_watts", or_null(gpu.mean_watts)},
+          {"peak_watts", or_null(gpu.peak_watts)},
+          {"throttling", throttling_json(gpu.throttling)}};
 }
 
 Json devices_json(const std::optional<HostHardware>& hardware) {
@@ -144,6 +159,7 @@ Json rank_json(const RankReport& rank) {
           {"user_seconds", rank.user_seconds},
           {"system_seconds", rank.system_seconds},
           {"peak_memory_bytes", rank.peak_memory_bytes},
+          {"peak_gpu_memory_bytes", or_null(rank.peak_gpu_memory_bytes)},
           {"counters", counters_json(rank.counters)},
           {"failure", failure_json(rank.failure)},
           {"last_error", rank.last_error},
@@ -158,7 +174,8 @@ Json attempt_json(const AttemptReport& attempt) {
           {"failed_rank", attempt.first_failure ? rank_json(*attempt.first_failure) : Json()},
           {"wall_seconds", attempt.wall_seconds},
           {"cpu_seconds", attempt.cpu_seconds},
-          {"peak_memory_bytes", attempt.peak_memory_bytes}};
+          {"peak_memory_bytes", attempt.peak_memory_bytes},
+          {"peak_gpu_memory_bytes", or_null(attempt.peak_gpu_memory_bytes)}};
 }
 
 Result<NewFile> create_report(const std::filesystem::path& file) {

@@ -10,6 +10,7 @@
 #include "report/progress_text.hpp"
 #include "report/quantities.hpp"
 #include "report/stragglers.hpp"
+#include "report/throttling.hpp"
 
 #include <algorithm>
 #include <csignal>
@@ -126,6 +127,7 @@ void add_hosts(const Report& report, std::vector<std::string>& lines) {
   for (auto& line : host_table(report)) lines.push_back(std::move(line));
   if (const auto stragglers = find_stragglers(report.ranks, report.waits))
     lines.push_back("  " + describe_stragglers(*stragglers, report.ranks));
+  if (auto warning = throttle_warning(report.gpus)) lines.push_back(std::move(*warning));
 }
 
 // Adds the collectives that ranks waited in, unless a rank failed first, which says more.
@@ -255,10 +257,14 @@ AttemptReport in_short(const Report& report) {
   }
   if (attempt.first_failure) attempt.failures = failure_lines(*attempt.first_failure);
   append(other_failures(report), attempt.failures);
+  if (auto warning = throttle_warning(report.gpus)) attempt.failures.push_back(std::move(*warning));
   attempt.wall_seconds = report.wall_seconds;
   const auto cost = cost_of_ranks(report);
   attempt.cpu_seconds = cost.cpu_seconds;
   attempt.peak_memory_bytes = cost.peak_memory_bytes;
+  for (const auto& rank : report.ranks)
+    attempt.peak_gpu_memory_bytes =
+        std::max(attempt.peak_gpu_memory_bytes, rank.peak_gpu_memory_bytes);
   return attempt;
 }
 

@@ -2,6 +2,7 @@
 
 #include "resources/nvml_library.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -15,7 +16,7 @@ namespace {
 
 template <class Function>
 std::string read_text(Function* function, NvmlDevice device) {
-  std::array<char, 96> text{};  // NVML_DEVICE_UUID_V2_BUFFER_SIZE, NVML_DEVICE_NAME_V2_BUFFER_SIZE
+  std::array<char, std::max(kNvmlUuidSize, kNvmlNameSize)> text{};
   if (function(device, text.data(), text.size()) != kNvmlSuccess) return {};
   return text.data();
 }

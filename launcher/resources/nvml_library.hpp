@@ -12,12 +12,24 @@
 namespace hvdrun {
 
 // The declarations of nvml.h that are needed. They have been stable since driver 390 introduced the
-// versioned names (_v2, _v3).
+// versioned names (_v2, _v3). nvml_declarations_test.cpp compares them with NVIDIA's header.
 using NvmlReturn = int;
 using NvmlDevice = void*;
 constexpr NvmlReturn kNvmlSuccess = 0;
+constexpr NvmlReturn kNvmlInsufficientSize = 7;
 constexpr NvmlReturn kNvmlDriverNotLoaded = 9;
 constexpr unsigned kNvmlMigEnabled = 1;
+constexpr unsigned kNvmlUuidSize = 96;  // of the buffer, as the next one
+constexpr unsigned kNvmlNameSize = 96;
+
+// Bits of why a GPU's clocks are lower than they could be.
+constexpr unsigned long long kNvmlPowerCap = 0x4;
+constexpr unsigned long long kNvmlHwSlowdown = 0x8;  // also with HwThermal and PowerBrake
+constexpr unsigned long long kNvmlSwThermal = 0x20;
+constexpr unsigned long long kNvmlHwThermal = 0x40;
+constexpr unsigned long long kNvmlPowerBrake = 0x80;
+constexpr unsigned long long kNvmlBoardLimit = 0x200;
+constexpr unsigned long long kNvmlReliability = 0x400;
 
 struct NvmlPciInfo {
   char bus_id_legacy[16];
@@ -40,12 +52,24 @@ struct NvmlMemory {
   unsigned long long used;
 };
 
+constexpr unsigned long long kNvmlNotAvailable = ~0ull;  // NVML_VALUE_NOT_AVAILABLE, -1
+
 struct NvmlProcess {
   unsigned pid;
-  unsigned long long used_memory;
+  unsigned long long used_memory;  // or kNvmlNotAvailable
   unsigned gpu_instance;
   unsigned compute_instance;
 };
+
+constexpr int kNvmlGpuSensor = 0;
+
+struct NvmlTemperature {
+  unsigned version;  // kNvmlTemperatureVersion; set by the caller, as the sensor
+  int sensor;
+  int celsius;
+};
+// NVML_STRUCT_VERSION: the struct's size and, from bit 24 on, the number of its version.
+constexpr unsigned kNvmlTemperatureVersion = sizeof(NvmlTemperature) | 1u << 24;
 
 // X(result, name, parameters)
 #define HVD_NVML_REQUIRED(X)                                            \
@@ -59,11 +83,19 @@ struct NvmlProcess {
   X(NvmlReturn, nvmlDeviceGetMemoryInfo, (NvmlDevice, NvmlMemory*))     \
   X(NvmlReturn, nvmlDeviceGetPciInfo_v3, (NvmlDevice, NvmlPciInfo*))
 
-// Null in older drivers: the MIG functions before 450, the one for processes before 510.
+// Null in older drivers: the MIG functions before 450, the one for processes before 510, that for
+// clocks event reasons before 535, and nvmlDeviceGetTemperatureV before 570. A later driver may
+// lack nvmlDeviceGetTemperature and nvmlDeviceGetCurrentClocksThrottleReasons, which are
+// deprecated.
 #define HVD_NVML_OPTIONAL(X)                                                                    \
   X(NvmlReturn, nvmlDeviceGetHandleByUUID, (const char*, NvmlDevice*))                          \
   X(NvmlReturn, nvmlDeviceGetUtilizationRates, (NvmlDevice, NvmlUtilization*))                  \
   X(NvmlReturn, nvmlDeviceGetComputeRunningProcesses_v3, (NvmlDevice, unsigned*, NvmlProcess*)) \
+  X(NvmlReturn, nvmlDeviceGetTemperatureV, (NvmlDevice, NvmlTemperature*))                      \
+  X(NvmlReturn, nvmlDeviceGetTemperature, (NvmlDevice, int, unsigned*))                         \
+  X(NvmlReturn, nvmlDeviceGetPowerUsage, (NvmlDevice, unsigned*))                               \
+  X(NvmlReturn, nvmlDeviceGetCurrentClocksEventReasons, (NvmlDevice, unsigned long long*))      \
+  X(NvmlReturn, nvmlDeviceGetCurrentClocksThrottleReasons, (NvmlDevice, unsigned long long*))   \
   X(NvmlReturn, nvmlDeviceGetMigMode, (NvmlDevice, unsigned*, unsigned*))                       \
   X(NvmlReturn, nvmlDeviceGetMaxMigDeviceCount, (NvmlDevice, unsigned*))                        \
   X(NvmlReturn, nvmlDeviceGetMigDeviceHandleByIndex, (NvmlDevice, unsigned, NvmlDevice*))

@@ -20,12 +20,6 @@
 namespace hvdrun {
 namespace {
 
-std::string name_gpu(const Gpu& gpu, int index) {
-  if (!gpu.name.empty()) return fmt::format("GPU {} ({}, {})", index, gpu.name, gpu.pci_address);
-  if (gpu.visible != std::to_string(index)) return fmt::format("GPU {} ({})", index, gpu.visible);
-  return fmt::format("GPU {}", index);
-}
-
 bool has_mig(const HostInventory& inventory) {
   return std::any_of(inventory.gpus.begin(), inventory.gpus.end(),
                      [](const Gpu& gpu) { return gpu.visible.starts_with("MIG-"); });
@@ -224,6 +218,12 @@ std::string say_to_ask(const std::vector<std::string>& hosts) {
 }
 
 }  // namespace
+
+std::string name_gpu(const Gpu& gpu, int index) {
+  if (!gpu.name.empty()) return fmt::format("GPU {} ({}, {})", index, gpu.name, gpu.pci_address);
+  if (gpu.visible != std::to_string(index)) return fmt::format("GPU {} ({})", index, gpu.visible);
+  return fmt::format("GPU {}", index);
+}
 
 Result<Placement> place(const JobSpec& spec, const Allocation& allocation) {
   HVD_TRY(auto counted, count_ranks(spec, allocation));

@@ -6,6 +6,8 @@
 #include "model/job_spec.hpp"
 #include "model/placement.hpp"
 
+#include <string>
+
 namespace hvdrun {
 
 // Gives the ranks their hosts, cores and GPUs. A host without ranks is not used. With --map-by slot
@@ -30,5 +32,9 @@ namespace hvdrun {
 //
 // Errors (kExitUsage) say what the hosts have and what to type.
 Result<Placement> place(const JobSpec& spec, const Allocation& allocation);
+
+// Returns a GPU's name for people: "GPU 3 (NVIDIA H200, 0000:3b:00.0)". `index`: in its host's
+// inventory.
+std::string name_gpu(const Gpu& gpu, int index);
 
 }  // namespace hvdrun

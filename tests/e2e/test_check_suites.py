@@ -11,8 +11,10 @@ from harness import TOP
 
 sys.path.insert(0, str(TOP / "scripts"))
 import check  # noqa: E402
+import check_python  # noqa: E402
+import check_steps  # noqa: E402
 import check_tests  # noqa: E402
-from check_run import Failure, Log, Result, Tally  # noqa: E402
+from check_run import Failure, Log, Result, StepFailed, Tally  # noqa: E402
 from check_steps import Step  # noqa: E402
 from check_tests import Case, ChangedTests  # noqa: E402
 
@@ -130,3 +132,19 @@ def test_results_of_pytest_and_googletest_are_read(tmp_path: Path) -> None:
                                                            ("tests/e2e/test_a.py::test_c", "skipped")]
     assert check_tests.first_lines(cases[0].said) == ["E   no", "E   left behind"]
     assert check_tests.first_lines("[ RUN      ] A.B\na.cpp:3: Failure\nboth are 1\n") == ["a.cpp:3: Failure", "both are 1"]
+
+
+def test_the_gates_build_always_has_nvidias_header_of_nvml(log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And cmake fails if the header is not there, so that no check passes without the comparison."""
+    ran: list[str] = []
+    monkeypatch.setattr(check_python, "FOLDER", tmp_path)
+    monkeypatch.setattr(check_python, "download", lambda _log, environment: environment.folder.mkdir())
+    monkeypatch.setattr(log, "run", lambda command, **_: ran.append(" ".join(map(str, command))) or 0)
+    build = next(step for step in check_steps.steps(check_steps.Options()) if step.name == "build")
+    with pytest.raises(StepFailed, match="no nvml.h"):
+        build.run(log)
+    headers = tmp_path / "nvml/lib/include"
+    headers.mkdir(parents=True)
+    (headers / "nvml.h").touch()
+    build.run(log)
+    assert f" -DHVD_NVML_HEADERS={headers}" in ran[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import signal
@@ -12,7 +13,7 @@ from collections.abc import Callable
 import pexpect
 import pytest
 
-from harness import BUILD, HVDRUN, PYTHON, TIME_LIMIT, Running, Sandbox, program, read_bytes, wait_until
+from harness import BUILD, HVDRUN, PYTHON, TIME_LIMIT, Done, Running, Sandbox, program, read_bytes, wait_until
 
 
 def crashed(sandbox: Sandbox, *options: object, ranks: int = 4) -> object:
@@ -91,19 +92,134 @@ def waiting_table(sandbox: Sandbox, running: Running) -> Callable[[], list[float
 
 
 GPU = "GPU-00000000-0000-0000-0000-000000000001,0000:17:00.0,NVIDIA H200,150754820096,busy 75 31000000000"
+HOT_GPU = "GPU-00000000-0000-0000-0000-000000000002,0000:65:00.0,NVIDIA H200,150754820096,busy 85 40000000000"
+UUID, HOT_UUID = GPU.split(",")[0], HOT_GPU.split(",")[0]
+
+
+class WatchedJob:
+    """A job on a double of NVML, whose ranks write into a file what they have on GPUs, and then wait."""
+
+    def __init__(self, sandbox: Sandbox, ranks: int, script: str, *options: object, **environment: object) -> None:
+        self._asked, self._go, self._pids = (sandbox.files / name for name in ("asked", "go", "pids"))
+        doubles = {"LD_LIBRARY_PATH": BUILD / "lib/doubles", "HVD_FAKE_NVML_LOG": self._asked, "HVD_FAKE_NVML_PIDS": self._pids}
+        variables = {name: str(value) for name, value in {**doubles, **environment}.items()}
+        script = f"has() {{ echo $* >> {self._pids}; }}; {script}; until [ -e {self._go} ]; do sleep 0.01; done"
+        self.running = sandbox.start("-np", ranks, *options, "sh", "-c", script, env=variables)
+
+    def wait_for_samples(self, count: int, processes: int = 0) -> None:
+        """Until NVML was asked so often, once all processes were in its list."""
+        def goes_on() -> bool:
+            return self.running.process.poll() is None
+        wait_until(lambda: read_bytes(self._pids).count(b"\n") >= processes or not goes_on(), "what the ranks have")
+        before = read_bytes(self._asked).count(b"\n") if processes else 0
+        wait_until(lambda: read_bytes(self._asked).count(b"\n") >= before + count or not goes_on(), "samples of NVML")
+
+    def asking_thread(self) -> int:
+        return int(read_bytes(self._asked).split()[1])
+
+    def end(self) -> Done:
+        self._go.touch()
+        return self.running.wait()
 
 
 def test_the_use_of_gpus_is_in_the_report(sandbox: Sandbox) -> None:
     """NVML is asked every second, so the rank runs until the second time: then the first answer has been kept."""
-    asked, go = sandbox.files / "asked", sandbox.files / "go"
-    environment = {"LD_LIBRARY_PATH": str(BUILD / "lib/doubles"), "HVD_FAKE_NVML": GPU, "HVD_FAKE_NVML_LOG": str(asked)}
-    job = sandbox.start("-np", 1, "sh", "-c", f"until [ -e {go} ]; do sleep 0.01; done", env=environment)
-    wait_until(lambda: read_bytes(asked).count(b"\n") >= 2 or job.process.poll() is not None, "NVML to be asked twice")
-    go.touch()
-    done = job.wait().expect(0)
-    assert re.search(r"hvdrun:   on \S+: 1 GPU 75 % busy, peak memory of one 31\.0 GB", done.err_text), done
+    job = WatchedJob(sandbox, 1, "true", HVD_FAKE_NVML=GPU)
+    job.wait_for_samples(2)
+    done = job.end().expect(0)
+    assert re.search(r"hvdrun:   on \S+: 1 GPU 75 % busy, peak memory of one 31\.0 GB\n", done.err_text), done
     gpu, = done.report["hosts"][0]["gpus"]
-    assert gpu == {"uuid": GPU.split(",")[0], "busy_percent": 75, "peak_memory_bytes": 31_000_000_000}
+    assert gpu.pop("samples") >= 1
+    assert gpu == {"uuid": UUID, "device": "GPU 0 (NVIDIA H200, 0000:17:00.0)", "busy_percent": 75,
+                   "peak_memory_bytes": 31_000_000_000, "peak_celsius": None, "mean_watts": None, "peak_watts": None,
+                   "throttling": None}
+    assert done.report["ranks"][0]["peak_gpu_memory_bytes"] is None
+
+
+def test_a_throttled_gpu_and_each_ranks_own_memory_are_in_the_report(sandbox: Sandbox) -> None:
+    """Rank 0 has a child on the GPU, ranks 1 and 3 share the other one. Another program is on both."""
+    gpus = f"{GPU} heat 65 power 600000 clocks 4;{HOT_GPU} heat 91 power 400000 clocks 44"
+    wait = f"until [ -e {sandbox.files / 'go'} ]; do sleep 0.01; done"
+    child = f"echo \\$\\$ 5000000000 {UUID} >> {sandbox.files / 'pids'}; {wait}"
+    script = f"""case $HVD_RANK in
+        0) has $$ 7000000000 {UUID}; sh -c "{child}" & ;;
+        1) has $$ 9000000000 {HOT_UUID} ;;
+        2) has $$ -1 {UUID}; has 1 30000000000 ;;
+        3) has $$ 8000000000 {HOT_UUID} ;;
+        esac"""
+    job = WatchedJob(sandbox, 4, script, "--oversubscribe", HVD_FAKE_NVML=gpus)
+    job.wait_for_samples(4, processes=6)
+    done = job.end().expect(0)
+    memory = [rank["peak_gpu_memory_bytes"] for rank in done.report["ranks"]]
+    assert memory == [12_000_000_000, 9_000_000_000, None, 8_000_000_000]
+    cool, hot = done.report["hosts"][0]["gpus"]
+    assert (cool["peak_celsius"], cool["mean_watts"], cool["throttling"]) == (65, 600, [{"reason": "power cap", "percent": 100}])
+    assert hot["device"] == "GPU 1 (NVIDIA H200, 0000:65:00.0)" and hot["peak_watts"] == 400
+    assert hot["throttling"] == [{"reason": "power cap", "percent": 100}, {"reason": "HW thermal slowdown", "percent": 100}]
+    assert done.report["attempts"][0]["peak_gpu_memory_bytes"] == 12_000_000_000
+    lines = done.err_text
+    assert re.search(r"hvdrun:   on \S+: 2 GPUs 80 % busy, peak memory of one 40\.0 GB \(12\.0 GB of a rank\), up to 91 °C, 500 W each, "
+                     r"throttled: power cap 100 %, HW thermal slowdown 50 %\n", lines), done
+    assert re.search(r"hvdrun: warning: GPU 1 \(NVIDIA H200, 0000:65:00\.0\) on \S+ was throttled: HW thermal slowdown in 100 % of "
+                     r"the samples, up to 91 °C\n", lines), done
+
+
+def test_gpus_of_each_try_are_told_of(sandbox: Sandbox) -> None:
+    """A GPU that was throttled in the first try is named when the second begins; the report is that of the last."""
+    first = sandbox.files / "first"
+    job = WatchedJob(sandbox, 1, f"if [ $HVD_RESTART_COUNT = 0 ]; then has $$ 5000000000; until [ -e {first} ]; do sleep 0.01; done; "
+                     f"exit 3; fi; has $$ 4000000000", "--max-restarts", 1, HVD_FAKE_NVML=f"{HOT_GPU} heat 91 clocks 40")
+    job.wait_for_samples(2, processes=1)
+    first.touch()
+    job.wait_for_samples(2, processes=2)
+    done = job.end().expect(0)
+    assert [attempt["peak_gpu_memory_bytes"] for attempt in done.report["attempts"]] == [5_000_000_000, 4_000_000_000]
+    assert done.report["ranks"][0]["peak_gpu_memory_bytes"] == 4_000_000_000
+    assert done.err_text.count("was throttled: HW thermal slowdown in 100 % of the samples") == 2, done
+
+
+@pytest.mark.parametrize("question", [1, 2])
+def test_a_gpu_that_does_not_answer_does_not_hold_the_jobs_end(sandbox: Sandbox, question: int) -> None:
+    """The agent leaves without that answer. The report has those from before."""
+    job = WatchedJob(sandbox, 1, "true", HVD_FAKE_NVML=GPU, HVD_FAKE_NVML_HANG=question)
+    job.wait_for_samples(question)
+    done = job.end().expect(0)
+    assert [gpu["samples"] for gpu in done.report["hosts"][0]["gpus"]] == [1] * (question - 1)
+    assert ("75 % busy" in done.err_text) == (question > 1), done
+
+
+class HeldThread:
+    """A thread that cannot end while this exists, as one that hangs in the kernel: ptrace stops it at its end."""
+
+    SEIZE, DETACH, TRACE_EXIT = 0x4206, 17, 0x40
+
+    def __init__(self, thread: int) -> None:
+        self._thread = thread
+        if self._ptrace(self.SEIZE, self.TRACE_EXIT) != 0:
+            pytest.skip("ptrace is not allowed here")
+
+    def _ptrace(self, request: int, data: int) -> int:
+        call = ctypes.CDLL(None).ptrace
+        call.restype = ctypes.c_long
+        return call(ctypes.c_long(request), ctypes.c_long(self._thread), None, ctypes.c_void_p(data))
+
+    def release(self) -> None:
+        """Waits until the thread has come to its end, and lets it end."""
+        wait_until(lambda: os.waitpid(self._thread, os.WNOHANG | 0x40000000)[0] != 0, "the end of the thread")  # __WALL
+        assert self._ptrace(self.DETACH, 0) == 0
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_gpu_that_hangs_in_the_kernel_does_not_hold_the_jobs_end(sandbox: Sandbox, code: int) -> None:
+    """The agent's process cannot end then, so its guard leaves it alone."""
+    job = WatchedJob(sandbox, 1, f"trap 'exit {code}' EXIT", HVD_FAKE_NVML=GPU, HVD_FAKE_NVML_HANG=1)
+    job.wait_for_samples(1)
+    held = HeldThread(job.asking_thread())
+    try:
+        done = job.end()
+    finally:
+        held.release()
+    assert done.expect(code).report["ranks"][0]["exit_code"] == code
 
 
 @pytest.mark.core

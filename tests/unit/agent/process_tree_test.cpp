@@ -4,8 +4,11 @@
 #include "common/fd.hpp"
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <fstream>
+#include <optional>
+#include <set>
 #include <thread>
 
 #include <fcntl.h>
@@ -90,6 +93,67 @@ pid_t start_family(pid_t& grandchild) {
   }
   EXPECT_EQ(::read(ready->read.get(), &grandchild, sizeof grandchild), sizeof grandchild);
   return child;
+}
+
+// Starts a process that leads a session, as a rank does, and in it another one, which starts a
+// third one with a session of its own. Returns when all run.
+struct RankFamily {
+  pid_t rank = 0;
+  pid_t child = 0;
+  pid_t grandchild = 0;
+};
+
+RankFamily start_rank_family() {
+  auto ready = make_pipe();
+  RankFamily family;
+  family.rank = ::fork();
+  if (family.rank == 0) {
+    ::setsid();
+    if (::fork() == 0) {
+      if (::fork() == 0) {
+        ::setsid();
+        const std::array<pid_t, 2> pids{::getppid(), ::getpid()};
+        [[maybe_unused]] const auto put = ::write(ready->write.get(), pids.data(), sizeof pids);
+      }
+    }
+    while (true) ::pause();
+  }
+  std::array<pid_t, 2> pids{};
+  EXPECT_EQ(::read(ready->read.get(), pids.data(), sizeof pids), ssize_t{sizeof pids});
+  family.child = pids[0];
+  family.grandchild = pids[1];
+  return family;
+}
+
+TEST(ProcessTree, FindsTheRankThatAProcessBelongsTo) {
+  // In a process of its own, so that orphans are its children, as they are the agent's.
+  const pid_t runner = ::fork();
+  if (runner == 0) {
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+    const pid_t self = ::getpid();
+    const auto one = start_rank_family();
+    const auto other = start_rank_family();
+    const std::set<pid_t> ranks{one.rank, other.rank};
+    for (const auto& family : {one, other})
+      for (const pid_t pid : {family.rank, family.child, family.grandchild})
+        EXPECT_EQ(root_of(pid, self, ranks), family.rank);
+    EXPECT_EQ(root_of(self, self, ranks), std::nullopt) << "the agent itself";
+    EXPECT_EQ(root_of(::getppid(), self, ranks), std::nullopt);
+    EXPECT_EQ(root_of(one.rank, self, {other.rank}), std::nullopt);
+    EXPECT_EQ(root_of(one.rank, 1, ranks), one.rank) << "by its session";
+    EXPECT_EQ(root_of(one.grandchild, one.child, {one.grandchild}), one.grandchild);
+    EXPECT_EQ(root_of(one.grandchild, 1, {one.child}), std::nullopt) << "not the agent's child";
+
+    ::kill(one.rank, SIGKILL);
+    ::waitpid(one.rank, nullptr, 0);
+    EXPECT_EQ(root_of(one.child, self, ranks), one.rank) << "an orphan in its session";
+    EXPECT_EQ(root_of(one.rank, self, ranks), std::nullopt) << "it has ended";
+    kill_job_processes(self, "no such job", std::chrono::seconds(20));
+    ::_exit(testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(runner, &status, 0), runner);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(ProcessTree, KillsAllBelowEvenWhatLeftItsSession) {

@@ -95,6 +95,12 @@ TEST(QuoteIfNeeded, LeavesWordsAlone) {
   EXPECT_EQ(quote_if_needed("a b"), "\"a b\"");
 }
 
+TEST(TableLines, AlignCharactersNotBytes) {
+  EXPECT_EQ(table_lines({{"TEMP", "POWER"}, {"71 \u00b0C", "612 W"}, {"-", "\xff"}}),
+            (std::vector<std::string>{"TEMP   POWER", "71 \u00b0C  612 W", "-      \xff"}));
+  EXPECT_TRUE(table_lines({}).empty());
+}
+
 TEST(Printable, HasNothingThatATerminalObeys) {
   EXPECT_EQ(printable("a\tb\nc \x1b[2J\r\b\x7f"), "a\tb\nc \\x1b[2J\\x0d\\x08\\x7f");
   EXPECT_EQ(printable("\xc2\x9b[2J \x9b[2J"), "\\x9b[2J \\x9b[2J") << "CSI as one character";

@@ -121,6 +121,24 @@ TEST(LaunchMessage, NamesTheGpusToLookAt) {
   EXPECT_TRUE(launch_message(spec, plan, {}, context({}), 1).gpus.empty()) << "nobody has looked";
 }
 
+TEST(DeviceNames, AreThoseOfTheHostsInventory) {
+  Host host;
+  const std::vector<GpuUse> uses{{"MIG-c"}, {"GPU-b"}, {"GPU-z"}};
+  EXPECT_EQ(with_device_names(uses, host)[0].device, "") << "nobody has looked";
+  auto& gpus = host.inventory.emplace().gpus;
+  gpus.resize(2);
+  gpus[0].visible = "0";
+  gpus[0].uuid = "GPU-b";
+  gpus[0].name = "NVIDIA H200";
+  gpus[0].pci_address = "0000:3b:00.0";
+  gpus[1].visible = "MIG-c";
+  gpus[1].uuid = "GPU-b";
+  const auto named = with_device_names(uses, host);
+  EXPECT_EQ(named[0].device, "GPU 1 (MIG-c)");
+  EXPECT_EQ(named[1].device, "GPU 0 (NVIDIA H200, 0000:3b:00.0)");
+  EXPECT_EQ(named[2].device, "");
+}
+
 TEST(LaunchMessage, ThatIsTooLargeForAFrameIsNamed) {
   LaunchMessage message;
   message.ranks.resize(3);

@@ -3,6 +3,7 @@
 #include "report/first_failure.hpp"
 
 #include <chrono>
+#include <optional>
 
 #include <gtest/gtest.h>
 
@@ -80,6 +81,17 @@ TEST(RankTable, ClocksMayDriftApart) {
   // After ten hours the agent's clock is 2 s slow.
   ASSERT_TRUE(table.exited(raised(1, 36008, 0), after(36010)));
   EXPECT_NEAR(table.ranks()[1].failed_after, 36010, 1e-3);
+}
+
+TEST(RankTable, TakesTheGpuMemoryOfRanksThatExist) {
+  RankTable table = table_of_two_hosts();
+  GpuRecord record;
+  record.rank_memory = {{-1, 1}, {1, 2000}, {3, 3000}, {4, 4}};
+  table.used_gpu_memory(record);
+  EXPECT_EQ(table.ranks()[0].peak_gpu_memory_bytes, std::nullopt);
+  EXPECT_EQ(table.ranks()[1].peak_gpu_memory_bytes, 2000u);
+  EXPECT_EQ(table.ranks()[2].peak_gpu_memory_bytes, std::nullopt);
+  EXPECT_EQ(table.ranks()[3].peak_gpu_memory_bytes, 3000u);
 }
 
 }  // namespace

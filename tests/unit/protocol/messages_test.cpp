@@ -1,6 +1,9 @@
 #include "protocol/messages.hpp"
 
 #include <cmath>
+#include <cstdint>
+#include <map>
+#include <optional>
 
 #include <gtest/gtest.h>
 
@@ -153,16 +156,42 @@ TEST(Messages, TheOthersComeThroughUnchanged) {
   EXPECT_EQ(parse<FailedMessage>(pack(FailedMessage{"no", 127}))->exit_code, 127);
   EXPECT_EQ(parse<StopMessage>(pack(StopMessage{15, std::chrono::seconds(5)}))->grace.count(),
             5000);
-  const auto done =
-      parse<DoneMessage>(pack(DoneMessage{{"pid 1 (x)"}, {{"GPU-1", 7, 62.5, true, 1ull << 36}}}));
+  GpuUse use;
+  use.uuid = "GPU-1";
+  use.samples = 7;
+  use.busy_percent = 62.5;
+  use.peak_memory_bytes = 1ull << 36;
+  use.peak_celsius = -3;
+  use.mean_watts = 612.5;
+  use.peak_watts = 700;
+  use.throttling = Throttling{7, {1, 2, 3, 4, 5, 6, 7}};
+  GpuUse unknown;
+  unknown.uuid = "MIG-1";
+  const auto done = parse<DoneMessage>(
+      pack(DoneMessage{{"pid 1 (x)"}, {{use, unknown}, {{3, 1ull << 35}, {5, 1}}, true}}));
   ASSERT_TRUE(done);
   EXPECT_EQ(done->leftovers.size(), 1u);
-  ASSERT_EQ(done->gpus.size(), 1u);
-  EXPECT_EQ(done->gpus[0].uuid, "GPU-1");
-  EXPECT_EQ(done->gpus[0].looks, 7u);
-  EXPECT_EQ(done->gpus[0].busy_percent, 62.5);
-  EXPECT_TRUE(done->gpus[0].busy_is_known);
-  EXPECT_EQ(done->gpus[0].peak_memory_bytes, 1ull << 36);
+  const auto& [gpus, rank_memory, rank_drove_all] = done->gpus;
+  ASSERT_EQ(gpus.size(), 2u);
+  EXPECT_EQ(gpus[0].uuid, "GPU-1");
+  EXPECT_EQ(gpus[0].samples, 7u);
+  EXPECT_EQ(gpus[0].busy_percent, 62.5);
+  EXPECT_EQ(gpus[0].peak_memory_bytes, 1ull << 36);
+  EXPECT_EQ(gpus[0].peak_celsius, -3);
+  EXPECT_EQ(gpus[0].mean_watts, 612.5);
+  EXPECT_EQ(gpus[0].peak_watts, 700);
+  ASSERT_TRUE(gpus[0].throttling);
+  EXPECT_EQ(gpus[0].throttling->samples, 7u);
+  EXPECT_EQ(gpus[0].throttling->seen, use.throttling->seen);
+  EXPECT_EQ(gpus[1].uuid, "MIG-1");
+  EXPECT_EQ(gpus[1].busy_percent, std::nullopt);
+  EXPECT_EQ(gpus[1].peak_memory_bytes, std::nullopt);
+  EXPECT_EQ(gpus[1].peak_celsius, std::nullopt);
+  EXPECT_EQ(gpus[1].mean_watts, std::nullopt);
+  EXPECT_EQ(gpus[1].peak_watts, std::nullopt);
+  EXPECT_FALSE(gpus[1].throttling);
+  EXPECT_EQ(rank_memory, (std::map<int, std::uint64_t>{{3, 1ull << 35}, {5, 1}}));
+  EXPECT_TRUE(rank_drove_all);
   EXPECT_TRUE(done->ranks_joined);
   EXPECT_FALSE(done->lacks_tf_config);
   const auto states =

@@ -10,6 +10,9 @@
 #include <cmath>
 #include <csignal>
 #include <fstream>
+#include <optional>
+#include <string>
+#include <string_view>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -277,13 +280,22 @@ void let_wait(RankReport& rank, double seconds) {
   rank.counters.collective_seconds = 2 * seconds;
 }
 
+GpuUse gpu(const std::string& uuid, std::optional<double> busy_percent,
+           std::optional<std::uint64_t> peak_memory_bytes) {
+  GpuUse use;
+  use.uuid = uuid;
+  use.samples = 5;
+  use.busy_percent = busy_percent;
+  use.peak_memory_bytes = peak_memory_bytes;
+  return use;
+}
+
 TEST(ReportText, HasColumnsForWhatLibhvdAndNvmlTell) {
   auto report = on_hosts(2);
   for (auto& rank : report.ranks) rank.seconds = 100;
   let_wait(report.ranks[0], 20);
   let_wait(report.ranks[1], 30);
-  report.gpus = {
-      {"n1", {{"GPU-1", 5, 80, true, 2'000'000'000}, {"GPU-2", 5, 90, true, 31'000'000'000}}}};
+  report.gpus = {{"n1", {gpu("GPU-1", 80, 2'000'000'000), gpu("GPU-2", 90, 31'000'000'000)}}};
   const auto lines = report_lines(report);
   ASSERT_EQ(lines.size(), 4u);
   EXPECT_EQ(
@@ -301,12 +313,117 @@ TEST(ReportText, HasALineForOneHostWithLibhvd) {
   for (auto& rank : report.ranks) rank.seconds = 10;
   let_wait(report.ranks[0], 1);
   let_wait(report.ranks[1], 0.5);
-  report.gpus = {{"n1", {{"MIG-1", 5, 0, false, 2'000'000'000}}}};
+  report.gpus = {{"n1", {gpu("MIG-1", std::nullopt, 2'000'000'000)}}};
   const auto lines = report_lines(report);
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_EQ(lines[1],
             "  on n1: 0.1 cores busy, 15 % of the time in collectives, 8 % waiting for the slowest "
             "rank, 1 GPU, peak memory of one 2.0 GB");
+}
+
+// All that NVML can tell of a GPU, which was at its power cap in a third of 30 samples.
+GpuUse whole_gpu(const std::string& uuid) {
+  auto use = gpu(uuid, 85, 31'000'000'000);
+  use.samples = 30;
+  use.peak_celsius = 71;
+  use.mean_watts = 612.4;
+  use.peak_watts = 700;
+  use.throttling.emplace();
+  use.throttling->samples = 30;
+  use.throttling->seen[static_cast<std::size_t>(ThrottleReason::power_cap)] = 10;
+  return use;
+}
+
+void throttle(GpuUse& use, ThrottleReason reason, std::uint64_t samples) {
+  use.throttling->seen[static_cast<std::size_t>(reason)] = samples;
+}
+
+TEST(ReportText, TellsOfGpusInALine) {
+  auto report = on_hosts(1);
+  for (auto& rank : report.ranks) rank.seconds = 10;
+  report.ranks[1].peak_gpu_memory_bytes = 30'200'000'000;
+  report.gpus = {{"n1", {whole_gpu("GPU-1")}}};
+  const std::string_view gpus =
+      "  on n1: 1 GPU 85 % busy, peak memory of one 31.0 GB (30.2 GB of a rank), up to 71 °C, 612 "
+      "W";
+  EXPECT_EQ(report_lines(report).back(), std::string(gpus) + ", throttled: power cap 33 %");
+  report.gpus[0].gpus[0].throttling->seen = {};
+  EXPECT_EQ(report_lines(report).back(), gpus) << "of a healthy GPU there is no more";
+  report.gpus[0].gpus.push_back(whole_gpu("GPU-2"));
+  report.gpus[0].gpus[1].mean_watts = 600;
+  report.gpus[0].gpus[1].peak_celsius = 68;
+  report.gpus[0].gpus[1].peak_memory_bytes.reset();
+  EXPECT_EQ(report_lines(report).back(),
+            "  on n1: 2 GPUs 85 % busy, peak memory of one 31.0 GB (30.2 GB of a rank), up to 71 "
+            "°C, 606 W each, throttled: power cap 17 %");
+  report.gpus[0].gpus = {gpu("GPU-1", std::nullopt, std::nullopt)};
+  report.ranks[1].peak_gpu_memory_bytes.reset();
+  EXPECT_EQ(report_lines(report).size(), 1u) << "of a GPU of which nothing is known";
+}
+
+TEST(ReportText, HasColumnsForHeatPowerAndThrottlingOfSeveralHosts) {
+  auto report = on_hosts(2);
+  for (auto& rank : report.ranks) rank.seconds = 10;
+  report.ranks[0].peak_gpu_memory_bytes = 30'000'000'000;
+  report.gpus = {{"n1", {whole_gpu("GPU-1")}}};
+  const auto lines = report_lines(report);
+  ASSERT_EQ(lines.size(), 4u);
+  const auto line = [](std::string_view common, std::string_view gpus) {
+    return std::string(common) + std::string(gpus);
+  };
+  EXPECT_EQ(lines[1], line("  HOST  RANKS  TIME     CPU     CORES  MEMORY  ",
+                           "GPU   GPU MEMORY  OF A RANK  TEMP   POWER  THROTTLED"));
+  EXPECT_EQ(lines[2], line("  n1    0-1    10.00 s  1.00 s  0.1    1 MB    ",
+                           "85 %  31.0 GB     30.0 GB    71 °C  612 W  power cap 33 %"));
+  EXPECT_EQ(lines[3], line("  n2    2-3    10.00 s  5.00 s  0.5    3 MB    ",
+                           "-     -           -          -      -      -"));
+}
+
+TEST(ReportText, WarnsOfAGpuThatHeatOrThePowerSupplySlowedDown) {
+  auto report = on_hosts(1);
+  report.gpus = {{"n1", {whole_gpu("GPU-1")}}};
+  auto& use = report.gpus[0].gpus[0];
+  const auto warning = [&report] {
+    const auto lines = report_lines(report);
+    return lines.back().starts_with("warning: ") ? lines.back() : "";
+  };
+  throttle(use, ThrottleReason::power_cap, 30);
+  throttle(use, ThrottleReason::hardware, 30);
+  throttle(use, ThrottleReason::hardware_thermal, 2);
+  EXPECT_EQ(warning(), "") << "not notable";
+  throttle(use, ThrottleReason::hardware_thermal, 3);
+  EXPECT_EQ(warning(),
+            "warning: GPU-1 on n1 was throttled: HW thermal slowdown in 10 % of the samples, up to "
+            "71 °C");
+  use.device = "GPU 0 (NVIDIA H200, 0000:3b:00.0)";
+  use.peak_celsius.reset();
+  throttle(use, ThrottleReason::software_thermal, 6);
+  EXPECT_EQ(
+      warning(),
+      "warning: GPU 0 (NVIDIA H200, 0000:3b:00.0) on n1 was throttled: SW thermal slowdown in "
+      "20 % of the samples");
+
+  auto other = whole_gpu("GPU-2");
+  throttle(other, ThrottleReason::power_brake, 15);
+  report.gpus.push_back({"n2", {other}});
+  EXPECT_EQ(
+      warning(),
+      "warning: GPU-2 on n2 was throttled: HW power brake slowdown in 50 % of the samples, up "
+      "to 71 °C; so was 1 other GPU (--report FILE has all)");
+  report.gpus.push_back({"n3", {use, use}});
+  EXPECT_NE(warning().find("; so were 3 other GPUs ("), std::string::npos);
+}
+
+TEST(ReportText, WarnsOfThrottledGpusAlsoAfterAFailureAndOfEachTry) {
+  auto report = failed_job();
+  report.gpus = {{"n1", {whole_gpu("GPU-1")}}};
+  throttle(report.gpus[0].gpus[0], ThrottleReason::hardware_thermal, 30);
+  const std::string warning =
+      "warning: GPU-1 on n1 was throttled: HW thermal slowdown in 100 % of the samples, up to 71 "
+      "°C";
+  const auto lines = report_lines(report);
+  EXPECT_NE(std::find(lines.begin(), lines.end(), warning), lines.end());
+  EXPECT_EQ(in_short(report).failures.back(), warning);
 }
 
 TEST(Stragglers, AreTheRanksThatTheOthersWaitFor) {
@@ -506,7 +623,7 @@ TEST(ReportJson, HoldsWhatRanksHaveCounted) {
   report.ranks[1].counters = {
       true, 5,  640, 0.5, 0.25, 12, {{11, 0.5, 64}}, {{"loss", 0.5}, {"x", std::nan("")}},
       11,   20, 50,  80.5};
-  report.gpus = {{"n1", {{"GPU-1", 3, 60, true, 1000}, {"MIG-1", 3, 0, false, 2000}}}};
+  report.gpus = {{"n1", {gpu("GPU-1", 60, 1000), gpu("MIG-1", std::nullopt, 2000)}}};
   const auto json = nlohmann::json::parse(report_json(report));
   EXPECT_EQ(json["ranks"][0]["counters"], nullptr);
   const auto& counters = json["ranks"][1]["counters"];
@@ -535,6 +652,51 @@ TEST(ReportJson, HoldsWhatRanksHaveCounted) {
   EXPECT_EQ(host["gpus"][1]["busy_percent"], nullptr);
   EXPECT_EQ(host["gpus"][1]["peak_memory_bytes"], 2000);
   EXPECT_EQ(json["stragglers"], nullptr);
+}
+
+TEST(ReportJson, HoldsWhatNvmlTold) {
+  auto report = good_job();
+  report.ranks[1].peak_gpu_memory_bytes = 30'000'000'000;
+  auto hot = whole_gpu("GPU-1");
+  hot.device = "GPU 0 (NVIDIA H200, 0000:3b:00.0)";
+  throttle(hot, ThrottleReason::hardware_thermal, 15);
+  auto cool = whole_gpu("GPU-2");
+  cool.throttling->seen = {};
+  report.gpus = {{"n1", {hot, cool, gpu("GPU-3", std::nullopt, std::nullopt)}}};
+  const auto json = nlohmann::json::parse(report_json(report));
+  const auto& gpus = json["hosts"][0]["gpus"];
+  using Json = nlohmann::json;
+  const Json reasons{{{"reason", "HW thermal slowdown"}, {"percent", 50}},
+                     {{"reason", "power cap"}, {"percent", 100 * 10.0 / 30}}};
+  const Json expected{{"uuid", "GPU-1"},
+                      {"device", "GPU 0 (NVIDIA H200, 0000:3b:00.0)"},
+                      {"samples", 30},
+                      {"busy_percent", 85},
+                      {"peak_memory_bytes", 31'000'000'000},
+                      {"peak_celsius", 71},
+                      {"mean_watts", 612.4},
+                      {"peak_watts", 700},
+                      {"throttling", reasons}};
+  EXPECT_EQ(gpus[0], expected);
+  EXPECT_EQ(gpus[1]["throttling"], Json::array()) << "none was seen";
+  for (const auto& [name, value] : gpus[2].items())
+    EXPECT_EQ(value.is_null(), name != "uuid" && name != "samples") << name;
+  EXPECT_EQ(json["ranks"][0]["peak_gpu_memory_bytes"], nullptr);
+  EXPECT_EQ(json["ranks"][1]["peak_gpu_memory_bytes"], 30'000'000'000);
+}
+
+TEST(ReportJson, HoldsTheGpuMemoryOfEveryTry) {
+  auto first = failed_job();
+  first.ranks[1].peak_gpu_memory_bytes = 3000;
+  first.ranks[3].peak_gpu_memory_bytes = 5000;
+  auto last = good_job();
+  last.ranks[0].peak_gpu_memory_bytes = 4000;
+  const auto json = nlohmann::json::parse(report_json(with_tries({first, lost_agent(), last})));
+  EXPECT_EQ(json["attempts"][0]["peak_gpu_memory_bytes"], 5000);
+  EXPECT_EQ(json["attempts"][1]["peak_gpu_memory_bytes"], nullptr);
+  EXPECT_EQ(json["attempts"][2]["peak_gpu_memory_bytes"], 4000);
+  EXPECT_EQ(json["ranks"][0]["peak_gpu_memory_bytes"], 4000) << "of the last try";
+  EXPECT_EQ(json["ranks"][1]["peak_gpu_memory_bytes"], nullptr);
 }
 
 TEST(ReportJson, HoldsEveryTry) {

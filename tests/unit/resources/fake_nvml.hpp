@@ -13,11 +13,19 @@ class FakeNvml {
     ::setenv("HVD_FAKE_NVML_ERROR", std::to_string(error).c_str(), 1);
   }
   ~FakeNvml() {
-    ::unsetenv("HVD_FAKE_NVML");
-    ::unsetenv("HVD_FAKE_NVML_ERROR");
+    for (const char* name :
+         {"HVD_FAKE_NVML", "HVD_FAKE_NVML_ERROR", "HVD_FAKE_NVML_REFUSE", "HVD_FAKE_NVML_PIDS"})
+      ::unsetenv(name);
   }
   FakeNvml(const FakeNvml&) = delete;
   FakeNvml& operator=(const FakeNvml&) = delete;
+
+  void refuse(const std::string& questions) const {
+    ::setenv("HVD_FAKE_NVML_REFUSE", questions.c_str(), 1);
+  }
+  void list_processes_of(const std::string& file) const {
+    ::setenv("HVD_FAKE_NVML_PIDS", file.c_str(), 1);
+  }
 };
 
 }  // namespace hvdrun

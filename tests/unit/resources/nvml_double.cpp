@@ -9,9 +9,23 @@
 //                        fifth field "lost" has no handle. Unset: no GPU.
 //                        "busy PERCENT USED" in the fifth field: how busy it is, and the memory in
 //                        use; without, idle with none. MIG devices do not tell how busy they are.
-//   HVD_FAKE_NVML_PIDS   file with the pids, one a line, that compute on each GPU; unset: none do.
+//                        After that "heat C", "power MILLIWATTS" and "clocks BITS" (in hexadecimal)
+//                        may follow. Each is a list such as "71/68", of which each question gets
+//                        the next value, in a circle; without it, NVML does not support the
+//                        question.
+//   HVD_FAKE_NVML_PIDS   file with the processes that compute, one a line: "PID [BYTES [UUID]]". -1
+//                        bytes are not available. Without a UUID it computes on each GPU. Unset:
+//                        none.
 //   HVD_FAKE_NVML_ERROR  nvmlInit_v2 fails with this number.
-//   HVD_FAKE_NVML_LOG    a file that gets a line for each question how busy a device is.
+//   HVD_FAKE_NVML_REFUSE questions that fail, and how: "nvmlDeviceGetMemoryInfo=4 …".
+//   HVD_FAKE_NVML_LOG    a file that gets a line for each question how busy a device is: its UUID
+//   and
+//                        the thread that asked.
+//   HVD_FAKE_NVML_HANG   a number: of these questions that one is not answered, ever.
+//
+// HVD_OLD_DRIVER: it lacks what driver 450 lacks, and HVD_NEW_DRIVER: what is deprecated.
+#include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -19,6 +33,8 @@
 #include <sstream>
 #include <string>
 #include <vector>
+
+#include <unistd.h>
 
 #define HVD_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -30,6 +46,21 @@ constexpr int kNotSupported = 3;
 constexpr int kNotFound = 6;
 constexpr int kInsufficientSize = 7;
 constexpr int kGpuIsLost = 15;
+constexpr int kVersionMismatch = 25;
+
+// Numbers of which each question gets the next, in a circle.
+struct Values {
+  std::vector<unsigned long long> all;
+  std::size_t asked = 0;
+
+  // Returns an error if there is none.
+  template <class T>
+  int next(T* value) {
+    if (all.empty()) return kNotSupported;
+    *value = static_cast<T>(all[asked++ % all.size()]);
+    return kSuccess;
+  }
+};
 
 struct Device {
   std::string uuid;
@@ -40,6 +71,9 @@ struct Device {
   bool lost = false;
   unsigned busy = 0;
   unsigned long long used = 0;
+  Values heat;
+  Values power;
+  Values clocks;
   std::vector<Device> parts;
 };
 
@@ -71,6 +105,12 @@ struct Process {
   unsigned compute_instance;
 };
 
+struct Temperature {
+  unsigned version;
+  int sensor;
+  int celsius;
+};
+
 std::vector<Device> devices;
 
 std::vector<std::string> split(const std::string& text, char separator) {
@@ -78,6 +118,24 @@ std::vector<std::string> split(const std::string& text, char separator) {
   std::istringstream stream(text);
   for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
   return parts;
+}
+
+Values read_values(const std::string& list, int base) {
+  Values values;
+  for (const auto& value : split(list, '/'))
+    values.all.push_back(std::strtoull(value.c_str(), nullptr, base));
+  return values;
+}
+
+// Takes "busy 75 40 heat 71/68 power 612000 clocks 4/0".
+void read_load(const std::string& field, Device& device) {
+  std::istringstream words(field);
+  for (std::string word, list; words >> word;) {
+    if (word == "busy") words >> device.busy >> device.used;
+    if (word == "heat" && words >> list) device.heat = read_values(list, 10);
+    if (word == "power" && words >> list) device.power = read_values(list, 10);
+    if (word == "clocks" && words >> list) device.clocks = read_values(list, 16);
+  }
 }
 
 Device read_device(const std::string& entry) {
@@ -90,7 +148,7 @@ Device read_device(const std::string& entry) {
   device.memory = std::strtoull(fields[3].c_str(), nullptr, 10);
   device.mig = fields[4] == "mig";
   device.lost = fields[4] == "lost";
-  std::sscanf(fields[4].c_str(), "busy %u %llu", &device.busy, &device.used);
+  read_load(fields[4], device);
   return device;
 }
 
@@ -106,6 +164,14 @@ void read_devices() {
       devices.push_back(device);
     }
   }
+}
+
+// Returns the error that HVD_FAKE_NVML_REFUSE has for a question; or else success.
+int refusal(const std::string& question) {
+  const char* const text = std::getenv("HVD_FAKE_NVML_REFUSE");
+  for (const auto& entry : split(text == nullptr ? "" : text, ' '))
+    if (entry.rfind(question + "=", 0) == 0) return std::atoi(entry.c_str() + question.size() + 1);
+  return kSuccess;
 }
 
 int copy_text(const std::string& text, char* to, unsigned size) {
@@ -151,6 +217,7 @@ HVD_EXPORT int nvmlDeviceGetName(Device* device, char* name, unsigned size) {
 }
 
 HVD_EXPORT int nvmlDeviceGetMemoryInfo(Device* device, Memory* memory) {
+  if (const int error = refusal(__func__)) return error;
   *memory = {device->memory, device->memory - device->used, device->used};
   return kSuccess;
 }
@@ -166,24 +233,69 @@ HVD_EXPORT int nvmlDeviceGetHandleByUUID(const char* uuid, Device** found) {
 }
 
 HVD_EXPORT int nvmlDeviceGetUtilizationRates(Device* device, Utilization* utilization) {
+  if (const int error = refusal(__func__)) return error;
   if (device->uuid.rfind("MIG-", 0) == 0) return kNotSupported;
   *utilization = {device->busy, 0};
   if (const char* log = std::getenv("HVD_FAKE_NVML_LOG"))
-    std::ofstream(log, std::ios::app) << device->uuid << std::endl;
+    std::ofstream(log, std::ios::app) << device->uuid + " " + std::to_string(::gettid()) + "\n";
+  static int asked = 0;
+  const char* const hang = std::getenv("HVD_FAKE_NVML_HANG");
+  for (++asked; hang != nullptr && asked == std::atoi(hang);) ::pause();
   return kSuccess;
 }
 
-HVD_EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(Device*, unsigned* count,
+#ifndef HVD_OLD_DRIVER
+HVD_EXPORT int nvmlDeviceGetTemperatureV(Device* device, Temperature* temperature) {
+  if (const int error = refusal(__func__)) return error;
+  if (temperature->version != (sizeof(Temperature) | 1u << 24)) return kVersionMismatch;
+  if (temperature->sensor != 0) return kInvalidArgument;
+  return device->heat.next(&temperature->celsius);
+}
+
+HVD_EXPORT int nvmlDeviceGetCurrentClocksEventReasons(Device* device, unsigned long long* reasons) {
+  if (const int error = refusal(__func__)) return error;
+  return device->clocks.next(reasons);
+}
+
+HVD_EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(Device* device, unsigned* count,
                                                        Process* processes) {
+  if (const int error = refusal(__func__)) return error;
   const char* const name = std::getenv("HVD_FAKE_NVML_PIDS");
   std::ifstream file(name == nullptr ? "" : name);
-  unsigned found = 0;
-  for (unsigned pid = 0; file >> pid; ++found) {
-    if (found == *count) return kInsufficientSize;
-    processes[found] = {pid, 0, 0, 0};
+  std::vector<Process> found;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    Process process{0, 0, ~0u, ~0u};
+    std::string bytes;
+    std::string uuid;
+    words >> process.pid >> bytes >> uuid;
+    process.used_memory = std::strtoull(bytes.c_str(), nullptr, 10);
+    if (uuid.empty() || uuid == device->uuid) found.push_back(process);
   }
-  *count = found;
+  const bool fits = found.size() <= *count;
+  *count = static_cast<unsigned>(found.size());
+  if (!fits) return kInsufficientSize;
+  std::copy(found.begin(), found.end(), processes);
   return kSuccess;
+}
+#endif
+
+#ifndef HVD_NEW_DRIVER
+HVD_EXPORT int nvmlDeviceGetTemperature(Device* device, int sensor, unsigned* celsius) {
+  if (const int error = refusal(__func__)) return error;
+  return sensor == 0 ? device->heat.next(celsius) : kInvalidArgument;
+}
+
+HVD_EXPORT int nvmlDeviceGetCurrentClocksThrottleReasons(Device* device,
+                                                         unsigned long long* reasons) {
+  if (const int error = refusal(__func__)) return error;
+  return device->clocks.next(reasons);
+}
+#endif
+
+HVD_EXPORT int nvmlDeviceGetPowerUsage(Device* device, unsigned* milliwatts) {
+  if (const int error = refusal(__func__)) return error;
+  return device->power.next(milliwatts);
 }
 
 HVD_EXPORT int nvmlDeviceGetPciInfo_v3(Device* device, PciInfo* pci) {

@@ -6,6 +6,7 @@ them. So "built" means here that the library can be opened now. No function load
 
 from __future__ import annotations
 
+import ctypes
 import os
 from pathlib import Path
 from typing import Optional

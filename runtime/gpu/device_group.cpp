@@ -141,8 +141,8 @@ Result<void> DeviceGroup::connect(Communicator& communicator) {
     if (communicator.rank() == 0)
       std::fprintf(
           stderr,
-          "hvd: HVD_DATA_TLS=1, and NCCL does not encrypt: collectives on device memory go "
-          "through host memory\n");
+          "hvd: HVD_DATA_TLS=1, and libhvd's connections of NCCL are not encrypted: collectives on "
+          "device memory go through host memory\n");
     return {};
   }
   HVD_CHECK(check_nccl(infos));

@@ -377,9 +377,10 @@ HVD_API hvd_status hvd_grouped_allreduce(size_t tensors, const void* const* inpu
 
 /* Joins: for a rank that has no more data while others still have. It takes part in the calls of
  * the others until all ranks have called hvd_join, and returns then. It contributes zeros to sums
- * and averages (hvd_allreduce, hvd_grouped_allreduce). Those on device memory go through host memory
- * meanwhile. An average is still divided by the number of all ranks. Any other collective returns HVD_ERROR_INVALID_ARGUMENT on the ranks that call it,
- * with a message that names the ranks that have joined.
+ * and averages (hvd_allreduce, hvd_grouped_allreduce); those on device memory go through host
+ * memory meanwhile. An average is still divided by the number of all ranks. Any other collective
+ * returns HVD_ERROR_INVALID_ARGUMENT on the ranks that call it, with a message that names the ranks
+ * that have joined.
  *   The same applies to the other process sets that this rank is in. While this function waits,
  * other threads of this rank cannot submit anything.
  *   *last_rank (may be null) gets the rank that joined last in time, the same on all ranks. If

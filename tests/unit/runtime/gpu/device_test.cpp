@@ -262,8 +262,8 @@ TEST(Device, WhatMustBeEncryptedGoesThroughHostMemory) {
                                     return own + line.substr(0, line.find('\n'));
                                   });
     EXPECT_EQ(said[0], hosts.back() == 1
-                           ? "okhvd: HVD_DATA_TLS=1, and NCCL does not encrypt: collectives on "
-                             "device memory go through host memory"
+                           ? "okhvd: HVD_DATA_TLS=1, and libhvd's connections of NCCL are not "
+                             "encrypted: collectives on device memory go through host memory"
                            : "ok");
     for (const std::size_t rank : {1u, 2u}) EXPECT_EQ(said[rank], "ok");
   }

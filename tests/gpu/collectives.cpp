@@ -202,19 +202,30 @@ Call make_broadcast(Device& device, int root, std::size_t count) {
   return call;
 }
 
-// The rank at position p has p rows, the first one none.
+// How many rows a rank has, or gets, by its position: NCCL has a call of its own for equal ones.
+enum class Rows { equal, uneven };
+
+const char* describe(Rows rows) {
+  return rows == Rows::equal ? " in equal rows" : " in uneven rows";
+}
+
+// Two rows each, or as many as the rank's position says: the first one has none.
 template <class T>
-Call make_allgather(Device& device, const Group& group, std::size_t row) {
-  const std::string name = std::string("allgather of ") + Element<T>::name;
-  const std::size_t own = group.position(), all = group.size() * (group.size() - 1) / 2;
+Call make_allgather(Device& device, const Group& group, Rows rows, std::size_t row) {
+  const std::string name = std::string("allgather of ") + Element<T>::name + describe(rows);
+  const auto rows_of = [=](std::size_t position) {
+    return rows == Rows::equal ? std::size_t{2} : position;
+  };
+  std::vector<double> wanted;
+  for (std::size_t from = 0; from < group.size(); ++from) {
+    for (std::size_t i = 0; i < rows_of(from) * row; ++i)
+      wanted.push_back(to_number(to_element<T>(number_at(group.ranks[from], i, HVD_SUM))));
+  }
+  const std::size_t own = rows_of(group.position());
   const auto input = make_input<T>(device, own * row, HVD_SUM);
-  const auto output = make_output<T>(device, all * row);
-  Call call = make_call(name, input, output, [=] {
-    std::vector<double> wanted;
-    for (std::size_t from = 0; from < group.size(); ++from) {
-      for (std::size_t i = 0; i < from * row; ++i)
-        wanted.push_back(to_number(to_element<T>(number_at(group.ranks[from], i, HVD_SUM))));
-    }
+  const auto output = make_output<T>(device, wanted.size());
+  const std::size_t all = wanted.size() / row;
+  Call call = make_call(name, input, output, [=, wanted = std::move(wanted)] {
     output->expect(name, [&](std::size_t i) { return wanted[i]; });
   });
   set_ways(call, hvd_allgather, hvd_allgather_async, input->data(), own, row, Element<T>::type,
@@ -222,42 +233,48 @@ Call make_allgather(Device& device, const Group& group, std::size_t row) {
   return call;
 }
 
-// One row more than twice the ranks: the first rank gets three, the others two.
+// Two rows for each rank. If they are uneven the first rank gets one more.
 template <class T>
-Call make_reducescatter(Device& device, const Group& group, hvd_op op, std::size_t row) {
-  const std::string name = describe<T>("reducescatter", op, row);
-  const std::size_t rows = 2 * group.size() + 1, position = group.position();
-  const std::size_t own = position == 0 ? 3 : 2, first = position == 0 ? 0 : 2 * position + 1;
-  const auto input = make_input<T>(device, rows * row, op);
+Call make_reducescatter(Device& device, const Group& group, hvd_op op, Rows rows, std::size_t row) {
+  const std::string name = describe<T>("reducescatter", op, row) + describe(rows);
+  const std::size_t position = group.position(), more = rows == Rows::uneven ? 1 : 0;
+  const std::size_t all = 2 * group.size() + more, own = position == 0 ? 2 + more : 2;
+  const std::size_t first = position == 0 ? 0 : 2 * position + more;
+  const auto input = make_input<T>(device, all * row, op);
   const auto output = make_output<T>(device, own * row);
   Call call = make_call(name, input, output, [=] {
     output->expect(name,
                    [&](std::size_t i) { return reduced_at<T>(group.ranks, first * row + i, op); });
   });
-  set_ways(call, hvd_reducescatter, hvd_reducescatter_async, input->data(), rows, row,
+  set_ways(call, hvd_reducescatter, hvd_reducescatter_async, input->data(), all, row,
            Element<T>::type, op, output->data());
   return call;
 }
 
-// Every rank sends p rows to position p.
+// Every rank sends two rows to each, or as many as the receiver's position says.
 template <class T>
-Call make_alltoall(Device& device, const Group& group, std::size_t row) {
-  const std::string name = std::string("alltoall of ") + Element<T>::name;
-  const std::size_t position = group.position(), sent = group.size() * (group.size() - 1) / 2;
-  const std::size_t received = group.size() * position, skipped = position * (position - 1) / 2;
-  const auto splits = std::make_shared<std::vector<std::size_t>>(group.size());
-  std::iota(splits->begin(), splits->end(), std::size_t{0});
+Call make_alltoall(Device& device, const Group& group, Rows rows, std::size_t row) {
+  const std::string name = std::string("alltoall of ") + Element<T>::name + describe(rows);
+  const auto splits = std::make_shared<std::vector<std::size_t>>(group.size(), 2);
+  if (rows == Rows::uneven) std::iota(splits->begin(), splits->end(), std::size_t{0});
+  const auto before_own = splits->begin() + static_cast<std::ptrdiff_t>(group.position());
+  const std::size_t sent = std::accumulate(splits->begin(), splits->end(), std::size_t{0});
+  const std::size_t skipped = std::accumulate(splits->begin(), before_own, std::size_t{0});
+  const std::size_t from_each = *before_own;
   const auto input = make_input<T>(device, sent * row, HVD_SUM);
-  const auto output = make_output<T>(device, received * row);
+  const auto output = make_output<T>(device, group.size() * from_each * row);
   Call call = make_call(name, input, output, [=] {
     static_cast<void>(splits);  // must stay until the call is done
     output->expect(name, [&](std::size_t i) {
-      const std::size_t from = i / (position * row), place = skipped * row + i % (position * row);
+      const std::size_t from = i / (from_each * row);
+      const std::size_t place = skipped * row + i % (from_each * row);
       return to_number(to_element<T>(number_at(group.ranks[from], place, HVD_SUM)));
     });
   });
-  set_ways(call, hvd_alltoall, hvd_alltoall_async, input->data(), splits->data(), sent, row,
-           Element<T>::type, output->data(), received, static_cast<std::size_t*>(nullptr));
+  const std::size_t* const given = rows == Rows::equal ? nullptr : splits->data();
+  set_ways(call, hvd_alltoall, hvd_alltoall_async, input->data(), given, sent, row,
+           Element<T>::type, output->data(), group.size() * from_each,
+           static_cast<std::size_t*>(nullptr));
   return call;
 }
 
@@ -321,14 +338,17 @@ std::vector<Call> make_all(Device& device, const Group& group, std::size_t count
       if (!has(op, kIsBool<T>)) continue;
       calls.push_back(make_allreduce<T>(device, group, op, count, true));
       calls.push_back(make_allreduce<T>(device, group, op, count, false));
-      calls.push_back(make_reducescatter<T>(device, group, op, row));
+      for (const Rows rows : {Rows::equal, Rows::uneven})
+        calls.push_back(make_reducescatter<T>(device, group, op, rows, row));
       if (op == HVD_SUM || op == HVD_MAX)
         calls.push_back(make_grouped_allreduce<T>(device, group, op, count));
     }
     for (const int root : std::set<int>{group.ranks.front(), group.ranks.back()})
       calls.push_back(make_broadcast<T>(device, root, count));
-    calls.push_back(make_allgather<T>(device, group, row));
-    calls.push_back(make_alltoall<T>(device, group, row));
+    for (const Rows rows : {Rows::equal, Rows::uneven}) {
+      calls.push_back(make_allgather<T>(device, group, rows, row));
+      calls.push_back(make_alltoall<T>(device, group, rows, row));
+    }
     if constexpr (kIsFloat<T>) {
       if ((group.size() & (group.size() - 1)) != 0) return;
       for (const bool equal : {true, false})

@@ -31,7 +31,7 @@ class Failure:
     seconds: float  # from the failure, or from Ctrl-C, to hvdrun's end
     says: tuple[str, ...]  # expressions that lines of the output match
     twins: bool = False  # through NCCL
-    on_cpus: bool = True  # can be tried without a GPU
+    on_cpus: bool = True  # is tried without a GPU too
     stall_seconds: Optional[int] = None  # the stall check's; Ctrl-C follows the line that it prints
     interrupt_seconds: Optional[float] = None  # Ctrl-C comes so long after the failure
 
@@ -43,7 +43,7 @@ FAILURES = (
     Failure("stuck", (130,), 6, (STALL, "waited.*rank 1"), twins=True, stall_seconds=3),
     Failure("assert", (1, 134), 8, ("device-side assert", "rank 1"), twins=True, on_cpus=False),
     Failure("oom", (1,), 8, ("OutOfMemoryError", "rank 1"), on_cpus=False),
-    Failure("hang", (130,), 4, ("rank 1 .*stuck", "waited"), interrupt_seconds=2),
+    Failure("hang", (130,), 4, ("rank 1 .*stuck", "waited"), on_cpus=False, interrupt_seconds=2),
 )
 
 

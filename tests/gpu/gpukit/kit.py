@@ -20,7 +20,7 @@ from gpukit.runner import Done, Runner
 HERE = Path(__file__).resolve().parent.parent
 PROGRAMS = HERE / "programs"
 GPU_VARIABLE = "GPUKIT_GPU"  # 1: tensors are on a GPU; 0: everything is tried on CPUs
-OPTIONS = ("--oversubscribe", "--pmix", "off", "--grace", "2")  # several ranks share the GPU; nothing waits long for a dead one
+GRACE_SECONDS = 2  # of ranks that hvdrun ends
 
 # Two ranks that NCCL and libhvd take for ranks on different hosts, so that they may share a GPU. They meet over the loopback.
 TWIN_VARIABLES = {"NCCL_NET": "Socket", "NCCL_IB_DISABLE": "1", "NCCL_MNNVL_ENABLE": "0", "NCCL_SOCKET_IFNAME": "lo"}
@@ -37,6 +37,11 @@ class Kit:
     work: Path  # files of the run; they come back as an archive
     runner: Runner
     gpu: bool
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options of hvdrun. Several ranks share the GPU."""
+        return "--oversubscribe", "--pmix", "off", "--grace", f"{GRACE_SECONDS * self.runner.patience:g}"
 
     def set_environment(self) -> None:
         """Sets what all commands get."""
@@ -77,16 +82,16 @@ class Kit:
         counted = subprocess.run([self.built / "bin/gpu_check", "count"], capture_output=True, text=True, timeout=60)
         return int(counted.stdout or "0")
 
-    def job(self, ranks: int, *program: Union[str, Path, int], twins: bool = False, options: Collection[str] = OPTIONS,
+    def job(self, ranks: int, *program: Union[str, Path, int], twins: bool = False, options: Optional[Collection[str]] = None,
             limit: float = float("inf"), environment: Optional[Mapping[str, str]] = None, folder: Optional[Path] = None,
             on_line: Optional[Callable[[str, subprocess.Popen[str]], None]] = None) -> Done:
         """Runs so many ranks of a program under hvdrun."""
         wrapper: tuple[str, ...] = TWIN if twins else ()
         variables = {**(TWIN_VARIABLES if twins else {}), **(environment or {})}
-        return self.runner.run(["hvdrun", *options, "-np", ranks, *wrapper, *program], limit, variables, folder, on_line)
+        return self.runner.run(["hvdrun", *(options or self.options), "-np", ranks, *wrapper, *program], limit, variables, folder, on_line)
 
     def rank_program(self, ranks: int, name: str, *arguments: Union[str, Path, int], twins: bool = False,
-                     options: Collection[str] = OPTIONS, environment: Optional[Mapping[str, str]] = None) -> None:
+                     options: Optional[Collection[str]] = None, environment: Optional[Mapping[str, str]] = None) -> None:
         """Runs ranks of a program of the kit, which records its checks itself."""
         done = self.job(ranks, sys.executable, PROGRAMS / name, *arguments, twins=twins, options=options, environment=environment)
         if done.code != 0:

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from gpukit.failures import run_failures
-from gpukit.kit import OPTIONS, PROGRAMS, Kit, own_name_resolves
+from gpukit.kit import PROGRAMS, Kit, own_name_resolves
 from gpukit.report import check_report
 from gpukit.results import record
 from gpukit.runner import Stage
@@ -181,10 +181,11 @@ def sanitizer(kit: Kit) -> None:
     if not shutil.which("compute-sanitizer"):
         record("compute-sanitizer", None, "left out: not installed")
         return
+    options = ("--error-exitcode", "9", "--kernel-name", "regex:hvd_")
+    program = (kit.built / "bin/gpu_check", "check", 20_000)
     for tool in ("memcheck", "initcheck", "racecheck", "synccheck"):
-        kit.expect(f"compute-sanitizer {tool}", kit.runner.run(
-            ["compute-sanitizer", "--tool", tool, "--error-exitcode", "9", "--kernel-name", "regex:hvd_", kit.built / "bin/gpu_check", "check", 20_000],
-            limit=40))
+        done = kit.runner.run(["compute-sanitizer", "--tool", tool, *options, *program], limit=40)
+        kit.expect(f"compute-sanitizer {tool}", done)
 
 
 def profile(kit: Kit) -> None:
@@ -201,7 +202,7 @@ def profile(kit: Kit) -> None:
 
 
 def with_jax(kit: Kit) -> None:
-    options = ("--for", "jax", *OPTIONS)
+    options = ("--for", "jax", *kit.options)
     variables = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "JAX_PLATFORMS": "cuda" if kit.gpu else "cpu"}
     on_cpus = {**variables, "JAX_PLATFORMS": "cpu"}
     kit.rank_program(1, "jax_sum.py", options=options, environment=variables)
@@ -223,8 +224,8 @@ def frameworks(kit: Kit) -> None:
         # mpi4py without a library of MPI makes Lightning fail under every launcher.
         (kit.work / f"{name}.py").write_text("import sys\n\nsys.modules['mpi4py'] = None\n" + program)
         kit.expect(f"{name}, one rank", kit.job(1, sys.executable, f"{name}.py", limit=45, folder=kit.work))
-    kit.expect("accelerate, one rank", kit.job(1, sys.executable, folder / "accelerate_gather.py",
-                                               options=("--for", "accelerate", *OPTIONS), limit=40))
+    options = ("--for", "accelerate", *kit.options)
+    kit.expect("accelerate, one rank", kit.job(1, sys.executable, folder / "accelerate_gather.py", options=options, limit=40))
 
 
 STAGES = (

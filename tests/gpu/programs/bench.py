@@ -49,7 +49,8 @@ def time_one_call() -> None:
     say("named async allreduce of 4 B + wait, CPU us",
         median_us(lambda: hvt.synchronize(hvt.allreduce_async_(tensor, op=hvt.Sum, name="tiny")), FEW))
     pending: list[Any] = []
-    say("submission alone, CPU us", median_us(lambda: pending.append(hvt.allreduce_async_(torch.ones(1, device=DEVICE), op=hvt.Sum)), FEW))
+    say("submission alone, CPU us",
+        median_us(lambda: pending.append(hvt.allreduce_async_(torch.ones(1, device=DEVICE), op=hvt.Sum)), FEW))
     for handle in pending:
         handle.wait()
     if BESIDE_TORCH:
@@ -75,7 +76,8 @@ def time_gradients() -> None:
                 dist.all_reduce(tensor)
 
     other = beside_torch(by_torch, times) if CUDA else {}  # gloo cannot
-    say(f"161 gradients, {sum(GRADIENTS) * 4 / 1e6:.0f} MB, us", step_us(lambda: reduce_all(tensors, "gradient", hvt.Average), times), **other)
+    own = step_us(lambda: reduce_all(tensors, "gradient", hvt.Average), times)
+    say(f"161 gradients, {sum(GRADIENTS) * 4 / 1e6:.0f} MB, us", own, **other)
     small = [torch.ones(512, device=DEVICE) for _ in GRADIENTS]
     say("161 tensors of 2 KB, us", step_us(lambda: reduce_all(small, "small", hvt.Sum), times),
         grouped_allreduce=step_us(lambda: hvt.grouped_allreduce_async_(small, op=hvt.Sum, name="group").wait(), times))

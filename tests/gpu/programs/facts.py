@@ -17,7 +17,8 @@ def print_torch() -> None:
     if torch.cuda.is_available():
         start = time.perf_counter()
         torch.ones(1, device="cuda").item()
-        print(f"first kernel after {time.perf_counter() - start:.1f} s; NCCL {torch.cuda.nccl.version()}; {torch.cuda.get_device_properties(0)}")
+        print(f"first kernel after {time.perf_counter() - start:.1f} s; NCCL {torch.cuda.nccl.version()}")
+        print(torch.cuda.get_device_properties(0))
 
 
 def version_of(package: str) -> str:

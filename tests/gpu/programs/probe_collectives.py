@@ -47,7 +47,8 @@ def factors() -> Outcome:
     for kind, before, after in ((torch.float32, 0.5, 3.0), (torch.bfloat16, 0.5, 4.0), (torch.bfloat16, 1 / 3, 1.0),
                                 (torch.float16, 0.1, 1.0), (torch.float64, 1 / 7, 7.0)):
         parts = numbers_of_ranks(kind, 1000, seed=9)
-        got = hvt.allreduce(parts[hvt.rank()].to(DEVICE), op=hvt.Sum, prescale_factor=before, postscale_factor=after, name=f"{kind} {before}")
+        got = hvt.allreduce(parts[hvt.rank()].to(DEVICE), op=hvt.Sum, prescale_factor=before, postscale_factor=after,
+                            name=f"{kind} {before}")
         errors.append(relative_error(got, reduced("Sum", parts) * before * after))
         right &= errors[-1] <= LIMITS[kind]
     return right, errors

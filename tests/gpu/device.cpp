@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -47,7 +48,8 @@ void check_nccl(const libhvd::NcclLibrary& nccl, libhvd::NcclComm comm, libhvd::
 }  // namespace
 
 void die(const std::string& what, const std::string& why) {
-  std::fprintf(stderr, "gpu_check: rank %d: %s: %s\n", hvd_rank(), what.c_str(), why.c_str());
+  const std::string rank = hvd_rank() < 0 ? "" : "rank " + std::to_string(hvd_rank()) + ": ";
+  std::fprintf(stderr, "gpu_check: %s%s: %s\n", rank.c_str(), what.c_str(), why.c_str());
   std::exit(1);
 }
 

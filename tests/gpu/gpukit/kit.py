@@ -49,6 +49,7 @@ class Kit:
         paths = [str(HERE), str(self.built / "share/hvd/python"), os.environ.get("PYTHONPATH", "")]
         os.environ["PYTHONPATH"] = ":".join(filter(None, paths))
         os.environ[GPU_VARIABLE] = "1" if self.gpu else "0"
+        os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
         os.environ.setdefault("NCCL_DEBUG", "WARN")
         os.environ["HVD_STALL_SHUTDOWN_TIME_SECONDS"] = f"{40 * self.runner.patience:.0f}"
         os.environ.update(self._libraries())

@@ -57,10 +57,19 @@ def shorten(value: Any, most: int) -> str:
 
 
 def describe(result: Result, most: int) -> str:
-    expected = f" (expected {shorten(result.expected, 100)})" if result.expected is not None and result.ok is False else ""
+    """Returns a line about a check that is wrong, or about a measurement."""
+    expected = f" (expected {shorten(result.expected, 100)})" if result.expected is not None else ""
     value = "" if result.value is None else f": {shorten(result.value, most)}"
-    measured = "".join(f", {name} {shorten(each, 60)}" for name, each in result.measured.items() if result.ok is not True)
+    measured = "".join(f", {name} {shorten(each, 60)}" for name, each in result.measured.items())
     return f"  {result.stage}: {result.check}{value}{expected}{measured}"
+
+
+def list_by_stage(results: list[Result]) -> list[str]:
+    """Returns a line for each stage, with the names of its checks."""
+    checks: dict[str, list[str]] = {}
+    for result in results:
+        checks.setdefault(result.stage, []).append(result.check)
+    return [f"  {stage}: {'; '.join(names)}" for stage, names in checks.items()]
 
 
 def summarize(results: list[Result], seconds: float) -> str:
@@ -69,9 +78,9 @@ def summarize(results: list[Result], seconds: float) -> str:
     right = [result for result in results if result.ok is True]
     rest = [result for result in results if result.ok is None]
     lines = [f"{len(right)} right, {len(wrong)} wrong, {seconds:.0f} s"]
-    for title, chosen, most in (("WRONG", wrong, 500), ("MEASURED, OR LEFT OUT", rest, 260), ("RIGHT", right, 100)):
-        if chosen:
-            lines += ["", title, *(describe(result, most) for result in chosen)]
+    for title, body in (("WRONG", [describe(result, 500) for result in wrong]),
+                        ("MEASURED, OR LEFT OUT", [describe(result, 260) for result in rest]), ("RIGHT", list_by_stage(right))):
+        lines += ["", title, *body] if body else []
     text = "\n".join(lines) + "\n"
     whole = text.encode()
     if len(whole) <= MOST_SUMMARY_BYTES:

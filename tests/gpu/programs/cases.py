@@ -64,18 +64,19 @@ def cases_in(sources: list[Path]) -> Iterator[tuple[str, Callable[[], None]]]:
                 yield f"{source.stem}.{name}", case
 
 
-def run_case(name: str, case: Callable[[], None]) -> bool:
-    """Returns whether it has passed on this rank."""
+def run_case(name: str, case: Callable[[], None]) -> str:
+    """Returns "" if it has passed on this rank, or else the last line of its error."""
     try:
         case()
         synchronize()
     except Exception:
-        print(f"FAILED {name}: {traceback.format_exc()}", flush=True)
-        return False
+        text = traceback.format_exc().strip()
+        print(f"FAILED {name}: {text}", flush=True)
+        return text.splitlines()[-1][:150]
     finally:
         number = _collectives.barrier(_collectives.options(f"after {name}", 0))
         hvd.Handle(number, lambda: None).wait()
-    return True
+    return ""
 
 
 def main() -> None:
@@ -84,17 +85,19 @@ def main() -> None:
         use_gpu_by_default()
     hvd.init()
     deadline = time.monotonic() + seconds
-    passed, left, failed = 0, 0, []
+    passed, left, failed = 0, 0, {}
     for name, case in cases_in(sources):
         if any(hvd.allgather_object(time.monotonic() > deadline, name=f"time for {name}")):
             left += 1
             continue
-        outcomes = hvd.allgather_object(run_case(name, case), name=f"outcome of {name}")
-        passed += all(outcomes)
-        failed += [] if all(outcomes) else [name]
+        outcomes: list[str] = hvd.allgather_object(run_case(name, case), name=f"outcome of {name}")
+        errors = [text for text in outcomes if text]
+        if errors:
+            failed[name] = errors[0]
+        passed += not errors
     if hvd.rank() == 0:
         words = " ".join(source.stem.replace("torch_", "") for source in sources)
-        record(f"cases: {words}", not failed, {"passed": passed, "failed": failed[:10], "no time": left}, "0 failed")
+        record(f"cases: {words}", not failed, {"passed": passed, "no time": left, "failed": failed}, "0 failed")
     hvd.shutdown()
 
 

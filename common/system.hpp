@@ -1,5 +1,5 @@
-// What the operating system gives: the name of this host, random bytes, and blocked signals. Any
-// thread.
+// What the operating system gives: the name of this host, its boot, random bytes, and blocked
+// signals. Any thread.
 #pragma once
 
 #include <csignal>
@@ -11,6 +11,9 @@ namespace common {
 
 // Returns the name from gethostname(2); "localhost" if there is none.
 std::string local_host_name();
+
+// Returns an id that is new for each boot of the kernel (random(4)); "" if it cannot be read.
+std::string boot_id();
 
 // Fills up to 256 bytes with random data for secrets, from getrandom(2), which returns that many in
 // one call. Returns false and sets errno if that fails.

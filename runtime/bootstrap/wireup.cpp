@@ -18,7 +18,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <fstream>
 #include <span>
 #include <string>
 #include <utility>
@@ -34,11 +33,10 @@ constexpr std::size_t kJobIdInName = 32;
 constexpr std::size_t kSecretBytes = 32;
 constexpr std::size_t kFilesOfSegment = 8;  // open at a time, with the doorbell
 
-// Returns an id that is new for each boot of the kernel (random(4)).
-std::string boot_id() {
-  std::string id;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
-  return id;
+// Returns what differs between hosts: the running kernel's id, and NCCL_HOSTID. That variable can
+// only split a host: memory is not shared between kernels, whatever it says.
+std::string host_id(const Environment& environment) {
+  return boot_id() + '/' + environment(HVD_ENV_NCCL_HOSTID).value_or("");
 }
 
 std::string memory_directory(const Environment& environment) {
@@ -138,7 +136,7 @@ Result<void> WireupRank::exchange_rank_records() {
   RankRecord own;
   own.info = bootstrap_.info();
   own.host = host_name(environment_);
-  own.boot = boot_id();
+  own.host_id = host_id(environment_);
   own.pid = static_cast<std::uint32_t>(::getpid());
   if (const auto prepared = prepare(own); !prepared.ok()) own.error = prepared.error();
   HVD_TRY(const auto blobs, bootstrap_.exchange(encode(own)));
@@ -195,7 +193,7 @@ Result<void> WireupRank::prepare(RankRecord& own) {
 
 bool WireupRank::sees(std::size_t rank) const {
   const auto own = static_cast<std::size_t>(rank_);
-  return rank == own || (rank_records_[rank].boot == rank_records_[own].boot &&
+  return rank == own || (rank_records_[rank].host_id == rank_records_[own].host_id &&
                          ::access(path_of(rank).c_str(), F_OK) == 0);
 }
 

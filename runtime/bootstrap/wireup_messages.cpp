@@ -75,7 +75,7 @@ Error decode_error(const std::string& blob) {
 
 std::string encode(const RankRecord& rank_record) {
   return join_blobs({layout(), encode_rank_info(rank_record.info), rank_record.host,
-                     rank_record.boot, std::to_string(rank_record.pid), rank_record.file,
+                     rank_record.host_id, std::to_string(rank_record.pid), rank_record.file,
                      to_hex(rank_record.nonce), transport_name(rank_record.transport),
                      rank_record.encrypted ? "1" : "0", rank_record.secret,
                      encode(rank_record.error)});
@@ -91,7 +91,7 @@ Result<RankRecord> decode_rank_record(const std::string& blob) {
   }
   HVD_TRY(rank_record.info, decode_rank_info(fields[1]));
   rank_record.host = fields[2];
-  rank_record.boot = fields[3];
+  rank_record.host_id = fields[3];
   rank_record.file = fields[5];
   if (rank_record.file.find('/') != std::string::npos) return other_version();
   std::copy(nonce->begin(), nonce->end(), rank_record.nonce.begin());

@@ -20,7 +20,8 @@ namespace libhvd {
 struct RankRecord {
   RankInfo info;
   std::string host;  // its name in messages
-  std::string boot;  // the running kernel's id: a shared file system does not make one host
+  // The running kernel's id and NCCL_HOSTID: a file that several hosts see does not make them one.
+  std::string host_id;
   std::uint32_t pid = 0;
   std::string file;  // the name without the folder, which each rank knows by itself
   Nonce nonce{};

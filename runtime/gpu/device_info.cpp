@@ -1,10 +1,11 @@
 #include "gpu/device_info.hpp"
 
+#include "base/process_environment.hpp"
 #include "common/system.hpp"
 #include "common/text.hpp"
+#include "common/variables.h"
 #include "gpu/nccl_library.hpp"
 
-#include <fstream>
 #include <functional>
 #include <map>
 #include <string>
@@ -48,9 +49,9 @@ Result<std::vector<T>> gather(Communicator& communicator, const T& own) {
 }  // namespace
 
 std::string gpu_key(const std::string& pci_address) {
-  std::string kernel;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> kernel;
-  return (kernel.empty() ? local_host_name() : kernel) + '/' + pci_address;
+  std::string host = process_environment()(HVD_ENV_NCCL_HOSTID).value_or(boot_id());
+  if (host.empty()) host = local_host_name();
+  return pci_address + '/' + host;  // the address first: a long host is cut off
 }
 
 Result<std::vector<DeviceInfo>> gather_device_info(Communicator& communicator,

@@ -23,8 +23,9 @@ struct DeviceInfo {
   std::int32_t encrypted;  // 1: data to other hosts must be encrypted, see HVD_DATA_TLS
 };
 
-// Returns the key of the GPU at a PCI address of this host: the boot ID of the running kernel and
-// the address.
+// Returns the key of the GPU at a PCI address of this host: the address, and what NCCL takes for
+// the host: NCCL_HOSTID of this process, or else the boot of the running kernel. NCCL refuses ranks
+// with equal keys.
 std::string gpu_key(const std::string& pci_address);
 
 // Gathers the infos of all ranks, by rank. Error: a rank has failed.

@@ -19,6 +19,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -26,6 +27,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include <unistd.h>
@@ -248,20 +250,27 @@ int add(const char* function, void* comm, void* stream, Operation operation, int
   return end_group();
 }
 
+// Which GPU of which host. As in NCCL, ranks with different NCCL_HOSTID are on different hosts.
+std::int32_t gpu_key(int device) {
+  const char* const host = std::getenv("NCCL_HOSTID");
+  const std::string key = std::to_string(device) + '/' + (host == nullptr ? "" : host);
+  return static_cast<std::int32_t>(std::hash<std::string>()(key)) | 1;
+}
+
 // The caller holds the mutex.
 int join(Communicator& communicator) {
   auto& shared = communicator.meeting->shared();
   if (shared.failed.load() != 0) return kRemoteError;
   if (is_set("HVD_DOUBLE_NCCL_INIT", "hang")) return kInProgress;
-  auto& own = shared.device[communicator.meeting->rank];
+  auto& own = shared.gpu[communicator.meeting->rank];
   if (own.load() == 0) {
     if (busy[static_cast<std::size_t>(communicator.device)].load()) return kInProgress;
-    own.store(1 + communicator.device);
+    own.store(gpu_key(communicator.device));
     shared.joined.fetch_add(1);
   }
   if (shared.joined.load() < communicator.meeting->size) return kInProgress;
   for (int rank = 0; rank < communicator.meeting->size; ++rank) {
-    if (rank != communicator.meeting->rank && shared.device[rank].load() == own.load())
+    if (rank != communicator.meeting->rank && shared.gpu[rank].load() == own.load())
       return kInvalidUsage;  // "Duplicate GPU detected"
   }
   communicator.joined = true;

@@ -18,7 +18,7 @@ struct Shared {
   std::atomic<std::int32_t> joined;
   std::atomic<std::int32_t> failed;  // 1 + the rank whose start has failed
   std::atomic<std::uint64_t> arrived;
-  std::atomic<std::int32_t> device[kMostRanks];  // 1 + the device; 0: not there yet
+  std::atomic<std::int32_t> gpu[kMostRanks];  // of host and device; 0: not there yet
   // How many parcels were put there and taken, by sender and receiver.
   std::atomic<std::uint64_t> sent[kMostRanks][kMostRanks];
   std::atomic<std::uint64_t> taken[kMostRanks][kMostRanks];

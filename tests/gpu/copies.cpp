@@ -19,7 +19,7 @@ libhvd::Result<libhvd::KernelModule> load_kernels() {
 
 void run(const CopyKernel& kernel, const std::vector<DeviceCopy>& copies, void* stream) {
   if (const auto outcome = kernel.run(copies, stream); !outcome.ok())
-    die("kernel", outcome.error().message.c_str());
+    die("kernel", outcome.error().message);
 }
 
 }  // namespace
@@ -46,14 +46,14 @@ void check_copies(Device& device) {
     return;
   }
   const auto kernel = CopyKernel::find(*kernels);
-  if (!kernel.ok()) die("kernel", kernel.error().message.c_str());
+  if (!kernel.ok()) die("kernel", kernel.error().message);
   constexpr std::size_t kBytes = 1 << 20;
   std::vector<unsigned char> values(kBytes);
   for (std::size_t i = 0; i < kBytes; ++i) values[i] = static_cast<unsigned char>(1 + i % 251);
-  auto* const from = static_cast<std::byte*>(device.allocate(kBytes));
-  auto* const to = static_cast<std::byte*>(device.allocate(kBytes));
-  device.write(from, values);
-  device.write(to, std::vector<unsigned char>(kBytes, 0));
+  const DeviceMemory<unsigned char> input(device, values);
+  const DeviceMemory<unsigned char> output(device, std::vector<unsigned char>(kBytes, 0));
+  auto* const from = reinterpret_cast<std::byte*>(input.data());
+  auto* const to = reinterpret_cast<std::byte*>(output.data());
   std::vector<unsigned char> expected(kBytes, 0);
   std::vector<DeviceCopy> copies;
   std::size_t begin = 0;
@@ -66,31 +66,36 @@ void check_copies(Device& device) {
     begin += bytes + i % 7;
   }
   run(*kernel, copies, device.stream());
-  if (device.read<unsigned char>(to, kBytes) != expected) die("kernel", "a copy is wrong");
+  if (output.read() != expected) die("kernel", "a copy is wrong");
   std::printf("kernel for small tensors: right\n");
 }
 
-void bench_copies(Device& device, int calls) {
-  constexpr int kRounds = 7;
-  constexpr std::size_t kPieces = 128, kPiece = 128 << 10, kAll = kPieces * kPiece;
+void bench_copies(Device& device, std::size_t bytes) {
+  constexpr int kRounds = 7, kCalls = 3;
+  constexpr std::size_t kPiece = 128 << 10;  // of a tensor that libhvd packs
   const auto kernels = load_kernels();
-  if (!kernels.ok()) return;
+  if (!kernels.ok()) {
+    std::printf("no kernel for small tensors: %s\n", kernels.error().message.c_str());
+    return;
+  }
   const auto kernel = CopyKernel::find(*kernels);
-  if (!kernel.ok()) die("kernel", kernel.error().message.c_str());
-  auto* const from = static_cast<std::byte*>(device.allocate(kAll));
-  auto* const to = static_cast<std::byte*>(device.allocate(kAll));
+  if (!kernel.ok()) die("kernel", kernel.error().message);
+  const std::size_t pieces = std::max<std::size_t>(1, bytes / kPiece), all = pieces * kPiece;
+  const DeviceMemory<std::byte> from(device, all), to(device, all);
   std::vector<DeviceCopy> copies;
-  for (std::size_t i = 0; i < kPieces; ++i)
-    copies.push_back({to + i * kPiece, from + (kPieces - 1 - i) * kPiece, kPiece});
+  for (std::size_t i = 0; i < pieces; ++i)
+    copies.push_back({to.data() + i * kPiece, from.data() + (pieces - 1 - i) * kPiece, kPiece});
   std::vector<double> packed, copied;
   for (int round = 0; round < kRounds; ++round) {
-    packed.push_back(time_on(device, calls, [&] { run(*kernel, copies, device.stream()); }));
-    copied.push_back(time_on(device, calls, [&] { device.copy(to, from, kAll); }));
+    packed.push_back(time_on(device, kCalls, [&] { run(*kernel, copies, device.stream()); }));
+    copied.push_back(time_on(device, kCalls, [&] { device.copy(to.data(), from.data(), all); }));
   }
-  const double gigabytes = static_cast<double>(kAll) / 1e3;  // with microseconds
-  std::printf("packing %zu pieces of %zu bytes: %.1f GB/s; one copy: %.1f GB/s; ratio %.2f\n",
-              kPieces, kPiece, gigabytes / median(packed), gigabytes / median(copied),
-              median(copied) / median(packed));
+  const double gigabytes = 2 * static_cast<double>(all) / 1e3;  // with microseconds
+  std::printf(
+      "%zu pieces of %zu bytes, read and written: packed at %.1f GB/s, one copy at %.1f GB/s; "
+      "ratio %.2f\n",
+      pieces, kPiece, gigabytes / median(packed), gigabytes / median(copied),
+      median(copied) / median(packed));
 }
 
 }  // namespace gpu_check

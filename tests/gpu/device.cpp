@@ -4,8 +4,11 @@
 #include "gpu/cuda_library.hpp"
 #include "gpu/library_search.hpp"
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
+#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -18,12 +21,12 @@ constexpr const char* kSonames[] = {"libcudart.so.13", "libcudart.so.12", "libcu
 
 template <class T>
 T value_of(libhvd::Result<T> result, const char* what) {
-  if (!result.ok()) die(what, result.error().message.c_str());
+  if (!result.ok()) die(what, result.error().message);
   return std::move(*result);
 }
 
 void value_of(const libhvd::Result<void>& result, const char* what) {
-  if (!result.ok()) die(what, result.error().message.c_str());
+  if (!result.ok()) die(what, result.error().message);
 }
 
 template <class Function>
@@ -44,8 +47,9 @@ void check_nccl(const libhvd::NcclLibrary& nccl, libhvd::NcclComm comm, libhvd::
 
 }  // namespace
 
-void die(const char* what, const char* why) {
-  std::fprintf(stderr, "gpu_check: %s: %s\n", what, why);
+void die(const std::string& what, const std::string& why) {
+  const std::string rank = hvd_rank() < 0 ? "" : "rank " + std::to_string(hvd_rank()) + ": ";
+  std::fprintf(stderr, "gpu_check: %s%s: %s\n", rank.c_str(), what.c_str(), why.c_str());
   std::exit(1);
 }
 
@@ -58,28 +62,40 @@ int count_devices() {
 
 Device::Device(int number)
     : cuda_(value_of(libhvd::CudaLibrary::load(libhvd::process_environment()), "CUDA")),
-      malloc_(cudart<int (*)(void**, std::size_t)>("cudaMalloc")) {
-  if (malloc_ == nullptr) die("CUDA", "no cudaMalloc");
-  value_of(cuda_.check(cuda_.cudaSetDevice(number), "cudaSetDevice"), "CUDA");
-  value_of(cuda_.check(cuda_.cudaStreamCreateWithFlags(&stream_, libhvd::kCudaStreamNonBlocking),
-                       "cudaStreamCreateWithFlags"),
-           "CUDA");
+      launch_host_function_(cudart<int (*)(void*, void (*)(void*), void*)>("cudaLaunchHostFunc")) {
+  if (launch_host_function_ == nullptr) die("CUDA", "no cudaLaunchHostFunc");
+  check(cuda_.cudaSetDevice(number), "cudaSetDevice");
+  check(cuda_.cudaStreamCreateWithFlags(&stream_, libhvd::kCudaStreamNonBlocking),
+        "cudaStreamCreateWithFlags");
 }
 
 void* Device::allocate(std::size_t bytes) {
   void* memory = nullptr;
-  value_of(cuda_.check(malloc_(&memory, bytes), "cudaMalloc"), "CUDA");
+  check(cuda_.cudaMalloc(&memory, bytes), "cudaMalloc");
   return memory;
 }
 
+void Device::free(void* memory) {
+  check(cuda_.cudaFree(memory), "cudaFree");
+}
+
 void Device::copy(void* to, const void* from, std::size_t bytes) {
-  value_of(cuda_.check(cuda_.cudaMemcpyAsync(to, from, bytes, libhvd::kCudaMemcpyDefault, stream_),
-                       "cudaMemcpyAsync"),
-           "CUDA");
+  if (bytes == 0) return;
+  check(cuda_.cudaMemcpyAsync(to, from, bytes, libhvd::kCudaMemcpyDefault, stream_),
+        "cudaMemcpyAsync");
+}
+
+void Device::delay() {
+  const auto sleep = [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(5)); };
+  check(launch_host_function_(stream_, sleep, nullptr), "cudaLaunchHostFunc");
 }
 
 void Device::synchronize() {
-  value_of(cuda_.check(cuda_.cudaStreamSynchronize(stream_), "cudaStreamSynchronize"), "CUDA");
+  check(cuda_.cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+}
+
+void Device::check(libhvd::CudaStatus status, const char* function) {
+  value_of(cuda_.check(status, function), "CUDA");
 }
 
 RawNccl::RawNccl()

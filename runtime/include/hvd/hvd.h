@@ -206,7 +206,8 @@ enum { HVD_AVERAGE = 0, HVD_SUM = 1, HVD_ADASUM = 2, HVD_MIN = 3, HVD_MAX = 4, H
  *   NCCL does the arithmetic: sums of 16-bit floats may be rounded more than once, min and max drop
  * NaNs, and NCCL chooses the order of summation. What NCCL cannot do goes through host memory, and
  * the CPU waits for it: 16-bit integers, bool, averages of integers, scale factors that NCCL cannot
- * apply, Adasum without libhvd's kernels, and several ranks on one GPU. */
+ * apply, Adasum without libhvd's kernels, sums while a rank has joined or with HVD_REPRODUCIBLE=1,
+ * and several ranks on one GPU (if their NCCL_HOSTID is the same). */
 enum { HVD_HOST = 0, HVD_CUDA = 1 };
 
 /* The form in which an allreduce sends its data to other hosts (hvd_options.compression), for sums

@@ -46,7 +46,8 @@ using Hosts = std::vector<int>;
 using Meetings = std::vector<std::unique_ptr<Result<Wireup>>>;
 
 // What each rank's wireup comes to, as threads; a folder a host.
-Meetings meet_on(const Hosts& hosts, const std::map<std::string, std::string>& of_rank_1 = {}) {
+Meetings meet_on(const Hosts& hosts, const std::map<std::string, std::string>& of_rank_1 = {},
+                 std::chrono::seconds timeout = std::chrono::minutes(1)) {
   const test::ReservedPort port;
   std::deque<test::TemporaryFolder> folders(
       static_cast<std::size_t>(*std::max_element(hosts.begin(), hosts.end()) + 1));
@@ -61,7 +62,7 @@ Meetings meet_on(const Hosts& hosts, const std::map<std::string, std::string>& o
       variables["HVD_SHM_DIR"] = folders[host].path();
       variables["HVD_HOSTNAME"] = std::string(1, static_cast<char>('a' + hosts[rank]));
       WireupOptions options;
-      options.timeout = std::chrono::seconds(of_rank_1.empty() ? 60 : 1);
+      options.timeout = timeout;
       meetings[rank] = std::make_unique<Result<Wireup>>(
           wire_up(bootstrap, test::make_environment(variables), options));
     });
@@ -99,8 +100,21 @@ TEST(Meet, GivesEachHostASegmentAndItsFirstRankTheBridge) {
   }
 }
 
+TEST(Meet, TakesRanksWithDifferentHostIdsOfNcclForHosts) {
+  auto meetings = meet_on({0, 0}, {{"NCCL_HOSTID", "another"}});
+  for (std::size_t rank = 0; rank < meetings.size(); ++rank) {
+    ASSERT_TRUE(meetings[rank]->ok()) << meetings[rank]->error().message;
+    const Wireup& wireup = **meetings[rank];
+    EXPECT_NE(wireup.bridge, nullptr) << "rank " << rank;
+    EXPECT_EQ(wireup.topology.node_rank, static_cast<int>(rank));
+    EXPECT_EQ(wireup.topology.local_size, 1);
+  }
+  leave(meetings);
+}
+
 TEST(Meet, OfRanksWithOtherKeysFailsOnAllWithTheReason) {
-  const auto meetings = meet_on({0, 1, 0}, {{"HVD_JOB_KEY", std::string(64, 'b')}});
+  const auto meetings =
+      meet_on({0, 1, 0}, {{"HVD_JOB_KEY", std::string(64, 'b')}}, std::chrono::seconds(1));
   for (const auto& wireup : meetings) {
     ASSERT_FALSE(wireup->ok());
     EXPECT_EQ(wireup->error().status, HVD_ERROR_TIMEOUT);

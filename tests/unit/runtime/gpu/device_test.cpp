@@ -17,6 +17,8 @@ namespace libhvd::test {
 namespace {
 
 using testing::Each;
+using testing::HasSubstr;
+using testing::StartsWith;
 
 // Small enough that every type holds every result exactly.
 double element_of(int rank, std::size_t i) {
@@ -248,6 +250,36 @@ TEST(Device, SeveralRanksOnOneGpuGoThroughHostMemory) {
                            "memory go through host memory");
     for (std::size_t rank = 1; rank < said.size(); ++rank) EXPECT_EQ(said[rank], "ok");
   }
+}
+
+GpuJob ranks_on_one_gpu(const char* host_of_0, const char* host_of_1) {
+  return {.devices = {3, 3},
+          .variables = {{"NCCL_HOSTID", host_of_0}},
+          .odd_rank = 1,
+          .odd_variables = {{"NCCL_HOSTID", host_of_1}}};
+}
+
+TEST(Device, RanksOnOneGpuWithDifferentHostIdsUseNccl) {
+  GpuJob job = ranks_on_one_gpu("twin0", "twin1");
+  const auto body = [](int rank, Gpu& gpu) -> std::string {
+    testing::internal::CaptureStderr();
+    std::string own = check_all_allreduces(gpu, rank, 2);
+    if (own == "ok") own = check_moves(gpu, rank, 2);
+    return own + testing::internal::GetCapturedStderr();
+  };
+  EXPECT_THAT(run_on_gpus(job, body), Each("ok"));
+  job.variables["HVD_DOUBLE_NCCL_FAILS"] = "ncclAllReduce";
+  EXPECT_THAT(run_on_gpus(job, body), Each(HasSubstr("NCCL")));
+}
+
+TEST(Device, RanksOnOneGpuWithTheSameHostIdGoThroughHostMemory) {
+  const auto said = run_on_gpus(ranks_on_one_gpu("one", "one"), [](int rank, Gpu& gpu) {
+    testing::internal::CaptureStderr();
+    const std::string own = check_all_allreduces(gpu, rank, 2);
+    return own + testing::internal::GetCapturedStderr();
+  });
+  EXPECT_THAT(said[0], StartsWith("okhvd: ranks 0-1 share a GPU"));
+  EXPECT_EQ(said[1], "ok");
 }
 
 // NCCL does not encrypt, so nothing must go between hosts by it; on one host nothing changes.

@@ -1,0 +1,22 @@
+"""Checks hvdrun's report of a job that kept the GPU busy (programs/busy.py)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from gpukit.results import record
+
+LEAST_BUSY_PERCENT = 50  # the start of torch counts as idle
+PEAK_BYTES = (4.2e9, 6.5e9)  # 4 GiB, and what CUDA itself takes
+
+
+def check_report(file: Path) -> None:
+    report = json.loads(file.read_text())
+    gpus = report["hosts"][0]["gpus"]
+    record("report: one GPU", len(gpus) == 1, gpus)
+    if len(gpus) == 1:
+        busy, peak = gpus[0]["busy_percent"] or 0, gpus[0]["peak_memory_bytes"]
+        record("report: the GPU was busy", busy > LEAST_BUSY_PERCENT, busy, f"> {LEAST_BUSY_PERCENT} %")
+        record("report: peak of the GPU's memory", PEAK_BYTES[0] < peak < PEAK_BYTES[1], peak, PEAK_BYTES)
+    record("report: the rank's GPU", report["ranks"][0]["gpu"] is not None, report["ranks"][0]["gpu"])

@@ -137,15 +137,18 @@ def test_the_use_of_gpus_is_in_the_report(sandbox: Sandbox) -> None:
 
 
 def test_a_throttled_gpu_and_each_ranks_own_memory_are_in_the_report(sandbox: Sandbox) -> None:
-    """Rank 0 has a child on the GPU, ranks 1 and 3 share the other one. Another program is on both."""
+    """Rank 0 has a child on its GPU, ranks 1 and 3 share the other one, rank 3's process is in a container with PIDs of its own.
+    Another program is on both GPUs."""
     gpus = f"{GPU} heat 65 power 600000 clocks 4;{HOT_GPU} heat 91 power 400000 clocks 44"
-    wait = f"until [ -e {sandbox.files / 'go'} ]; do sleep 0.01; done"
-    child = f"echo \\$\\$ 5000000000 {UUID} >> {sandbox.files / 'pids'}; {wait}"
+    # As the test's own PID namespace numbers the shell that runs it.
+    own = f"read pid rest < /proc/self/stat; echo \\$pid %s >> {sandbox.files / 'pids'}; " \
+          f"until [ -e {sandbox.files / 'go'} ]; do sleep 0.01; done"
+    container = "unshare --pid --fork" if sandbox.isolated else ""
     script = f"""case $HVD_RANK in
-        0) has $$ 7000000000 {UUID}; sh -c "{child}" & ;;
+        0) has $$ 7000000000 {UUID}; sh -c "{own % f'5000000000 {UUID}'}" & ;;
         1) has $$ 9000000000 {HOT_UUID} ;;
         2) has $$ -1 {UUID}; has 1 30000000000 ;;
-        3) has $$ 8000000000 {HOT_UUID} ;;
+        3) {container} sh -c "{own % f'8000000000 {HOT_UUID}'}" ;;
         esac"""
     job = WatchedJob(sandbox, 4, script, "--oversubscribe", HVD_FAKE_NVML=gpus)
     job.wait_for_samples(4, processes=6)

@@ -87,14 +87,14 @@ struct Throttling {
 // a MIG device it says the memory only.
 struct GpuUse {
   std::string uuid;
-  std::string device = {};             // for people: "GPU 3 (NVIDIA H200, 0000:3b:00.0)"
-  std::uint64_t samples = 0;           // 0: the job ended before the first
-  std::optional<double> busy_percent;  // of the time, 0 to 100, on average
-  std::optional<std::uint64_t> peak_memory_bytes;  // of all processes together
-  std::optional<int> peak_celsius;
-  std::optional<double> mean_watts;
-  std::optional<double> peak_watts;
-  std::optional<Throttling> throttling;
+  std::string device = {};                  // for people: "GPU 3 (NVIDIA H200, 0000:3b:00.0)"
+  std::uint64_t samples = 0;                // 0: the job ended before the first
+  std::optional<double> busy_percent = {};  // of the time, 0 to 100, on average
+  std::optional<std::uint64_t> peak_memory_bytes = {};  // of all processes together
+  std::optional<int> peak_celsius = {};
+  std::optional<double> mean_watts = {};
+  std::optional<double> peak_watts = {};
+  std::optional<Throttling> throttling = {};
 };
 
 // What the agent of a host has seen of its GPUs, and of its ranks on them.

@@ -57,7 +57,8 @@
 #define HVD_ENV_REPRODUCIBLE "HVD_REPRODUCIBLE"
 #define HVD_ENV_DIRECT_READS "HVD_DIRECT_READS"
 
-/* NCCL's: the host that this rank is taken to be on. Ranks with different values are on different hosts. */
+/* NCCL's: the host that this rank is taken to be on. Ranks with different values are on different
+ * hosts. */
 #define HVD_ENV_NCCL_HOSTID "NCCL_HOSTID"
 
 /* libhvd's plugin for MPI, by path or soname (default: libhvd_mpi.so beside libhvd.so, else the

@@ -26,6 +26,8 @@ DeviceCall::~DeviceCall() {
 
 Result<void> DeviceCall::record(CudaStream stream) {
   const CudaLibrary& cuda = background_->cuda();
+  // An event is for streams of the device on which it was made.
+  const CurrentDevice current(cuda, background_->device());
   stream_ = stream;
   HVD_CHECK(cuda.check(cuda.cudaEventCreateWithFlags(&ready_, kCudaEventDisableTiming),
                        "cudaEventCreateWithFlags"));
@@ -57,6 +59,7 @@ Result<void> DeviceCall::run(std::span<DeviceCall* const> calls, const CallOptio
 
 Result<void> DeviceCall::finish() {
   const CudaLibrary& cuda = background_->cuda();
+  const CurrentDevice current(cuda, background_->device());
   return cuda.check(cuda.cudaStreamWaitEvent(stream_, done_, 0), "cudaStreamWaitEvent");
 }
 

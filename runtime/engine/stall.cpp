@@ -75,25 +75,32 @@ void StallWatch::report(const std::vector<Waiting>& waiting, std::uint64_t waite
 }
 
 void DeviceStallWatch::look(const std::optional<DeviceWait>& oldest) {
-  if (const std::uint64_t since = oldest ? oldest->since_ns : 0; since != seen_ns_) {
+  if (const std::uint64_t made = oldest ? oldest->since_ns : 0; made != call_ns_) {
     if (std::exchange(shown_, false)) watch_.listener().clear(true);
-    seen_ns_ = since;
+    call_ns_ = made;
+    reached_ns_ = 0;
     reported_ = false;
   }
   if (!oldest || communicator_.size() == 1) return;
   const std::uint64_t now = monotonic_ns();
-  const std::uint64_t waited = now - std::min(now, oldest->since_ns);
-  if (oldest->reached) {
-    if (!shown_ && watch_.shows(waited)) show(*oldest);
+  if (!oldest->reached) {
+    const std::uint64_t since_call = now - std::min(now, call_ns_);
+    if (watch_.due(since_call) && !std::exchange(reported_, true)) report(*oldest, since_call);
     return;
   }
-  const int own = communicator_.number(communicator_.rank());
-  if (watch_.due(waited) && !std::exchange(reported_, true)) {
-    const std::string what = oldest->kind + (oldest->name.empty() ? "" : ' ' + quote(oldest->name));
-    watch_.listener().report(describe_stall({{what, {own}}}, waited) +
-                             ", whose GPU has not reached it");
-  }
-  if (watch_.over(waited)) communicator_.abort_job(FailureKind::stalled, communicator_.rank());
+  if (reached_ns_ == 0) reached_ns_ = now;
+  const std::uint64_t waited = now - reached_ns_;
+  if (!shown_ && watch_.shows(waited)) show(*oldest);
+  if (watch_.over(waited)) communicator_.abort_job(FailureKind::waited, communicator_.rank());
+}
+
+// The GPU may only have much to do before the call. So nothing is said of others that wait.
+void DeviceStallWatch::report(const DeviceWait& wait, std::uint64_t since_call_ns) const {
+  const std::string name = wait.name.empty() ? "" : ' ' + quote(wait.name);
+  watch_.listener().report("the GPU of rank " +
+                           std::to_string(communicator_.number(communicator_.rank())) +
+                           " has not come to " + wait.kind + name + ", " +
+                           std::to_string(since_call_ns / 1'000'000'000) + " s after the call");
 }
 
 // Which ranks' GPUs have not come is not known here: all others may be missing.
@@ -102,7 +109,7 @@ void DeviceStallWatch::show(const DeviceWait& wait) {
   for (int rank = 0; rank < communicator_.size(); ++rank) {
     if (rank != communicator_.rank()) others.push_back(communicator_.number(rank));
   }
-  watch_.listener().show(wait.kind, wait.name, wait.since_ns, fold_ranks(others));
+  watch_.listener().show(wait.kind, wait.name, reached_ns_, fold_ranks(others));
   shown_ = true;
 }
 

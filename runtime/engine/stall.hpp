@@ -63,8 +63,9 @@ class StallWatch {
 };
 
 // Watches a communicator's calls on the GPUs. If this rank's GPU has not reached a call for too
-// long, the rank reports that the others wait for it. If the GPU has reached it, the listener shows
-// that it waits for others. One thread at a time; the communicator must outlive it.
+// long, the rank reports that. If the GPU has reached it, it waits for those of other ranks: the
+// listener shows that, and in the end it is an error on all ranks. One thread at a time; the
+// communicator must outlive it.
 class DeviceStallWatch {
  public:
   DeviceStallWatch(Communicator& communicator, const EngineSettings& settings,
@@ -75,13 +76,15 @@ class DeviceStallWatch {
   void look(const std::optional<DeviceWait>& oldest);
 
  private:
+  void report(const DeviceWait& wait, std::uint64_t since_call_ns) const;
   void show(const DeviceWait& wait);
 
   Communicator& communicator_;
   StallWatch watch_;
-  std::uint64_t seen_ns_ = 0;  // since when the call has waited that was seen last; 0: none
-  bool reported_ = false;      // it was reported
-  bool shown_ = false;         // the listener shows it
+  std::uint64_t call_ns_ = 0;     // when the call was made that was seen last; 0: there is none
+  std::uint64_t reached_ns_ = 0;  // when the GPU was first seen to have reached it; 0: not yet
+  bool reported_ = false;
+  bool shown_ = false;  // the listener shows it
 };
 
 }  // namespace libhvd

@@ -31,6 +31,10 @@ std::string describe_failure(const Failure& failure) {
       return who +
              " has kept others waiting too long (HVD_STALL_SHUTDOWN_TIME_SECONDS says how long "
              "they may)";
+    case FailureKind::waited:
+      return "the GPU of " + who +
+             " has waited too long for those of other ranks (HVD_STALL_SHUTDOWN_TIME_SECONDS says "
+             "how long it may)";
     case FailureKind::device:
       return "NCCL or CUDA has failed on " + who + ". See its own error for why";
   }
@@ -45,7 +49,7 @@ std::optional<PackedFailure> unpack_failure(std::uint64_t word, int size) {
   const std::uint64_t kind = word >> 32;
   const std::uint64_t rank = word & 0xffffffffu;
   if (kind < static_cast<std::uint64_t>(FailureKind::died) ||
-      kind > static_cast<std::uint64_t>(FailureKind::stalled) ||
+      kind > static_cast<std::uint64_t>(FailureKind::waited) ||
       rank >= static_cast<std::uint64_t>(size)) {
     return std::nullopt;
   }

@@ -18,6 +18,7 @@ enum class FailureKind : std::uint8_t {
   device,   // NCCL or CUDA has failed there
   broken,   // libhvd cannot continue there, because it has no memory for example
   stalled,  // others have waited for the rank longer than the user allows
+  waited,   // its GPU has waited for those of other ranks longer than the user allows
 };
 
 // The first failure that was found. All ranks report this one.

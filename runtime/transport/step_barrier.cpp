@@ -65,7 +65,7 @@ void prepare_to_write(const void* line) {
 // Returns whether the rank lives and continues to publish after this failure.
 bool rank_lives(FailureKind kind) {
   return kind == FailureKind::forked || kind == FailureKind::device ||
-         kind == FailureKind::broken || kind == FailureKind::stalled;
+         kind == FailureKind::broken || kind == FailureKind::stalled || kind == FailureKind::waited;
 }
 
 }  // namespace

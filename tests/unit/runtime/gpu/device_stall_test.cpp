@@ -69,7 +69,7 @@ TEST(DeviceStall, IsReportedByTheRankWhoseGpuHasNotCome) {
                                       if (sum(device, name, stream) != HVD_OK)
                                         return hvd_last_error();
                                     }
-                                    if (rank == 1) line = lines.await("has waited");
+                                    if (rank == 1) line = lines.await("has not come");
                                     gate.open();
                                     gpu.synchronize(stream);
                                   }
@@ -78,7 +78,7 @@ TEST(DeviceStall, IsReportedByTheRankWhoseGpuHasNotCome) {
                                 });
   EXPECT_EQ(said[0], "ok");
   EXPECT_EQ(said[1],
-            "hvd: allreduce \"grad\" has waited 1 s for rank 1, whose GPU has not reached it");
+            "hvd: the GPU of rank 1 has not come to allreduce \"grad\", 1 s after the call");
 }
 
 // The GPUs of ranks 0 and 2 wait for rank 1's in one process set; a call of all ranks comes after
@@ -106,7 +106,7 @@ TEST(DeviceStall, OfOneSetIsNotBlamedOnRanksThatWaitInIt) {
               return hvd_last_error();
           }
           if (sum(device + 1, "of all", other) != HVD_OK) return hvd_last_error();
-          if (rank == 1) line = lines.await("has waited");
+          if (rank == 1) line = lines.await("has not come");
           gate.open();
           gpu.synchronize(stream);
           gpu.synchronize(other);
@@ -118,9 +118,8 @@ TEST(DeviceStall, OfOneSetIsNotBlamedOnRanksThatWaitInIt) {
         return line;
       });
   EXPECT_EQ(said[0], "ok");
-  EXPECT_EQ(
-      said[1],
-      "hvd: allreduce \"in the set\" has waited 1 s for rank 1, whose GPU has not reached it");
+  EXPECT_EQ(said[1],
+            "hvd: the GPU of rank 1 has not come to allreduce \"in the set\", 1 s after the call");
   EXPECT_EQ(said[2], "ok");
 }
 
@@ -149,8 +148,8 @@ TEST(DeviceStall, ThatLastsTooLongIsAnErrorOnAll) {
   EXPECT_EQ(job.rank(0).line(), "ok");
   EXPECT_EQ(job.rank(1).line(), "ok");
   EXPECT_THAT(job.rank(0).line().value_or(""),
-              AllOf(StartsWith("allreduce \"next\": rank 1 (pid "),
-                    HasSubstr("has kept others waiting too long")));
+              AllOf(StartsWith("allreduce \"next\": the GPU of rank 0 (pid "),
+                    HasSubstr("has waited too long for those of other ranks")));
 }
 
 // CUDA then refuses questions about the GPU from threads that have not said otherwise.
@@ -164,7 +163,7 @@ TEST(DeviceStall, IsLookedForWhileAGraphIsCaptured) {
         Gate gate(gpu, stream);
         if (rank == 0) gate.open();
         if (sum(device, "grad", stream) != HVD_OK) return hvd_last_error();
-        if (rank == 1) lines.await("has waited");
+        if (rank == 1) lines.await("has not come");
         gate.open();
         gpu.synchronize(stream);
         return text_of(sum(device, "next", stream));

@@ -570,7 +570,7 @@ void Agent::leave() {
   if (::getppid() == guard_) ::kill(guard_, SIGCONT);
   DoneMessage done{leftovers_, gpus_.record()};
   connections_.finish();
-  done.ranks_joined = ranks_joined();
+  done.ranks_joined = ranks_joined() || connections_.was_too_short();
   done.lacks_tf_config = connections_.lacks_tf_config();
   link_.send(FrameType::done, kToLauncher, pack(done));
   folders_removed_ = folders_.clean_up();

@@ -188,7 +188,8 @@ struct ProgressMessage {  // of the agent's ranks that are alive
 struct DoneMessage {
   std::vector<std::string> leftovers;  // processes that could not be ended
   GpuRecord gpus = {};
-  // One of its ranks was seen to join others by libhvd, PMIx or TCP, or may have.
+  // One of its ranks was seen to join others by libhvd, PMIx or TCP, or may have: a short job is not
+  // examined.
   bool ranks_joined = true;
   // Whether one of its ranks was seen to use TensorFlow, and its ranks were given no TF_CONFIG.
   bool lacks_tf_config = false;

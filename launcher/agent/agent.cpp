@@ -54,7 +54,8 @@ constexpr milliseconds kLinger{250};
 // connection.
 constexpr std::size_t kOwnDescriptors = 64;
 constexpr std::size_t kDescriptorsPerRank = 8;
-// Of a rank that is being started: both ends of two pipes, /dev/null, the status page's eventfd.
+// Of a rank that is being started, with its share of the agent's own: both ends of two pipes, the
+// status page's eventfd.
 constexpr std::size_t kLeastPerRank = 6;
 // If the launcher is silent for this many host time-outs, its host has crashed, though the
 // connection is open. A launcher that is only delayed (stopped, swapped out) is back before that.
@@ -209,8 +210,17 @@ void Agent::start_heartbeat() {
 }
 
 void Agent::say_hello() {
-  HelloMessage hello{kProtocolVersion,   kVersion, local_host_name(), ::getpid(), options_.route,
-                     options_.inventory, {}};
+  HelloMessage hello{kProtocolVersion,
+                     kVersion,
+                     local_host_name(),
+                     ::getpid(),
+                     options_.route,
+                     options_.inventory,
+                     {},
+                     {}};
+  // After an error the launcher asks for the ports, and gets it.
+  if (auto ports = hold_ports(options_.ports, options_.master_port)) ports_ = std::move(*ports);
+  for (const auto& port : ports_) hello.ports.push_back(port.number);
   if (options_.pmix == PmixMode::automatic) {
     if (const auto library = PmixLibrary::open(); !library) {
       hello.pmix_error = library.error().message;
@@ -334,6 +344,8 @@ Result<void> Agent::hold(const HoldPortsMessage& wanted) {
 }
 
 Result<void> Agent::launch(LaunchMessage job) {
+  if (!job.pmix_namespace.empty() && options_.pmix == PmixMode::on && !pmix_)
+    return {};  // start_pmix() has reported why, and the launcher ends the job
   if (job.pmix_namespace.empty()) pmix_.reset();  // another host lacks libpmix
   if (!job.pmix_namespace.empty() && !pmix_failure_.empty()) {
     if (job.hosts.size() > 1)
@@ -357,7 +369,7 @@ Result<void> Agent::launch(LaunchMessage job) {
   }
   std::vector<RankPipes> pipes;
   connections_.start(*job_, ports_);
-  auto result = ranks_.start(*job_, starts, pipes);
+  auto result = ranks_.start(*job_, std::move(starts), pipes);
   StartedMessage started;
   for (std::size_t i = 0; i < pipes.size(); ++i) {
     const RankProcess& process = ranks_.all()[i];
@@ -570,7 +582,7 @@ void Agent::leave() {
   if (::getppid() == guard_) ::kill(guard_, SIGCONT);
   DoneMessage done{leftovers_, gpus_.record()};
   connections_.finish();
-  done.ranks_joined = ranks_joined();
+  done.ranks_joined = ranks_joined() || connections_.was_too_short();
   done.lacks_tf_config = connections_.lacks_tf_config();
   link_.send(FrameType::done, kToLauncher, pack(done));
   folders_removed_ = folders_.clean_up();

@@ -17,6 +17,10 @@ struct AgentOptions {
   int restart_count = 0;
   PmixMode pmix = PmixMode::automatic;
   std::size_t local_ranks = 1;  // how many ranks it will be asked to start
+  // How many ports it holds for them from the start, and their MASTER_PORT, as in HoldPortsMessage.
+  // 0: it will be asked later.
+  int ports = 0;
+  int master_port = 0;
   // Sets the interval of the signs of life (Silence::interval); 0: the agent sends and expects
   // none.
   std::chrono::milliseconds host_timeout{0};

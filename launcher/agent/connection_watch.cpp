@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <string_view>
 #include <system_error>
@@ -20,8 +21,12 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kSocket = "socket:[";
-// The processes of a shorter job are not examined, because that would make it longer.
-constexpr std::chrono::milliseconds kShortestExamined{250};
+// States and timers of connections in /proc/net/tcp.
+constexpr std::string_view kListening = "0A";
+constexpr std::string_view kTimeWait = "06";
+constexpr std::string_view kTimeWaitTimer = "03";
+// How long the kernel lists a connection after its end (TCP_TIMEWAIT_LEN).
+constexpr std::chrono::milliseconds kTimeWaitLength{60000};
 
 std::set<int> ports_of_ranks(const LaunchMessage& job, const std::vector<HeldPort>& held) {
   std::set<int> ports;
@@ -38,6 +43,52 @@ bool has_tf_config(const LaunchMessage& job) {
                      [](const auto& entry) { return entry.first == "TF_CONFIG"; }) ||
          std::any_of(all.begin(), all.end(),
                      [](const auto& entry) { return entry.starts_with("TF_CONFIG="); });
+}
+
+// Returns the port of an address as in /proc/net/tcp, "0100007F:1F90".
+int port_of(const std::string& address) {
+  const auto colon = address.rfind(':');
+  if (colon == std::string::npos) return 0;
+  return static_cast<int>(std::strtol(address.c_str() + colon + 1, nullptr, 16));
+}
+
+// Returns how long ago a connection was closed whose column "tr tm->when" this is: the rest of its
+// time is in clock ticks. Returns nullopt if the column is of another timer.
+std::optional<std::chrono::milliseconds> closed_ago(std::string_view timer) {
+  if (!timer.starts_with(kTimeWaitTimer) || timer.size() <= kTimeWaitTimer.size()) return {};
+  const auto rest =
+      std::strtol(std::string(timer.substr(kTimeWaitTimer.size() + 1)).c_str(), nullptr, 16);
+  return kTimeWaitLength - std::chrono::milliseconds(rest * 1000 / ::sysconf(_SC_CLK_TCK));
+}
+
+// Adds the inodes in a table of sockets. Returns false if it cannot be read.
+bool add_inodes(const fs::path& table, std::set<std::string>& inodes) {
+  std::ifstream lines(table);
+  if (!lines) return false;
+  std::string line;
+  std::getline(lines, line);  // the title
+  while (std::getline(lines, line)) {
+    // sl local remote state queues timer retransmits uid timeout inode
+    std::istringstream words(line);
+    std::string word;
+    for (int i = 0; i < 10; ++i) words >> word;
+    inodes.insert(word);
+  }
+  return true;
+}
+
+// Returns the inodes of the process' open sockets of all kinds. Returns an error if its descriptors
+// cannot be seen.
+std::set<std::string> sockets_of(const fs::path& process, std::error_code& error) {
+  std::set<std::string> sockets;
+  fs::directory_iterator at(process / "fd", error);
+  for (; !error && at != fs::directory_iterator(); at.increment(error)) {
+    std::error_code closed;  // meanwhile
+    const auto target = fs::read_symlink(at->path(), closed).string();
+    if (target.starts_with(kSocket))
+      sockets.insert(target.substr(kSocket.size(), target.size() - kSocket.size() - 1));
+  }
+  return sockets;
 }
 
 // Returns how long to wait before the next look at ranks that have run for this long.
@@ -58,89 +109,84 @@ ConnectionWatch::ConnectionWatch(const EventLoop& loop, std::function<bool()> jo
 void ConnectionWatch::start(const LaunchMessage& job, const std::vector<HeldPort>& held) {
   if (job.size < 2) return;
   ports_ = ports_of_ranks(job, held);
-  earlier_ = connections_at(ports_);
   has_tf_config_ = has_tf_config(job);
   begun_ = std::chrono::steady_clock::now();
   timer_.start(interval_after({}));
 }
 
 void ConnectionWatch::look() {
+  SocketsByNamespace known;
   for (const auto& process : descendants_of(::getpid(), all_processes())) {
-    seen_ = seen_ || has_tcp_socket(process.pid);
+    seen_ = seen_ || has_tcp_socket(process.pid, known);
     saw_tensorflow_ = saw_tensorflow_ || uses_tensorflow(process.pid);
   }
   look_at_ports();
 }
 
 void ConnectionWatch::look_at_ports() {
-  const auto now = connections_at(ports_);
-  seen_ = seen_ || !std::includes(earlier_.begin(), earlier_.end(), now.begin(), now.end());
+  seen_ = seen_ || has_connection(ports_, age());
+}
+
+std::chrono::milliseconds ConnectionWatch::age() const {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
+                                                               begun_);
 }
 
 void ConnectionWatch::rank_ended() {
   if (std::exchange(rank_has_ended_, true) || !timer_.pending() || joined_()) return;
-  if (std::chrono::steady_clock::now() - begun_ >= kShortestExamined) look();
+  if (age() >= kShortestExamined) look();
 }
 
 void ConnectionWatch::finish() {
   if (!timer_.pending()) return;
   timer_.cancel();
-  if (!joined_()) look_at_ports();
+  if (joined_()) return;
+  was_too_short_ = age() < kShortestExamined;
+  if (!was_too_short_) look_at_ports();
 }
 
-bool has_tcp_socket(pid_t pid) {
+bool has_tcp_socket(pid_t pid, SocketsByNamespace& known) {
   const fs::path process = fs::path("/proc") / std::to_string(pid);
   std::error_code error;
-  std::set<std::string> sockets;  // inodes
-  fs::directory_iterator at(process / "fd", error);
-  for (; !error && at != fs::directory_iterator(); at.increment(error)) {
-    std::error_code closed;  // meanwhile
-    const auto target = fs::read_symlink(at->path(), closed).string();
-    if (target.starts_with(kSocket))
-      sockets.insert(target.substr(kSocket.size(), target.size() - kSocket.size() - 1));
-  }
+  const auto sockets = sockets_of(process, error);
   if (error) return error.value() != ENOENT && error.value() != ESRCH;
   if (sockets.empty()) return false;
-  for (const char* const table : {"tcp", "tcp6"}) {
-    std::ifstream lines(process / "net" / table);
-    if (!lines && std::string_view(table) == "tcp") return fs::exists(process, error);
-    std::string line;
-    std::getline(lines, line);  // the title
-    while (std::getline(lines, line)) {
-      // sl local remote state queues timer retransmits uid timeout inode
-      std::istringstream words(line);
-      std::string word;
-      for (int i = 0; i < 10; ++i) words >> word;
-      if (sockets.contains(word)) return true;
-    }
+  const auto name = fs::read_symlink(process / "ns" / "net", error).string();
+  auto found = known.find(name);
+  if (error || found == known.end()) {
+    std::set<std::string> inodes;
+    if (!add_inodes(process / "net" / "tcp", inodes)) return fs::exists(process, error);
+    add_inodes(process / "net" / "tcp6", inodes);
+    found = known.insert_or_assign(name, std::move(inodes)).first;
   }
-  return false;
+  return std::any_of(sockets.begin(), sockets.end(),
+                     [&](const auto& socket) { return found->second.contains(socket); });
 }
 
-std::set<std::string> connections_at(const std::set<int>& ports) {
-  std::set<std::string> found;
-  constexpr std::string_view kListening = "0A";
-  const auto port_of = [](const std::string& address) {
-    const auto colon = address.rfind(':');
-    return colon == std::string::npos ? 0 : std::strtol(address.c_str() + colon + 1, nullptr, 16);
-  };
+bool has_connection(const std::set<int>& ports, std::chrono::milliseconds age) {
   for (const char* const table : {"/proc/self/net/tcp", "/proc/self/net/tcp6"}) {
     std::ifstream lines(table);
     std::string line;
     std::getline(lines, line);  // the title
-    while (std::getline(lines, line)) {
-      std::istringstream words(line);
-      std::string number;
-      std::string local;
-      std::string remote;
-      std::string state;
-      words >> number >> local >> remote >> state;
-      if (state != kListening && (ports.contains(static_cast<int>(port_of(local))) ||
-                                  ports.contains(static_cast<int>(port_of(remote)))))
-        found.insert(local + " " + remote);
-    }
+    while (std::getline(lines, line))
+      if (is_connection(line, ports, age)) return true;
   }
-  return found;
+  return false;
+}
+
+bool is_connection(const std::string& line, const std::set<int>& ports,
+                   std::chrono::milliseconds age) {
+  std::istringstream words(line);
+  std::string number;
+  std::string local;
+  std::string remote;
+  std::string state;
+  std::string queues;
+  std::string timer;
+  words >> number >> local >> remote >> state >> queues >> timer;
+  if (state == kListening || !(ports.contains(port_of(local)) || ports.contains(port_of(remote))))
+    return false;
+  return state != kTimeWait || closed_ago(timer).value_or(age) <= age;
 }
 
 bool uses_tensorflow(pid_t pid) {

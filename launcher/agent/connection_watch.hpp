@@ -5,10 +5,15 @@
 // or the ranks have joined in another way, and less and less often, because a look takes time. It
 // cannot fail: what cannot be read is not seen, except where has_tcp_socket() says otherwise.
 //
-// The kernel lists a connection for a minute after its end, so none at the ranks' ports is missed.
-// One at another port is missed if it begins and ends between two looks.
+// A look walks through the kernel's whole table of TCP connections, which takes milliseconds. So
+// there is none when a job starts, and none in a job under kShortestExamined.
 //
-// Source: proc(5), /proc/PID/fd, /proc/PID/net and /proc/PID/maps.
+// The kernel lists a connection for a minute after its end, and when it ended. So none at the
+// ranks' ports is missed, and one of an earlier job at the same ports is known by its time. One at
+// another port is missed if it begins and ends between two looks.
+//
+// Source: proc(5), /proc/PID/fd, /proc/PID/ns, /proc/PID/net and /proc/PID/maps; the columns of
+// /proc/net/tcp are in the kernel's Documentation/networking/proc_net_tcp.rst.
 #pragma once
 
 #include "agent/held_ports.hpp"
@@ -17,6 +22,7 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -25,53 +31,70 @@
 
 namespace hvdrun {
 
+// A job whose ranks end sooner is not examined, because that would make it longer.
+inline constexpr std::chrono::milliseconds kShortestExamined{250};
+
 class ConnectionWatch {
  public:
   // `joined` returns whether the ranks have joined in another way.
   ConnectionWatch(const EventLoop& loop, std::function<bool()> joined);
 
-  // Begins to look. Call it before the ranks start: connections that the kernel lists before are
-  // not theirs. Looks at the ports that this agent holds, and at MASTER_PORT, which another host
-  // holds or the user has chosen. Does nothing for a job of one rank.
+  // Begins to look. Call it before the ranks start: connections that were closed before are not
+  // theirs. Looks at the ports that this agent holds, and at MASTER_PORT, which another host holds
+  // or the user has chosen. Does nothing for a job of one rank.
   void start(const LaunchMessage& job, const std::vector<HeldPort>& held);
 
   // Looks at the processes below this one, and at the ports.
   void look();
 
   // Looks if this is the first rank that has ended, because the others may still be connected to
-  // it. Does not look in the first 250 ms of a job.
+  // it. Does not look before kShortestExamined.
   void rank_ended();
 
-  // Looks at the ports for the last time. Call it when no process is left.
+  // Looks at the ports for the last time, or notes that the job was too short for it. Call it when
+  // no process is left.
   void finish();
 
   bool seen() const { return seen_; }
+
+  // Returns whether the job ended before kShortestExamined, so that seen() means nothing.
+  bool was_too_short() const { return was_too_short_; }
 
   // Returns whether a process was seen to use TensorFlow while the ranks had no TF_CONFIG.
   bool lacks_tf_config() const { return saw_tensorflow_ && !has_tf_config_; }
 
  private:
   void look_at_ports();
+  std::chrono::milliseconds age() const;
 
   std::function<bool()> joined_;
   Timer timer_;  // pending while it looks
   std::chrono::steady_clock::time_point begun_;
   std::set<int> ports_;
-  std::set<std::string> earlier_;  // connections from before the job
   bool seen_ = false;
+  bool was_too_short_ = false;
   bool has_tf_config_ = false;
   bool saw_tensorflow_ = false;
   bool rank_has_ended_ = false;
 };
 
+// The inodes of all TCP sockets in each network namespace, by the namespace's name. For one look,
+// so that a namespace of many processes is read once.
+using SocketsByNamespace = std::map<std::string, std::set<std::string>>;
+
 // Returns whether the process has a TCP socket that listens or is connected. Returns true also if
 // that cannot be seen, because the process is another user's or has no /proc/PID/net. Returns false
-// if it has ended.
-bool has_tcp_socket(pid_t pid);
+// if it has ended. Adds the sockets of the process' network namespace to `known`, if it needs them.
+bool has_tcp_socket(pid_t pid, SocketsByNamespace& known);
 
-// Returns the TCP connections of this host that have one of these ports at either end and are open
-// or were closed within the last minute: their two addresses, as /proc/net/tcp writes them.
-std::set<std::string> connections_at(const std::set<int>& ports);
+// Returns whether this host has a TCP connection that has one of these ports at either end and may
+// be that of a job that began `age` ago: it is open, whichever process has it, or was closed since.
+// The kernel measures that in ticks, so it may err by 20 ms.
+bool has_connection(const std::set<int>& ports, std::chrono::milliseconds age);
+
+// Returns the same of one line of /proc/net/tcp or /proc/net/tcp6.
+bool is_connection(const std::string& line, const std::set<int>& ports,
+                   std::chrono::milliseconds age);
 
 // Returns whether the process has loaded TensorFlow's library.
 bool uses_tensorflow(pid_t pid);

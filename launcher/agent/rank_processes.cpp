@@ -16,6 +16,11 @@
 namespace hvdrun {
 namespace {
 
+// Each process that is started gets a copy of our table of descriptors, and closes it at exec. So
+// no more ranks than these have both ends of their pipes open here at a time. With all at once, 128
+// ranks took 7 ms of the processor for it.
+constexpr std::size_t kStartedAtOnce = 32;
+
 double to_seconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
 }
@@ -48,9 +53,6 @@ Result<RankStreams> make_streams(const LaunchRank& rank) {
     streams.child_input = std::move(input.read);
     streams.ours.input = std::move(input.write);
     HVD_CHECK(set_nonblocking(streams.ours.input.get()));
-  } else {
-    streams.child_input = Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-    if (!streams.child_input) return fail_errno("cannot open /dev/null", errno);
   }
   HVD_CHECK(set_nonblocking(output.read.get()));
   HVD_CHECK(set_nonblocking(error.read.get()));
@@ -63,13 +65,13 @@ Result<RankStreams> make_streams(const LaunchRank& rank) {
 
 }  // namespace
 
-SpawnRequest RankProcesses::request_for(const LaunchMessage& job, const Start& start,
-                                        const RankStreams& streams) const {
+SpawnRequest RankProcesses::request_for(const LaunchMessage& job, Start& start,
+                                        const RankStreams& streams, int null) const {
   SpawnRequest request;
   request.program = job.program;
   request.arguments = job.arguments;
-  request.environment = start.environment;
-  request.input = streams.child_input.get();
+  request.environment = std::move(start.environment);
+  request.input = streams.child_input ? streams.child_input.get() : null;
   request.output = streams.child_output.get();
   request.error = streams.child_error.get();
   request.has_terminal = start.rank->terminal.has_value();
@@ -83,14 +85,27 @@ SpawnRequest RankProcesses::request_for(const LaunchMessage& job, const Start& s
 
 RankProcesses::RankProcesses(rlimit descriptor_limit) : descriptor_limit_(descriptor_limit) {}
 
-Result<void> RankProcesses::start(const LaunchMessage& job, const std::vector<Start>& starts,
+Result<void> RankProcesses::start(const LaunchMessage& job, std::vector<Start> starts,
                                   std::vector<RankPipes>& pipes) {
+  const Fd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!null) return fail_errno("cannot open /dev/null", errno);
+  const std::span<Start> all(starts);
+  for (std::size_t first = 0; first < all.size(); first += kStartedAtOnce) {
+    const auto count = std::min(kStartedAtOnce, all.size() - first);
+    HVD_CHECK(start_group(job, all.subspan(first, count), first, null.get(), pipes));
+  }
+  return {};
+}
+
+Result<void> RankProcesses::start_group(const LaunchMessage& job, std::span<Start> group,
+                                        std::size_t first, int null,
+                                        std::vector<RankPipes>& pipes) {
   std::vector<RankStreams> streams;
   std::vector<SpawnRequest> requests;
-  for (const auto& start : starts) {
+  for (auto& start : group) {
     HVD_TRY(auto made, make_streams(*start.rank));
     streams.push_back(std::move(made));
-    requests.push_back(request_for(job, start, streams.back()));
+    requests.push_back(request_for(job, start, streams.back(), null));
   }
   const auto now = std::chrono::steady_clock::now();
   const auto results = pool_.spawn_all(requests);
@@ -101,8 +116,8 @@ Result<void> RankProcesses::start(const LaunchMessage& job, const std::vector<St
       continue;
     }
     RankProcess process;
-    process.rank = starts[i].rank->rank;
-    process.index = i;
+    process.rank = group[i].rank->rank;
+    process.index = first + i;
     process.pid = *results[i];
     process.started = now;
     process.alive = true;

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,7 +38,7 @@ struct RankPipes {
 
 // Both ends of a rank's standard streams while it is being started.
 struct RankStreams {
-  Fd child_input;
+  Fd child_input;  // invalid when the rank reads /dev/null
   Fd child_output;
   Fd child_error;
   RankPipes ours;
@@ -54,9 +55,9 @@ class RankProcesses {
     int inherited;                         // a descriptor that stays open in the rank
   };
   // Starts the ranks, several at a time. all() then has those that have started, in order, and
-  // `pipes` has the pipes of each. Error: that of the first rank that could not be started; the
-  // others may run.
-  Result<void> start(const LaunchMessage& job, const std::vector<Start>& starts,
+  // `pipes` has the pipes of each. Error: that of the first rank that could not be started; others
+  // may run.
+  Result<void> start(const LaunchMessage& job, std::vector<Start> starts,
                      std::vector<RankPipes>& pipes);
 
   struct Exit {
@@ -85,8 +86,11 @@ class RankProcesses {
   const std::vector<RankProcess>& all() const { return ranks_; }
 
  private:
-  SpawnRequest request_for(const LaunchMessage& job, const Start& start,
-                           const RankStreams& streams) const;
+  // Starts the ranks of a group, the first of which has this index. `null` is /dev/null.
+  Result<void> start_group(const LaunchMessage& job, std::span<Start> group, std::size_t first,
+                           int null, std::vector<RankPipes>& pipes);
+  SpawnRequest request_for(const LaunchMessage& job, Start& start, const RankStreams& streams,
+                           int null) const;
 
   rlimit descriptor_limit_;
   SpawnPool pool_;

@@ -56,6 +56,7 @@ struct Prepared {
   BitMask cpus;
   BitMask nodes;
   const SpawnRequest* request;
+  const std::vector<int>* changed_signals;
   pid_t parent;
   int failure = -1;  // a pipe that exec closes; gets errno if exec fails
 };
@@ -67,15 +68,20 @@ void set_memory_policy(const BitMask& nodes) {
   ::syscall(SYS_set_mempolicy, kPreferred, nodes.data(), bits);  // without a policy if it fails
 }
 
-void reset_signals() {
+// Returns the signals whose action in this process is not the default one.
+std::vector<int> changed_signals() {
+  std::vector<int> changed;
   struct sigaction action {};
-  for (int signal = 1; signal < NSIG; ++signal) {
-    if (::sigaction(signal, nullptr, &action) != 0) continue;
-    if (action.sa_handler == SIG_DFL) continue;
-    action.sa_handler = SIG_DFL;  // NOLINT: a union, by POSIX
-    action.sa_flags = 0;
-    ::sigaction(signal, &action, nullptr);
-  }
+  for (int signal = 1; signal < NSIG; ++signal)
+    if (::sigaction(signal, nullptr, &action) == 0 && action.sa_handler != SIG_DFL)
+      changed.push_back(signal);
+  return changed;
+}
+
+void reset_signals(const std::vector<int>& changed) {
+  struct sigaction action {};
+  action.sa_handler = SIG_DFL;  // NOLINT: a union, by POSIX
+  for (const int signal : changed) ::sigaction(signal, &action, nullptr);
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -98,7 +104,7 @@ void reset_signals() {
   if (request.has_terminal) ::ioctl(STDIN_FILENO, TIOCSCTTY, 0);
   if (request.inherited >= 0) ::fcntl(request.inherited, F_SETFD, 0);
   for (const auto& limit : request.limits) set_limit(limit);
-  reset_signals();
+  reset_signals(*prepared.changed_signals);
   ::execve(prepared.program, prepared.arguments.data(), prepared.environment.data());
   if (errno == ENOEXEC)
     ::execve("/bin/sh", prepared.shell_arguments.data(), prepared.environment.data());
@@ -149,12 +155,7 @@ Error exec_error(const std::string& program, int error) {
   return fail_errno("cannot run " + program, error, kExitNotExecutable);
 }
 
-// There may be more threads than cores, because each mostly waits for its child's exec.
-constexpr std::size_t kThreads = 4;
-
-}  // namespace
-
-Result<pid_t> spawn(const SpawnRequest& request) {
+Result<pid_t> spawn_resetting(const SpawnRequest& request, const std::vector<int>& signals) {
   Prepared prepared{};
   prepared.program = request.program.c_str();
   prepared.arguments = to_pointers(request.arguments);
@@ -165,6 +166,7 @@ Result<pid_t> spawn(const SpawnRequest& request) {
   prepared.cpus = to_mask(request.cpus);
   prepared.nodes = to_mask(request.numa_nodes);
   prepared.request = &request;
+  prepared.changed_signals = &signals;
   prepared.parent = ::getpid();
   // The child reports a failed exec by a pipe, because memory is shared only if vfork is no fork.
   // The report is in the pipe when vfork returns, so the read does not wait. A wait for end of file
@@ -181,6 +183,15 @@ Result<pid_t> spawn(const SpawnRequest& request) {
   return exec_error(request.program, error);
 }
 
+// There may be more threads than cores, because each mostly waits for its child's exec.
+constexpr std::size_t kThreads = 4;
+
+}  // namespace
+
+Result<pid_t> spawn(const SpawnRequest& request) {
+  return spawn_resetting(request, changed_signals());
+}
+
 SpawnPool::~SpawnPool() {
   {
     const std::lock_guard lock(mutex_);
@@ -192,7 +203,7 @@ SpawnPool::~SpawnPool() {
 
 std::vector<Result<pid_t>> SpawnPool::spawn_all(const std::vector<SpawnRequest>& requests) {
   std::vector<Result<pid_t>> results(requests.size(), Result<pid_t>(0));
-  Batch batch{&requests, &results};
+  Batch batch{&requests, &results, changed_signals()};
   const auto wanted = std::min(kThreads, requests.size());
   try {
     while (threads_.size() + 1 < wanted) threads_.emplace_back([this] { work(); });
@@ -230,7 +241,7 @@ void SpawnPool::work() {
 
 void SpawnPool::take_all(Batch& batch) {
   for (auto at = batch.next++; at < batch.requests->size(); at = batch.next++)
-    (*batch.results)[at] = spawn((*batch.requests)[at]);
+    (*batch.results)[at] = spawn_resetting((*batch.requests)[at], batch.changed_signals);
 }
 
 }  // namespace hvdrun

@@ -59,6 +59,7 @@ class SpawnPool {
   struct Batch {
     const std::vector<SpawnRequest>* requests;
     std::vector<Result<pid_t>>* results;
+    std::vector<int> changed_signals;  // of this process; the children reset them
     std::atomic<std::size_t> next{0};
   };
 

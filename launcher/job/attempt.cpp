@@ -81,6 +81,11 @@ Result<AttemptEnd> Attempt::run() {
   start.from = parts_.plan.allocation.from;
   start.timeout = std::chrono::ceil<std::chrono::seconds>(parts_.spec.start_timeout);
   if (is_final(placement())) HVD_CHECK(begin_ranks());
+  if (is_final(placement()) && placement().hosts.size() == 1) {  // saves a question and its answer
+    const auto wanted = ports_to_hold(parts_.spec, placement(), 0);
+    options.ports = wanted.count;
+    options.master_port = wanted.master_port;
+  }
   HVD_CHECK(agents_->start(std::move(start)));
   start_timer_.start(parts_.spec.start_timeout);
   status_line_.begin();
@@ -95,7 +100,7 @@ void Attempt::consider_launching() {
   if (launched_ || stopping() || !unreached_.empty() || !agents_->all(&AgentState::greeted)) return;
   if (auto settled = settle_plan(); !settled) return stop(agent_failure(settled.error()));
   launched_ = true;
-  ask_for_ports();
+  if (auto asked = ask_for_ports(); !asked) stop(agent_failure(asked.error()));
 }
 
 Result<void> Attempt::settle_plan() {
@@ -117,25 +122,33 @@ Result<void> Attempt::begin_ranks() {
   return parts_.output.begin(placement());
 }
 
-// Which ports are free only the hosts know.
-void Attempt::ask_for_ports() {
+// Which ports are free only the hosts know. An agent may have sent some with its first frame.
+Result<void> Attempt::ask_for_ports() {
+  if (has_all_ports()) return launch();
   for (std::size_t host = 0; host < agents_->size(); ++host)
     if (const auto wanted = ports_to_hold(parts_.spec, placement(), host); wanted.count > 0)
       agents_->on_host(host).send(FrameType::hold_ports, pack(wanted));
+  return {};
+}
+
+std::size_t Attempt::ports_wanted(std::size_t host) const {
+  return static_cast<std::size_t>(ports_to_hold(parts_.spec, placement(), host).count);
+}
+
+bool Attempt::has_all_ports() const {
+  for (std::size_t host = 0; host < agents_->size(); ++host)
+    if (agents_->on_host(host).ports.size() != ports_wanted(host)) return false;
+  return true;
 }
 
 Result<void> Attempt::on_ports(AgentState& agent, PortsMessage ports) {
   if (stopping() || agent.dismissed || router_) return {};
-  const auto wanted = [this](std::size_t host) {
-    return static_cast<std::size_t>(ports_to_hold(parts_.spec, placement(), host).count);
-  };
-  if (ports.ports.size() != wanted(agent.host_index))
+  const auto wanted = ports_wanted(agent.host_index);
+  if (ports.ports.size() != wanted)
     return fail(fmt::format("the agent on {} holds {}, not {}", agent.host.name,
-                            plural(ports.ports.size(), "port"), wanted(agent.host_index)));
+                            plural(ports.ports.size(), "port"), wanted));
   agent.ports = std::move(ports.ports);
-  for (std::size_t host = 0; host < agents_->size(); ++host)
-    if (agents_->on_host(host).ports.size() != wanted(host)) return {};
-  return launch();
+  return has_all_ports() ? launch() : Result<void>{};
 }
 
 Result<void> Attempt::launch() {
@@ -265,6 +278,7 @@ Result<void> Attempt::on_hello(AgentState& agent, const HelloMessage& hello) {
   agent.pid = hello.pid;
   agent.route = hello.route;
   agent.pmix_error = hello.pmix_error;
+  agent.ports = hello.ports;
   if (hello.inventory) agent.host.inventory = hello.inventory;
   consider_launching();
   return {};

@@ -87,7 +87,9 @@ class Attempt {
   void consider_launching();
   Result<void> settle_plan();
   Result<void> begin_ranks();
-  void ask_for_ports();
+  Result<void> ask_for_ports();
+  std::size_t ports_wanted(std::size_t host) const;
+  bool has_all_ports() const;
   Result<void> launch();
   void start_input();
   void on_terminal_gone();

@@ -204,7 +204,7 @@ struct Report {
   std::vector<HostHardware> hardware;
   std::vector<CollectiveWait> waits;
   // No rank was seen to join another one: no libhvd, no PMIx, no TCP connection. A short connection
-  // can be missed.
+  // can be missed. False for a job that was too short to be examined.
   bool may_be_separate_runs = false;
   // One rank was seen to compute on all GPUs of its host, of which there are several.
   bool rank_drove_all_gpus = false;

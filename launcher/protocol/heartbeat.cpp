@@ -31,10 +31,8 @@ void HeartbeatSender::remove(const FrameSender& link) {
 
 void HeartbeatSender::run() {
   std::unique_lock lock(mutex_);
-  while (!ended_) {
+  while (!changed_.wait_for(lock, interval_, [this] { return ended_; }))
     for (Link* const link : links_) link->send_alive();
-    changed_.wait_for(lock, interval_, [this] { return ended_; });
-  }
 }
 
 }  // namespace hvdrun

@@ -22,7 +22,7 @@ class HeartbeatSender {
   HeartbeatSender(const HeartbeatSender&) = delete;
   HeartbeatSender& operator=(const HeartbeatSender&) = delete;
 
-  // Starts the thread. Error: it cannot be started.
+  // Starts the thread, which sends the first sign after the interval. Error: it cannot be started.
   Result<void> start(std::chrono::milliseconds interval);
 
   // The link must outlive this object, or be removed.

@@ -134,6 +134,7 @@ static void read(const Json& json, HelloMessage& m) {
   if (const auto& inventory = json.at("inventory"); !inventory.is_null())
     m.inventory = inventory_of(inventory);
   m.pmix_error = text_of(json.at("pmix_error"));
+  json.at("ports").get_to(m.ports);
 }
 
 std::string pack(const HelloMessage& m) {
@@ -143,7 +144,8 @@ std::string pack(const HelloMessage& m) {
                      {"pid", m.pid},
                      {"route", bytes(m.route)},
                      {"inventory", m.inventory ? inventory_json(*m.inventory) : Json()},
-                     {"pmix_error", bytes(m.pmix_error)}});
+                     {"pmix_error", bytes(m.pmix_error)},
+                     {"ports", m.ports}});
 }
 
 static void read(const Json& json, HoldPortsMessage& m) {

@@ -56,6 +56,7 @@ struct HelloMessage {
   std::string route;                       // of the link, for people
   std::optional<HostInventory> inventory;  // only from a host other than the launcher's
   std::string pmix_error;  // why libpmix cannot be opened, if PmixMode::automatic; or else ""
+  std::vector<int> ports;  // that it has reserved without being asked
 };
 
 // launcher → agent: reserve this many TCP ports for the ranks, from the launch to the job's end.
@@ -188,7 +189,8 @@ struct ProgressMessage {  // of the agent's ranks that are alive
 struct DoneMessage {
   std::vector<std::string> leftovers;  // processes that could not be ended
   GpuRecord gpus = {};
-  // One of its ranks was seen to join others by libhvd, PMIx or TCP, or may have.
+  // One of its ranks was seen to join others by libhvd, PMIx or TCP, or may have: a short job is
+  // not examined.
   bool ranks_joined = true;
   // Whether one of its ranks was seen to use TensorFlow, and its ranks were given no TF_CONFIG.
   bool lacks_tf_config = false;

@@ -439,8 +439,10 @@ def test_a_program_that_drives_all_gpus_by_itself_is_told_how_to_be_started(sand
 
 # Runs until the second file is there. With the third word "connected" the ranks are connected before, by the first file.
 # With "briefly" they are connected after it, at the job's own port, too short to be seen while it lasts: as by rank 0's store.
+# They run long enough to be examined.
 RANKS = """\
 import os, socket, sys, time
+begun = time.monotonic()
 place, go = sys.argv[1:3]
 if "connected" in sys.argv:
     if os.environ["HVD_RANK"] == "0":
@@ -467,6 +469,8 @@ if "briefly" in sys.argv:
                 break
             except ConnectionRefusedError:
                 time.sleep(0.01)
+while time.monotonic() < begun + 0.3:
+    time.sleep(0.01)
 """
 
 
@@ -505,6 +509,18 @@ def test_the_json_says_whether_ranks_may_have_been_separate_runs(sandbox: Sandbo
     (sandbox.files / "go").touch()
     done = sandbox.run("-np", 2, PYTHON, "-c", RANKS, sandbox.files / "port", sandbox.files / "go", word).expect(0)
     assert done.report["may_be_separate_runs"] is apart
+
+
+def test_ranks_that_ran_too_shortly_to_be_examined_are_not_said_to_be_separate(sandbox: Sandbox) -> None:
+    """To look for their connections would take longer than to start them."""
+    runs: list[Done] = []
+
+    def was_short() -> bool:  # a busy machine may take longer
+        runs.append(sandbox.run("-np", 2, "/bin/true").expect(0))
+        return runs[-1].report["wall_seconds"] < 0.25
+
+    wait_until(was_short, "a job of less than 0.25 s")
+    assert runs[-1].report["may_be_separate_runs"] is False
 
 
 # Rank 0 is connected at a port of its own, and ends when the job is old enough for a look. Rank 1 keeps its end until the

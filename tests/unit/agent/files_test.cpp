@@ -1,5 +1,4 @@
 #include "../temporary_folder.hpp"
-#include "agent/connection_watch.hpp"
 #include "agent/descriptor_limit.hpp"
 #include "agent/held_ports.hpp"
 #include "agent/host_watch.hpp"
@@ -157,70 +156,6 @@ TEST(HeldPorts, AreKeptButCanBeListenedOnByTheProgram) {
   address.sin_port = htons(static_cast<std::uint16_t>(ports->front().number));
   EXPECT_EQ(::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
   EXPECT_EQ(::listen(socket.get(), 1), 0);
-}
-
-TEST(ConnectionsAt, KnowOfOneThatIsOver) {
-  const auto ports = hold_ports(2, 0);
-  ASSERT_TRUE(ports) << ports.error().message;
-  const int used = (*ports)[0].number;
-  const Fd server(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const int on = 1;
-  ::setsockopt(server.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(static_cast<std::uint16_t>(used));
-  const auto* generic = reinterpret_cast<const sockaddr*>(&address);
-  ASSERT_EQ(::bind(server.get(), generic, sizeof address), 0);
-  ASSERT_EQ(::listen(server.get(), 1), 0);
-  const auto earlier = connections_at({used});  // of other programs
-  const auto earlier_at_other = connections_at({(*ports)[1].number});
-  {
-    const Fd client(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    ASSERT_EQ(::connect(client.get(), generic, sizeof address), 0);
-    const Fd peer(::accept(server.get(), nullptr, nullptr));
-    ASSERT_TRUE(peer);
-  }
-  EXPECT_GT(connections_at({used}).size(), earlier.size()) << "the server's socket is not one";
-  EXPECT_LE(connections_at({(*ports)[1].number}).size(), earlier_at_other.size());
-}
-
-TEST(ConnectionWatch, RemembersAConnectionThatTheKernelHasForgotten) {
-  const auto ports = hold_ports(1, 0);
-  ASSERT_TRUE(ports) << ports.error().message;
-  const int port = ports->front().number;
-  const Fd server(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const int on = 1;
-  ::setsockopt(server.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(static_cast<std::uint16_t>(port));
-  const auto* generic = reinterpret_cast<const sockaddr*>(&address);
-  ASSERT_EQ(::bind(server.get(), generic, sizeof address), 0);
-  ASSERT_EQ(::listen(server.get(), 1), 0);
-  const EventLoop loop;
-  ConnectionWatch watch(loop, [] { return false; });
-  LaunchMessage job;
-  job.size = 2;
-  job.ranks.resize(1);
-  watch.start(job, *ports);
-  const auto earlier = connections_at({port});  // of other programs
-  watch.look();
-  EXPECT_FALSE(watch.seen());
-  {
-    const Fd client(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    ASSERT_EQ(::connect(client.get(), generic, sizeof address), 0);
-    const Fd peer(::accept(server.get(), nullptr, nullptr));
-    ASSERT_TRUE(peer);
-    watch.look();
-    const linger reset{1, 0};  // socket(7): the connection is aborted, and nothing is left of it
-    ::setsockopt(client.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
-    ::setsockopt(peer.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
-  }
-  EXPECT_LE(connections_at({port}).size(), earlier.size());
-  watch.look();
-  EXPECT_TRUE(watch.seen());
 }
 
 // Of so many ports a dozen would be near by chance.

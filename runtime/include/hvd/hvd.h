@@ -273,6 +273,11 @@ typedef struct hvd_options {
    * which may differ. Must agree, and appears in messages. It finds ranks whose tensors have the
    * same number of elements in other shapes. Bytes after the 63rd are ignored. Null: no shape. */
   const char* shape;
+  /* Not null: this rank cannot take part in the call, for example because it could not make its
+   * data, and this is why. The other ranks then do not wait for it: all ranks return
+   * HVD_ERROR_INVALID_ARGUMENT with the rank and this text. 191 bytes of it are used. The call
+   * reads and writes no buffer on any rank, so its other arguments may be null or 0. */
+  const char* fault;
 } hvd_options;
 
 /* An allocating function for languages in which a function that C calls may fail before it can

@@ -89,4 +89,17 @@ def of_status(status: int, text: str) -> Error:
         text = _C_NAMES.sub(r"hvd.\1()", text)
     error = _BY_STATUS.get(status, Error)(text)
     error.status = status
+    mark_shared(error)
     return error
+
+
+def mark_shared(error: BaseException) -> None:
+    """Marks an exception of which the other ranks know, or need not know."""
+    try:
+        error.hvd_is_shared = True  # type: ignore[attr-defined]
+    except AttributeError:  # a class with __slots__
+        pass
+
+
+def is_shared(error: BaseException) -> bool:
+    return getattr(error, "hvd_is_shared", False)

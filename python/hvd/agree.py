@@ -232,7 +232,6 @@ class Stop:
 _REASONS = {1: "signal", 2: "notice", 4: "time", 8: "requested"}  # HVD_STOP_
 
 
-@sharing_failure("")
 def agree_stop(step: int, seconds_needed: float = 0.0, requested: bool = False, name: str = "agree_stop", *,
                wish: Optional[bool] = None) -> Stop:
     """Decides, at the end of a step, whether all ranks stop. All get the same result. A collective: a small allreduce.
@@ -247,7 +246,8 @@ def agree_stop(step: int, seconds_needed: float = 0.0, requested: bool = False, 
         _warn_of_earlier_name("agree_stop(wish=...)", "requested")
         requested = requested or wish
     stop = _Stop(struct_size=ctypes.sizeof(_Stop))
-    check(lib.hvd_agree_stop(step, seconds_needed, int(requested), byref(stop), byref(options(name, 0))))
+    with sharing_failure(""):
+        check(lib.hvd_agree_stop(step, seconds_needed, int(requested), byref(stop), byref(options(name, 0))))
     text = ctypes.create_string_buffer(256)
     check(lib.hvd_stop_text(byref(stop), text, len(text)))
     return Stop(_Reasons(word for bit, word in _REASONS.items() if stop.reasons & bit), text.value.decode(),

@@ -65,8 +65,8 @@ Error in_forked_child(const char* what);
 enum class MayAllocate { no, yes };
 
 // Returns the options of a call; null: all defaults. A struct_size out of range, or an unknown
-// field that is not zero, becomes CallOptions::fault, which is an error on all ranks. So does a lack
-// of memory.
+// field that is not zero, becomes CallOptions::fault, which is an error on all ranks. So does a
+// lack of memory.
 CallOptions read_options(const hvd_options* options,
                          MayAllocate may_allocate = MayAllocate::no) noexcept;
 

@@ -18,7 +18,7 @@ class Error(RuntimeError):
 
 
 class InvalidArgumentError(Error, ValueError):
-    """An invalid argument, on this rank or on another one. Raised on all ranks."""
+    """An invalid argument, on this rank or on another one, or another rank failed before its part. Raised on all ranks."""
 
     status = 1
 
@@ -36,7 +36,7 @@ class MismatchError(Error, ValueError):
 
 
 class PeerError(Error):
-    """A rank died or left."""
+    """A rank died or left, or libhvd cannot continue there."""
 
     status = 4
 

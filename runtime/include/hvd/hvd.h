@@ -27,7 +27,9 @@
  * Threads. Every function may be called from any thread, unless its comment says otherwise.
  *
  * Fork. In a child that was forked after hvd_init only the queries work (hvd_rank, ...). A
- * collective there returns HVD_ERROR_FORKED, and HVD_ERROR_PEER on all ranks. exec(3) works.
+ * collective there returns HVD_ERROR_FORKED, and HVD_ERROR_PEER on all ranks. exec(3) works, and so
+ * does exit(3). A child that was forked after hvd_shutdown cannot join the job either, if the job
+ * has PMIx.
  *
  * Exit. If a program exits (exit(3), or return from main) without hvd_shutdown, an exit handler
  * shuts the runtime down. The other ranks treat _exit(2), a signal and exec(3) without hvd_shutdown
@@ -64,7 +66,8 @@ enum {
   HVD_ERROR_INVALID_ARGUMENT = 1, /* an argument is not valid, on this rank or on another */
   HVD_ERROR_NOT_INITIALIZED = 2,  /* called before hvd_init or after hvd_shutdown */
   HVD_ERROR_MISMATCH = 3,         /* the ranks made calls that differ */
-  HVD_ERROR_PEER = 4,             /* a rank died or left; no collective works any more */
+  HVD_ERROR_PEER = 4,             /* a rank died or left, or libhvd cannot continue there; no
+                                     collective works any more */
   HVD_ERROR_UNSUPPORTED = 5,      /* this version or build does not have it */
   HVD_ERROR_ENVIRONMENT = 6,      /* an environment variable has a value that is not valid */
   HVD_ERROR_TIMEOUT = 7,          /* some ranks did not start within HVD_START_TIMEOUT seconds */

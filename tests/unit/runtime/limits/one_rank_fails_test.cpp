@@ -230,9 +230,10 @@ TEST(OneRankFails, ACallWithoutAHandleIsAnErrorOnAllRanks) {
 TEST(OneRankFails, AFaultInABlockingCallIsAnErrorOnAllRanks) {
   hvd_options options{};
   options.struct_size = sizeof options;
-  options.fault = "";
+  options.fault = "its input is gone";
   Job job(2, on_two([] { return hvd_barrier(nullptr); }, [&] { return hvd_barrier(&options); }));
-  for (const int rank : {0, 1}) expect_lines(job, rank, {"1 barrier: rank 1: ", "sum 2"});
+  for (const int rank : {0, 1})
+    expect_lines(job, rank, {"1 barrier: rank 1: its input is gone", "sum 2"});
 }
 
 // The root of a small broadcast does not wait. io.h and agree.h promise the same status on all.

@@ -42,7 +42,7 @@ def options(name: Optional[str], process_set: int, prescale: float = 1.0, postsc
 
 # ---- Failures before a collective -----------------------------------------------------------------
 
-# By kind: makes a call that has a fault. Nobody waits for it, so it has no handle.
+# By kind: makes a call that has a fault. No thread waits for it, so it has no handle.
 _FAULTY: dict[str, Callable[[Any], int]] = {
     "allreduce": lambda options: lib.hvd_allreduce_async(None, None, 0, 0, 0, options, None),
     "grouped_allreduce": lambda options: lib.hvd_grouped_allreduce_async(0, None, None, None, 0, 0, options, None),
@@ -85,7 +85,7 @@ class sharing_failure(ContextDecorator):
     def _share(self, failure: Exception, names: Sequence[Optional[str]]) -> None:
         number = 0 if self._process_set is None else self._process_set.process_set_id
         if number is None:
-            return  # a set that the job does not know: nobody waits
+            return  # a set that the job does not know: no rank waits
         text = f"{type(failure).__name__}: {failure}".encode("utf-8", "replace").replace(b"\0", b"")
         for name in names:
             encoded = name.encode("utf-8", "replace") if isinstance(name, str) and self._kind else None

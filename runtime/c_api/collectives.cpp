@@ -169,8 +169,8 @@ hvd_status negotiate(const char* what, const CallOptions& options, Run run,
   });
 }
 
-// Starts a call in the background. Every hvd_..._async() uses it. A call that nobody can wait for
-// is submitted with a fault, because the other ranks wait for it.
+// Starts a call in the background. Every hvd_..._async() uses it. A call without a handle is
+// submitted with a fault, because the other ranks wait for it.
 template <class Run>
 hvd_status submit(const char* what, const hvd_options* options, hvd_handle* handle, Run run,
                   const std::optional<AllreduceArguments>& allreduce = {},

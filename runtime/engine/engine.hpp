@@ -110,7 +110,7 @@ class Engine {
     std::uint64_t hash = 0;
     std::uint64_t since_ns = 0;           // when it was submitted
     bool runs = false;                    // its arguments are in use
-    bool forgotten = false;               // nobody waits for it
+    bool forgotten = false;               // no thread waits for it
     bool named = false;                   // by the program
     bool proposed = false;                // all ranks know that it was submitted here
     bool reported = false;                // as waiting too long

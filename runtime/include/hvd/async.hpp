@@ -3,8 +3,8 @@
 //
 // The values must stay, and must not be used, until the collective is done. Splits, names and
 // options need not stay. Ranks may submit in any order and from any thread. A future is used by one
-// thread at a time. A wrong argument of one rank is an error on all, which wait() and get() throw. A
-// name that is in use, and a call outside of a job, throw at once.
+// thread at a time. A wrong argument of one rank is an error on all, which wait() and get() throw.
+// A name that is in use, and a call outside of a job, throw at once.
 #ifndef HVD_ASYNC_HPP_
 #define HVD_ASYNC_HPP_
 

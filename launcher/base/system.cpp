@@ -4,7 +4,6 @@
 #include "common/text.hpp"
 
 #include <cerrno>
-#include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -17,7 +16,6 @@
 #include <vector>
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -60,18 +58,12 @@ void set_process_name(const std::string& name) {
 }
 
 Result<std::thread> start_thread(const std::string& does, std::function<void()> body) {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  Result<std::thread> started;
+  const SignalsBlocked blocked;  // for the new thread
   try {
-    started = std::thread(std::move(body));
+    return std::thread(std::move(body));
   } catch (const std::system_error& error) {
-    started = fail_errno("cannot start the thread that " + does, error.code().value());
+    return fail_errno("cannot start the thread that " + does, error.code().value());
   }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return started;
 }
 
 }  // namespace hvdrun

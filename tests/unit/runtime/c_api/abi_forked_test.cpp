@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 #include <hvd/hvd.hpp>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -333,6 +334,25 @@ TEST(ForkedJob, ForgetsAnErrorOnceTheProgramHasGoneOn) {
     EXPECT_EQ(page.error_text[0] != '\0', handled.error_stands) << page.error_text;
     // Only a program that did not call hvd_shutdown is said to exit because of the error.
     EXPECT_EQ(page.failure_ns != 0, handled.error_stands && !handled.shuts_down);
+  }
+}
+
+TEST(ForkedJob, ACrashInTheBackgroundRunsTheProgramsHandler) {
+  Job job(2, [](int, const Tell&) {
+    std::signal(SIGSEGV, [](int) { ::_exit(42); });
+    hvd::init();
+    auto* const page =
+        static_cast<float*>(::mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    hvd_options options{};
+    options.struct_size = sizeof options;
+    options.name = "bad";
+    hvd_handle handle = 0;
+    (void)hvd_allreduce_async(page, page, 1000, HVD_FLOAT32, HVD_SUM, &options, &handle);
+    (void)hvd_wait(handle);
+  });
+  for (int rank = 0; rank < 2; ++rank) {
+    const int status = job.rank(rank).wait();
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 42) << status;
   }
 }
 

@@ -5,7 +5,7 @@
 
 #include <cerrno>
 #include <cstdint>
-#include <cstdlib>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -34,9 +34,15 @@ Result<void> set_nonblocking(int fd) {
   return {};
 }
 
+void end_process(const std::string& what, int errno_value) {
+  const Error error = fail_errno(what, errno_value);
+  std::fprintf(stderr, "hvdrun: error: %s: %s\n", local_host_name().c_str(), error.message.c_str());
+  ::_exit(kExitLauncher);
+}
+
 std::string random_hex(std::size_t bytes) {
   std::vector<std::uint8_t> raw(bytes);
-  if (!fill_random(raw)) std::abort();
+  if (!fill_random(raw)) end_process("cannot get random bytes", errno);
   return to_hex(raw);
 }
 

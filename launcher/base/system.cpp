@@ -34,6 +34,10 @@ Result<void> set_nonblocking(int fd) {
   return {};
 }
 
+bool is_short_of_memory(int errno_value) {
+  return errno_value == ENOMEM || errno_value == ENOBUFS;
+}
+
 void end_process(const std::string& what, int errno_value) {
   const Error error = fail_errno(what, errno_value);
   std::fprintf(stderr, "hvdrun: error: %s: %s\n", local_host_name().c_str(), error.message.c_str());

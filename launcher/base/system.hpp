@@ -21,6 +21,10 @@ Result<Pipe> make_pipe();
 
 Result<void> set_nonblocking(int fd);
 
+// Returns whether a write failed because the kernel had no memory for it just now (ENOMEM of a
+// pipe, ENOBUFS of a socket). It may be tried again.
+bool is_short_of_memory(int errno_value);
+
 // Ends this process at once with kExitLauncher, after a line on stderr: "hvdrun: error: n1: cannot
 // make an eventfd: Too many open files (…; raise ulimit -n)". For what neither the launcher nor an
 // agent can do without. The others notice that it has gone, and clean up.

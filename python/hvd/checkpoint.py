@@ -26,7 +26,7 @@ from types import TracebackType
 from typing import Any, Optional, Union
 
 from . import _library, _state, job
-from ._library import check, lib
+from ._library import check, lib, whole
 from ._state import Split, Tensor
 from .objects import broadcast_object
 
@@ -145,8 +145,7 @@ class Checkpoints:
         Errors: MismatchError, SystemCallError. If pickling fails, its exception on this rank, and InvalidArgumentError
         on the others.
         """
-        if step < 0:
-            raise ValueError(f"hvd: save(step={step}): a step is 0 or more")
+        step = whole(step, c_uint64, "the step")
         split, failure = _split(state)
         # With `sharded` each rank writes a part of the same bytes; otherwise libhvd reads only rank 0's.
         rest = broadcast_object(split.rest, name="checkpoint.rest") if self._sharded else split.rest

@@ -131,8 +131,9 @@ CallOptions read_options(const hvd_options* options, MayAllocate may_allocate) {
   hvd_options known{};  // fields that an older caller's struct lacks are zero
   std::memcpy(&known, options, std::min(size, sizeof known));
   read.name = known.name;
-  if (known.prescale != 0) read.scale.before = known.prescale;
-  if (known.postscale != 0) read.scale.after = known.postscale;
+  const bool has_factors = known.has_factors != 0;
+  if (known.prescale != 0 || has_factors) read.scale.before = known.prescale;
+  if (known.postscale != 0 || has_factors) read.scale.after = known.postscale;
   read.process_set = known.process_set;
   read.priority = known.priority;
   read_place(known, read);

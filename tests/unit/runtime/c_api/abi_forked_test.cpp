@@ -174,6 +174,31 @@ TEST(ForkedJob, WithoutRoomForTheSegmentAllSaySo) {
   }
 }
 
+TEST(ForkedJob, ZeroIsAFactor) {
+  Job job(
+      2, telling([] {
+        hvd::init();
+        hvd::Options options;
+        options.prescale = 0;
+        const double before = hvd::allreduce(1e305, hvd::Op::sum, options);
+        options = {};
+        options.postscale = 0;
+        const double after = hvd::allreduce(1e305, hvd::Op::max, options);
+        // In C a factor of 0 is 1 unless has_factors says otherwise.
+        hvd_options from_c{};
+        from_c.struct_size = sizeof from_c;
+        float unset = 2;
+        (void)hvd_allreduce(&unset, &unset, 1, HVD_FLOAT32, HVD_MAX, &from_c);
+        from_c.has_factors = 1;
+        from_c.prescale = 1;
+        float set = 2;
+        (void)hvd_allreduce(&set, &set, 1, HVD_FLOAT32, HVD_MAX, &from_c);
+        hvd::shutdown();
+        return std::string(before == 0 && after == 0 && unset == 2 && set == 0 ? "right" : "wrong");
+      }));
+  expect_from_all(job, 2, "right");
+}
+
 // A folder with a file that holds one status page, which rank 0 of a job writes.
 class StatusFile {
  public:

@@ -126,8 +126,8 @@ FdEvent::FdEvent(const EventLoop& loop, int fd, Interest interest, std::function
       state_.get()));
 }
 
-// Without memory for it, nobody would ever hear from the descriptor. (Of a file that cannot be
-// waited for, epoll_ctl(2) says EPERM.)
+// Without memory in the kernel the callback would never come. (For a regular file epoll_ctl(2)
+// gives EPERM.)
 void FdEvent::enable() {
   if (event_add(state_->event.get(), nullptr) == 0) return;
   if (errno == ENOMEM || errno == ENOSPC) end_process(kCannotWait, errno);

@@ -89,8 +89,7 @@ class Link final : public FrameSender {
   void on_readable();
   void deliver();  // calls on_frame with each whole frame that has arrived
   void write_out();
-  // Returns whether the kernel was short of memory, so that writing goes on a little later. The
-  // mutex is held.
+  // Returns whether the kernel lacked memory, so that retry_ writes the rest. The mutex is held.
   bool write_pending();
   bool waits() const { return writable_.enabled() || retry_.pending(); }
   void lose(int errno_value);  // the mutex is held

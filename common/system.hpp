@@ -4,6 +4,7 @@
 
 #include <csignal>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 
@@ -19,14 +20,19 @@ std::string boot_id();
 // one call. Returns false and sets errno if that fails.
 [[nodiscard]] bool fill_random(std::span<std::uint8_t> bytes);
 
-// Blocks all signals for this thread while the object lives. A new thread inherits the mask of its
-// starter, and threads of the runtime must not run the program's signal handlers.
+// Blocks signals for this thread while the object lives. A new thread inherits the mask of its
+// starter, and threads of the runtime must not run the program's signal handlers. Leaves out the
+// signals of a crash, so that the program's handler for them runs (PYTHONFAULTHANDLER).
 class SignalsBlocked {
  public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  // `open`: more signals to leave out.
+  explicit SignalsBlocked(std::initializer_list<int> open = {}) {
+    sigset_t blocked;
+    sigfillset(&blocked);
+    for (const int crash : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS})
+      sigdelset(&blocked, crash);
+    for (const int signal : open) sigdelset(&blocked, signal);
+    pthread_sigmask(SIG_BLOCK, &blocked, &before_);
   }
   ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
   SignalsBlocked(const SignalsBlocked&) = delete;

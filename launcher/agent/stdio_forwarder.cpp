@@ -1,5 +1,6 @@
 #include "agent/stdio_forwarder.hpp"
 
+#include "base/system.hpp"
 #include "protocol/messages.hpp"
 
 #include <algorithm>
@@ -115,7 +116,8 @@ void StdinWriter::close() {
 
 void StdinWriter::write_out() {
   const ssize_t put = ::write(pipe_.get(), waiting_.data(), waiting_.size());
-  if (put < 0 && (errno == EAGAIN || errno == EINTR)) return event_.enable();
+  if (put < 0 && (errno == EAGAIN || errno == EINTR || is_short_of_memory(errno)))
+    return event_.enable();
   // If the rank has closed its stdin (EPIPE), the rest is dropped, as by a shell's pipe.
   const std::size_t gone = put < 0 ? waiting_.size() : static_cast<std::size_t>(put);
   waiting_.erase(0, gone);

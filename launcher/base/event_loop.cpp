@@ -1,10 +1,11 @@
 #include "base/event_loop.hpp"
 
+#include "base/system.hpp"
 #include "common/signal_abbreviation.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <utility>
@@ -21,14 +22,18 @@ struct EventDeleter {
 };
 using EventPointer = std::unique_ptr<event, EventDeleter>;
 
+constexpr const char* kCannotWait = "cannot wait for events";
+
 event_base* make_base() {
   event_config* config = event_config_new();
   event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
   // Ignores $EVENT_EPOLL_USE_CHANGELIST, which would delay what FdEvent does at once.
   event_config_set_flag(config, EVENT_BASE_FLAG_IGNORE_ENV);
+  // libevent has printed what is wrong.
+  event_set_fatal_callback([](int) { end_process(kCannotWait, errno); });
   event_base* base = event_base_new_with_config(config);
   event_config_free(config);
-  if (base == nullptr) std::abort();  // there is no memory or descriptor at the start
+  if (base == nullptr) end_process(kCannotWait, errno);
   return base;
 }
 
@@ -44,7 +49,15 @@ sigset_t make_set(const std::vector<int>& signals) {
 
 Fd make_fd(const std::vector<int>& signals) {
   const auto set = make_set(signals);
-  return Fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  Fd fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!fd) end_process("cannot make a signalfd", errno);
+  return fd;
+}
+
+Fd make_eventfd() {
+  Fd fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!fd) end_process("cannot make an eventfd", errno);
+  return fd;
 }
 
 }  // namespace
@@ -113,8 +126,11 @@ FdEvent::FdEvent(const EventLoop& loop, int fd, Interest interest, std::function
       state_.get()));
 }
 
+// Without memory in the kernel the callback would never come. (For a regular file epoll_ctl(2)
+// gives EPERM.)
 void FdEvent::enable() {
-  event_add(state_->event.get(), nullptr);
+  if (event_add(state_->event.get(), nullptr) == 0) return;
+  if (errno == ENOMEM || errno == ENOSPC) end_process(kCannotWait, errno);
 }
 
 void FdEvent::disable() {
@@ -217,8 +233,7 @@ void TimeoutTimer::on_tick() {
 }
 
 Mailbox::Mailbox(const EventLoop& loop)
-    : wakeup_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      event_(loop, wakeup_.get(), FdEvent::readable, [this] { drain(); }) {
+    : wakeup_(make_eventfd()), event_(loop, wakeup_.get(), FdEvent::readable, [this] { drain(); }) {
   event_.enable();
 }
 

@@ -2,7 +2,7 @@
 // events are descriptors, timers, calls from other threads, and signals (signalfd(2)).
 //
 // Everything here belongs to the thread that runs the loop, except Mailbox::post. Nothing returns
-// errors: a loop that cannot be made aborts the process.
+// errors: without the descriptors and the memory for it, the process ends (end_process()).
 #pragma once
 
 #include "base/result.hpp"

@@ -163,7 +163,7 @@ void ProgramRun::write_input() {
   const ssize_t count = input_.size() == written_ ? 0
                                                   : ::write(in_.fd.get(), input_.data() + written_,
                                                             input_.size() - written_);
-  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (count < 0 && (errno == EAGAIN || errno == EINTR || is_short_of_memory(errno))) return;
   if (count > 0) written_ += static_cast<std::size_t>(count);
   if (count > 0 && written_ < input_.size()) return;
   in_.close();  // all is written, or the program reads no more

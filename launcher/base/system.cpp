@@ -4,9 +4,8 @@
 #include "common/text.hpp"
 
 #include <cerrno>
-#include <csignal>
 #include <cstdint>
-#include <cstdlib>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -17,7 +16,6 @@
 #include <vector>
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -36,9 +34,19 @@ Result<void> set_nonblocking(int fd) {
   return {};
 }
 
+bool is_short_of_memory(int errno_value) {
+  return errno_value == ENOMEM || errno_value == ENOBUFS;
+}
+
+void end_process(const std::string& what, int errno_value) {
+  const Error error = fail_errno(what, errno_value);
+  std::fprintf(stderr, "hvdrun: error: %s: %s\n", local_host_name().c_str(), error.message.c_str());
+  ::_exit(kExitLauncher);
+}
+
 std::string random_hex(std::size_t bytes) {
   std::vector<std::uint8_t> raw(bytes);
-  if (!fill_random(raw)) std::abort();
+  if (!fill_random(raw)) end_process("cannot get random bytes", errno);
   return to_hex(raw);
 }
 
@@ -60,18 +68,12 @@ void set_process_name(const std::string& name) {
 }
 
 Result<std::thread> start_thread(const std::string& does, std::function<void()> body) {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  Result<std::thread> started;
+  const SignalsBlocked blocked;  // for the new thread
   try {
-    started = std::thread(std::move(body));
+    return std::thread(std::move(body));
   } catch (const std::system_error& error) {
-    started = fail_errno("cannot start the thread that " + does, error.code().value());
+    return fail_errno("cannot start the thread that " + does, error.code().value());
   }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return started;
 }
 
 }  // namespace hvdrun

@@ -2,11 +2,10 @@
 
 #include "base/subprocess.hpp"
 #include "base/system.hpp"
-#include "common/system.hpp"
 
 #include <array>
 #include <cerrno>
-#include <csignal>
+#include <memory>
 #include <thread>
 #include <utility>
 
@@ -24,13 +23,15 @@ constexpr std::size_t kMostOutput = 1u << 20;
 // then closes the pipe whose other end it returns.
 Result<Fd> watch_by_thread(pid_t child) {
   HVD_TRY(Pipe pipe, make_pipe());
-  const SignalsBlocked blocked;  // for the new thread
-  std::thread([child, end = std::move(pipe.write)] {
-    siginfo_t ended{};
-    while (::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT) != 0 &&
-           errno == EINTR) {
-    }
-  }).detach();
+  // Shared, because a std::function is copied.
+  const auto end = std::make_shared<Fd>(std::move(pipe.write));
+  HVD_TRY(std::thread thread, start_thread("waits for a process", [child, end] {
+            siginfo_t ended{};
+            while (::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT) != 0 &&
+                   errno == EINTR) {
+            }
+          }));
+  thread.detach();
   return std::move(pipe.read);
 }
 

@@ -1,5 +1,7 @@
 #include "channels/tls_proxy.hpp"
 
+#include "base/system.hpp"
+
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -22,7 +24,7 @@ constexpr std::chrono::seconds kLinger{3};
 using Status = TlsStream::Status;
 
 bool would_block() {
-  return errno == EAGAIN || errno == EINTR;
+  return errno == EAGAIN || errno == EINTR || is_short_of_memory(errno);
 }
 
 }  // namespace

@@ -33,6 +33,8 @@ constexpr std::ptrdiff_t kMostAtOnce = 256;
 // and one more if libssh has tried before. During a login ssh has a few files more.
 constexpr std::size_t kPerHost = 5;
 constexpr std::size_t kPerLogin = 8;
+// So many more all logins have open at some time, even if they go on one after the other.
+constexpr std::size_t kLeastPerLogin = 3;
 
 // One of the agents that an srun has started. They end together; see HostAgents::reap().
 class SrunAgent final : public AgentChannel {
@@ -106,15 +108,16 @@ Result<void> HostAgents::start(Start start) {
       }));
   beat_.start(Silence::interval(remote_.host_timeout));
   if (others == 0) return {};
+  const bool by_srun = start.from == HostSource::slurm;
+  const auto logins = by_srun ? 0 : std::min<std::size_t>(others, kMostAtOnce);
   const std::size_t more =
-      start.from == HostSource::slurm
-          ? srun_descriptors(others)
-          : others * kPerHost + std::min<std::size_t>(others, kMostAtOnce) * kPerLogin;
+      by_srun ? srun_descriptors(others) : others * kPerHost + logins * kPerLogin;
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
   descriptors_.emplace(limit.rlim_cur + more);
-  HVD_CHECK(check_descriptors(others * kPerHost, plural(others, "agent") + " of other hosts"));
-  if (start.from == HostSource::slurm) start_by_srun(start.timeout);
+  HVD_CHECK(check_descriptors(others * kPerHost + logins * kLeastPerLogin,
+                              plural(others, "agent") + " of other hosts"));
+  if (by_srun) start_by_srun(start.timeout);
   HVD_CHECK(heartbeats_.start(Silence::interval(remote_.host_timeout)));
   start_more();
   return {};

@@ -1,9 +1,12 @@
 #include "protocol/link.hpp"
 
+#include "base/system.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <iterator>
+#include <thread>
 #include <utility>
 
 #include <event2/buffer.h>
@@ -14,6 +17,10 @@
 
 namespace hvdrun {
 namespace {
+
+// How long the kernel gets to find memory for a write. A write fails at once, and the descriptor
+// stays writable meanwhile.
+constexpr std::chrono::milliseconds kRetry{10};
 
 // Duplicates the socket, so that each direction has its own descriptor.
 Result<LinkEnd> both_ways(Fd socket) {
@@ -30,7 +37,11 @@ Link::Link(const EventLoop& loop, LinkEnd end, Events events)
       reader_(end_.text_first),
       pending_(evbuffer_new()),
       readable_(loop, end_.in.get(), FdEvent::readable, [this] { on_readable(); }),
-      writable_(loop, end_.out.get(), FdEvent::writable, [this] { write_out(); }) {
+      writable_(loop, end_.out.get(), FdEvent::writable, [this] { write_out(); }),
+      retry_(loop, [this] { write_out(); }),
+      broken_(loop, [this] {
+        if (readable_.enabled()) close(write_error_);  // not after a bad frame
+      }) {
   readable_.enable();
 }
 
@@ -40,17 +51,17 @@ Link::~Link() {
 
 void Link::send(FrameType type, std::uint32_t destination, std::string_view payload) {
   const std::lock_guard lock(mutex_);
-  if (closed_) return;
+  if (closed_ || write_error_) return;
   char header[kFrameHeaderSize];
   encode_frame_header(header, type, destination, payload.size());
   evbuffer_add(pending_, header, sizeof header);
   evbuffer_add(pending_, payload.data(), payload.size());
-  if (!writable_.enabled()) write_pending();
+  if (!waits()) write_pending();
 }
 
 void Link::send_shared(FrameType type, std::uint32_t destination, const SharedPayload& payload) {
   const std::lock_guard lock(mutex_);
-  if (closed_) return;
+  if (closed_ || write_error_) return;
   char header[kFrameHeaderSize];
   encode_frame_header(header, type, destination, payload->size());
   evbuffer_add(pending_, header, sizeof header);
@@ -61,12 +72,12 @@ void Link::send_shared(FrameType type, std::uint32_t destination, const SharedPa
   };
   if (evbuffer_add_reference(pending_, payload->data(), payload->size(), give_up, owner.get()) == 0)
     static_cast<void>(owner.release());
-  if (!writable_.enabled()) write_pending();
+  if (!waits()) write_pending();
 }
 
 void Link::send_alive() {
   const std::lock_guard lock(mutex_);
-  if (closed_ || evbuffer_get_length(pending_) > 0) return;
+  if (closed_ || write_error_ || evbuffer_get_length(pending_) > 0) return;
   char header[kFrameHeaderSize];
   encode_frame_header(header, FrameType::alive, kToLauncher, 0);
   const ssize_t sent = ::write(end_.out.get(), header, sizeof header);
@@ -94,7 +105,7 @@ ssize_t Link::send_read(FrameType type, std::uint32_t destination, std::string_v
   std::copy(prefix.begin(), prefix.end(), base + kFrameHeaderSize);
   space.iov_len = before + static_cast<std::size_t>(got);
   evbuffer_commit_space(pending_, &space, 1);
-  if (!writable_.enabled()) write_pending();
+  if (!waits()) write_pending();
   return got;
 }
 
@@ -107,7 +118,7 @@ void Link::flush(std::chrono::milliseconds timeout) {
     if (left.count() <= 0) return;
     pollfd waiting{end_.out.get(), POLLOUT, 0};
     ::poll(&waiting, 1, static_cast<int>(left.count()));
-    write_pending();
+    if (write_pending()) std::this_thread::sleep_for(kRetry);
   }
 }
 
@@ -142,18 +153,30 @@ void Link::write_out() {
   write_pending();
 }
 
-void Link::write_pending() {
+bool Link::write_pending() {
   while (!closed_ && evbuffer_get_length(pending_) > 0) {
     if (evbuffer_write(pending_, end_.out.get()) >= 0) continue;
     if (errno == EAGAIN || errno == EINTR) {
       writable_.enable();
-      return;
+      return false;
     }
-    // Leaves the end to on_readable(), because the socket may still hold frames of the other side.
-    evbuffer_drain(pending_, evbuffer_get_length(pending_));
-    break;
+    if (is_short_of_memory(errno)) {
+      writable_.disable();
+      retry_.start(kRetry);
+      return true;
+    }
+    lose(errno);
   }
   writable_.disable();
+  return false;
+}
+
+void Link::lose(int errno_value) {
+  evbuffer_drain(pending_, evbuffer_get_length(pending_));
+  // Leaves the end to on_readable(), because the socket may still hold frames of the other side.
+  if (errno_value == EPIPE || errno_value == ECONNRESET || write_error_) return;
+  write_error_ = fail_errno("cannot write to the link", errno_value);
+  broken_.start(std::chrono::milliseconds(0));  // a sender is no place for a callback
 }
 
 void Link::close(std::optional<Error> error) {
@@ -163,6 +186,8 @@ void Link::close(std::optional<Error> error) {
   }
   readable_.disable();
   writable_.disable();
+  retry_.cancel();
+  broken_.cancel();
   events_.on_close(std::move(error));
 }
 
@@ -171,6 +196,8 @@ void Link::hang_up() {
   closed_ = true;
   readable_.disable();
   writable_.disable();
+  retry_.cancel();
+  broken_.cancel();
   end_ = {};
 }
 

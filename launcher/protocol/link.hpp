@@ -89,7 +89,10 @@ class Link final : public FrameSender {
   void on_readable();
   void deliver();  // calls on_frame with each whole frame that has arrived
   void write_out();
-  void write_pending();  // the mutex is held
+  // Returns whether the kernel lacked memory, so that retry_ writes the rest. The mutex is held.
+  bool write_pending();
+  bool waits() const { return writable_.enabled() || retry_.pending(); }
+  void lose(int errno_value);  // the mutex is held
   void close(std::optional<Error> error);
 
   LinkEnd end_;
@@ -99,6 +102,9 @@ class Link final : public FrameSender {
   evbuffer* pending_;
   FdEvent readable_;
   FdEvent writable_;
+  Timer retry_;                       // of writing
+  Timer broken_;                      // reports write_error_
+  std::optional<Error> write_error_;  // nothing is written any more
   bool closed_ = false;
 };
 

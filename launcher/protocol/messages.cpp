@@ -1,5 +1,6 @@
 #include "protocol/messages.hpp"
 
+#include "protocol/cbor_depth.hpp"
 #include "protocol/gpu_messages.hpp"
 #include "protocol/optional_json.hpp"
 #include "protocol/terminal_messages.hpp"
@@ -495,6 +496,8 @@ template <class T>
 Result<T> parse(std::string_view payload) {
   // The JSON library throws. No exception leaves this function.
   try {
+    if (is_nested_too_deeply(payload))
+      return fail("malformed message on the link: it is nested too deeply");
     T message;
     read(Json::from_cbor(payload.begin(), payload.end()), message);
     return message;

@@ -82,7 +82,7 @@ void add_culprit(const Report& report, std::vector<std::string>& lines) {
     for (const auto& line : rank.last_stderr) lines.push_back("  | " + line);
   }
   if (!rank.last_error.empty() && failure.find(rank.last_error) == std::string::npos)
-    lines.push_back(fmt::format("  it said: {}", rank.last_error));
+    lines.push_back(fmt::format("  its last error of hvd: {}", rank.last_error));
 }
 
 // Adds the other ranks: those that failed too, folded by what they reported or how they ended, and

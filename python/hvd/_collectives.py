@@ -20,7 +20,7 @@ from ctypes import byref, c_int, c_int64, c_size_t, c_void_p
 from typing import Any, Generic, Optional, TypeVar, Union
 
 from . import errors
-from ._library import ALLOCATE, OPTIONS_SIZE, Allocator, Options, check, failure, last_error, lib
+from ._library import ALLOCATE, OPTIONS_SIZE, Allocator, Options, check, failure, last_error, lib, whole
 from .types import SIZES as _SIZES
 
 Result = TypeVar("Result")
@@ -35,9 +35,8 @@ def options(name: Optional[str], process_set: int, prescale: float = 1.0, postsc
     compression: one of HVD_COMPRESSION_...; for allreduces.
     shape: the dimensions that must be equal on all ranks; for an allgather or alltoall without the first.
     """
-    # libhvd reads a factor of 0 as 1.
-    return Options(OPTIONS_SIZE, None if name is None else name.encode(), prescale or 1e-300, postscale or 1e-300,
-                   process_set, 0, memory, compression, stream, None, None, None if shape is None else b"%a" % list(shape))
+    return Options(OPTIONS_SIZE, None if name is None else name.encode(), prescale, postscale, process_set, 0, memory,
+                   compression, stream, None, None, None if shape is None else b"%a" % list(shape), 1)
 
 
 # ---- Failures before a collective -----------------------------------------------------------------
@@ -285,6 +284,7 @@ def grouped_allreduce(inputs: Sequence[int], outputs: Sequence[int], lengths: Se
 
 def broadcast(buffer: int, count: int, type: int, root: int, options: Options) -> int:
     """`root`: a number among all ranks of the job, also with a process set."""
+    root = whole(root, c_int, "the root")
     handle = c_int64()
     check(lib.hvd_broadcast_async(buffer, count, type, root, byref(options), byref(handle)))
     if root == lib.hvd_rank():

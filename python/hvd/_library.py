@@ -7,7 +7,9 @@ that this package is a part of, and the paths of the system's loader. Error: Imp
 from __future__ import annotations
 
 import ctypes
+import operator
 import os
+from collections.abc import Callable
 from ctypes import POINTER, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any
@@ -45,6 +47,7 @@ class Options(ctypes.Structure):
         ("allocate_context", c_void_p),
         ("shape", c_char_p),
         ("fault", c_char_p),
+        ("has_factors", c_int64),
     ]
 
 
@@ -169,6 +172,14 @@ def check(status: int) -> None:
     """Raises the exception for a status that is not HVD_OK."""
     if status != 0:
         raise failure(status, last_error())
+
+
+def whole(value: Any, type: Callable[[int], Any], what: str) -> int:
+    """Returns the integer, for an argument of this type of C. ctypes itself drops the upper bits of what is too large."""
+    number = operator.index(value)
+    if type(number).value != number:
+        raise errors.InvalidArgumentError(f"{what} is {number}, which is out of range")
+    return number
 
 
 def number(answer: int) -> int:

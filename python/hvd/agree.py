@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Optional, Union, overload
 
 from . import _collectives, _library, errors
 from ._collectives import Handle, options, sharing_failure
-from ._library import check, lib
+from ._library import check, lib, whole
 from .types import DataType, ReduceOp
 
 _BEST = {"min": 1, "max": 2}  # hvd_best
@@ -247,6 +247,7 @@ def agree_stop(step: int, seconds_needed: float = 0.0, requested: bool = False, 
         requested = requested or wish
     stop = _Stop(struct_size=ctypes.sizeof(_Stop))
     with sharing_failure(""):
+        step = whole(step, c_uint64, "the step")
         check(lib.hvd_agree_stop(step, seconds_needed, int(requested), byref(stop), byref(options(name, 0))))
     text = ctypes.create_string_buffer(256)
     check(lib.hvd_stop_text(byref(stop), text, len(text)))

@@ -27,7 +27,7 @@ from typing import Any, Optional, Union
 
 from . import _library, _state, job
 from ._collectives import sharing_failure
-from ._library import check, lib
+from ._library import check, lib, whole
 from ._state import Split, Tensor
 from .io import on_root
 
@@ -148,9 +148,7 @@ class Checkpoints:
         with its text on the others.
         """
         with sharing_failure(""):
-            if step < 0:
-                raise ValueError(f"hvd: save(step={step}): a step is 0 or more")
-            handle, number = self._open(), c_uint64(step)
+            handle, number = self._open(), c_uint64(whole(step, c_uint64, "the step"))
             split = Split(state)
             read = self._sharded or job.rank() == 0
             memories = {name: _Memory(tensor, read) for name, tensor in split.tensors.items()}

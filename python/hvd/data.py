@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Any, Optional, Union
 
 from . import _library, errors
-from ._library import check, lib
+from ._library import check, lib, whole
 from ._place import place
 
 PathName = Union[str, os.PathLike[str]]
@@ -361,7 +361,7 @@ class Reader:
 
     def seek(self, epoch: int, step: int = 0) -> None:
         """Continues at a step of an epoch."""
-        check(lib.hvd_reader_seek(self._open(), epoch, step))
+        check(lib.hvd_reader_seek(self._open(), whole(epoch, c_int64, "the epoch"), whole(step, c_int64, "the step")))
 
     def close(self) -> None:
         """Ends the threads."""

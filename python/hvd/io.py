@@ -21,7 +21,7 @@ from typing import IO, Any, Optional, TypeVar, Union
 
 from . import _library, errors
 from ._collectives import options, sharing_failure
-from ._library import check, lib
+from ._library import check, lib, whole
 from .job import rank
 from .objects import _pickled, broadcast_object
 
@@ -73,6 +73,7 @@ def on_root(function: Callable[[], Result], root: int = 0, name: str = "on_root"
     The result is sent as a pickle. If the function raises, the root raises the same exception, and the others RootError
     with its text ("rank 0: ..."). The function must not call collectives; they raise InvalidArgumentError.
     """
+    root = whole(root, c_int, "the root")
     body = _Body(function)
     status = lib.hvd_on_root(_BODY(body.run), None, root, byref(options(name, 0)))
     if body.failure is not None:

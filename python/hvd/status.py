@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from ctypes import byref, c_double, c_uint32, c_uint64
 from typing import Any, NamedTuple, NoReturn, Optional, overload
 
-from ._library import check, lib
+from ._library import check, lib, whole
 
 _STOP = 1  # HVD_NOTICE_STOP
 
@@ -164,17 +164,17 @@ def _samples_in(batch: Any) -> int:
 
 def set_step(step: int) -> None:
     """Sets the number of training steps done."""
-    check(lib.hvd_set_step(step))
+    check(lib.hvd_set_step(whole(step, c_uint64, "the step")))
 
 
 def add_samples(samples: int) -> None:
     """Adds to the number of samples that this rank has trained on."""
-    check(lib.hvd_add_samples(samples))
+    check(lib.hvd_add_samples(whole(samples, c_uint64, "the number of samples")))
 
 
 def set_epoch(epoch: int) -> None:
     """Sets the epoch that begins, from 0. Call it once more after the last epoch, with the number of epochs."""
-    check(lib.hvd_set_epoch(epoch))
+    check(lib.hvd_set_epoch(whole(epoch, c_uint64, "the epoch")))
 
 
 def set_metric(name: str, value: float) -> None:

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstring>
 #include <mutex>
 #include <utility>
@@ -12,7 +11,6 @@ namespace {
 
 thread_local std::string last_error;
 thread_local bool root_body = false;
-std::atomic<hvd_status> status_of_last_error{HVD_OK};
 
 // The latest messages of HVD_ERROR_PEER. Any thread. Never destroyed, like Process.
 class PeerErrors {
@@ -66,8 +64,9 @@ void read_fields(const hvd_options* options, MayAllocate may_allocate, CallOptio
   hvd_options known{};  // fields that an older caller's struct lacks are zero
   std::memcpy(&known, options, std::min(size, sizeof known));
   read.name = known.name;
-  if (known.prescale != 0) read.scale.before = known.prescale;
-  if (known.postscale != 0) read.scale.after = known.postscale;
+  const bool has_factors = known.has_factors != 0;
+  if (known.prescale != 0 || has_factors) read.scale.before = known.prescale;
+  if (known.postscale != 0 || has_factors) read.scale.after = known.postscale;
   read.process_set = known.process_set;
   read.priority = known.priority;
   read_place(known, read);
@@ -84,14 +83,8 @@ void read_fields(const hvd_options* options, MayAllocate may_allocate, CallOptio
 hvd_status report(const Error& error) {
   last_error = error.message;
   if (error.status == HVD_ERROR_PEER && !process().forked) peer_errors().add(last_error);
-  const SessionReader session;
-  if (session.get() != nullptr && !process().forked) session.get()->page().set_error(last_error);
-  status_of_last_error = error.status;
+  standing_error().set(error);
   return error.status;
-}
-
-hvd_status last_status() {
-  return status_of_last_error;
 }
 
 bool quotes_peer_error(std::string_view text) {

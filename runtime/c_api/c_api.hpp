@@ -11,6 +11,7 @@
 
 #include "base/error.hpp"
 #include "c_api/process.hpp"
+#include "c_api/standing_error.hpp"
 #include "gpu/dispatch.hpp"
 
 #include <cstdint>
@@ -30,13 +31,11 @@ inline Error null_pointer(const char* function) {
   return fail(HVD_ERROR_INVALID_ARGUMENT, std::string(function) + ": a null pointer");
 }
 
-// Keeps the error for hvd_last_error() and for the status page, and returns its status.
+// Keeps the error for hvd_last_error() and as the standing error, and returns its status.
 hvd_status report(const Error& error);
 inline hvd_status report(const Result<void>& outcome) {
   return outcome.ok() ? HVD_OK : report(outcome.error());
 }
-// Returns the status of the last error of any thread of this process; HVD_OK if there was none.
-hvd_status last_status();
 // Returns whether the text contains the message of an HVD_ERROR_PEER of this process.
 bool quotes_peer_error(std::string_view text);
 
@@ -144,15 +143,21 @@ Result<void> run_collective(Session& session, const char* what, const CallOption
 }
 
 // Runs body: () -> hvd_status, and returns its status. An exception becomes HVD_ERROR_SYSTEM.
+// `what` is the function's name, a literal.
 template <class Body>
 hvd_status guard(const char* what, Body body) noexcept {
-  try {
-    return body();
-  } catch (const std::bad_alloc&) {
-    return report(fail(HVD_ERROR_SYSTEM, std::string(what) + ": out of memory"));
-  } catch (const std::exception& exception) {
-    return report(fail(HVD_ERROR_SYSTEM, std::string(what) + ": " + exception.what()));
-  }
+  const auto run = [&]() -> hvd_status {
+    try {
+      return body();
+    } catch (const std::bad_alloc&) {
+      return report(fail(HVD_ERROR_SYSTEM, std::string(what) + ": out of memory"));
+    } catch (const std::exception& exception) {
+      return report(fail(HVD_ERROR_SYSTEM, std::string(what) + ": " + exception.what()));
+    }
+  };
+  const hvd_status status = run();
+  standing_error().end_call(what, status);
+  return status;
 }
 
 // Does the same for a call in which this rank takes part with others. An exception leaves the ranks

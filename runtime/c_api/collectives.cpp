@@ -3,9 +3,9 @@
 // A blocking call of all ranks without a name goes through the session's communicator in the
 // program's order. All other calls go through the engine of their process set.
 //
-// From hvd_allreduce to the segment: call() -> collective() (c_api.hpp) -> the function object of
-// do_allreduce() -> Communicator::allreduce(). By name: call() -> negotiate() -> Engine::submit(),
-// which runs the same function object later.
+// From hvd_allreduce to the segment: call() -> call_of_all() -> collective() (c_api.hpp) -> the
+// function object of do_allreduce() -> Communicator::allreduce(). By name: call() -> negotiate() ->
+// Engine::submit(), which runs the same function object later.
 #include "c_api/c_api.hpp"
 #include "collective/group.hpp"
 #include "gpu/device_collectives.hpp"
@@ -126,14 +126,17 @@ Result<hvd_handle> submit_to(const Background& background, std::int32_t set, Req
   return handle;
 }
 
-// Waits for a collective, which the status page shows meanwhile. Returns its status.
-hvd_status wait_for(const Background& background, hvd_handle handle) {
+// Waits for a collective, which the status page shows meanwhile. Returns its status. `what`: the
+// function that the program called.
+hvd_status wait_for(const char* what, const Background& background, hvd_handle handle) {
   Engine& engine = *background.engine;
   libhvd::ShownWait shown(engine, number_of(handle));
   const Result<void> outcome =
       background.device_calls->finish(handle, engine.wait(number_of(handle)));
   shown.set_completed(outcome.ok());
-  return report(outcome);
+  const hvd_status status = report(outcome);
+  libhvd::standing_error().end_collective(what, status);
+  return status;
 }
 
 // Waits for a collective, but at most `limit`. Sets *done, unless `done` is null, to whether it is
@@ -158,6 +161,7 @@ hvd_status negotiate(const char* what, const CallOptions& options, Run run,
   return libhvd::take_part(what, [&]() -> hvd_status {
     if (libhvd::process().forked) return libhvd::refuse_in_child(what);
     if (libhvd::RootBody::running()) return report(libhvd::inside_root_body(what));
+    libhvd::standing_error().begin_collective();
     hvd_status status = HVD_OK;
     const Background background = find_background(what, options.process_set, status);
     if (!background.engine) return status;
@@ -201,6 +205,16 @@ const CallOptions& default_options() {
   return *options;
 }
 
+// Runs a blocking call of all ranks.
+template <class Run>
+hvd_status call_of_all(const char* what, const CallOptions& options, const Run& run,
+                       Quick quick) noexcept {
+  libhvd::standing_error().begin_collective();
+  const hvd_status status = libhvd::collective(what, options, run, quick);
+  libhvd::standing_error().end_collective(what, status);
+  return status;
+}
+
 // Runs a blocking call. `elements`: about how many each rank gives; only how the status page shows
 // the call depends on it.
 template <class Run>
@@ -208,11 +222,14 @@ hvd_status call(const char* what, const hvd_options* options, std::size_t elemen
                 const std::optional<AllreduceArguments>& allreduce = {},
                 MayAllocate may_allocate = MayAllocate::no) noexcept {
   const Quick few = elements <= kMostQuickElements ? Quick::yes : Quick::no;
-  if (options == nullptr) return libhvd::collective(what, default_options(), run, few);
+  if (options == nullptr) return call_of_all(what, default_options(), run, few);
   const CallOptions read = libhvd::read_options(options, may_allocate);
   if (read.name != nullptr || read.process_set != 0)
-    return negotiate(what, read, run, allreduce, wait_for);
-  return libhvd::collective(what, read, run, read.place.on_device ? Quick::no : few);
+    return negotiate(what, read, run, allreduce,
+                     [what](const Background& background, hvd_handle handle) {
+                       return wait_for(what, background, handle);
+                     });
+  return call_of_all(what, read, run, read.place.on_device ? Quick::no : few);
 }
 
 // The do_... functions return what a collective does, for its blocking function and for the one in
@@ -448,6 +465,6 @@ hvd_status hvd_wait(hvd_handle handle) {
   return guard("hvd_wait", [=]() -> hvd_status {
     hvd_status status = HVD_OK;
     const Background background = find_background("hvd_wait", set_of(handle), status);
-    return background.engine ? wait_for(background, handle) : status;
+    return background.engine ? wait_for("hvd_wait", background, handle) : status;
   });
 }

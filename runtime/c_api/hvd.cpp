@@ -53,7 +53,8 @@ void at_exit() {
   if (process().forked) return;
   const std::unique_lock lock(process().calls, std::try_to_lock);
   if (!lock.owns_lock()) return;
-  if (const auto status = libhvd::last_status(); status != HVD_OK && process().session != nullptr)
+  const auto status = libhvd::standing_error().status();
+  if (status != HVD_OK && process().session != nullptr)
     process().session->page().set_failed_exit(status == HVD_ERROR_PEER, libhvd::monotonic_ns());
   close_session();
   process().lasting.reset();
@@ -85,8 +86,11 @@ hvd_status init(const char* what, const StartOptions& wanted) {
       Session::open(libhvd::process_environment(), wanted, process().starts, process().lasting);
   set_handlers();  // also after an error, because `lasting` must be closed
   if (!session.ok()) return report(libhvd::with_context(what, session.error()));
-  const std::lock_guard state(process().state);
-  process().session = std::move(*session);
+  {
+    const std::lock_guard state(process().state);
+    process().session = std::move(*session);
+  }
+  libhvd::standing_error().clear();
   return HVD_OK;
 }
 

@@ -3,6 +3,7 @@
 #include "checkpoint/agreement.hpp"
 #include "checkpoint/block_map.hpp"
 #include "checkpoint/folder.hpp"
+#include "common/system.hpp"
 
 #include <condition_variable>
 #include <cstdint>
@@ -55,6 +56,7 @@ class BlockReader {
   BlockReader(const CheckpointFile& file, const BlockMap& map, std::uint64_t blocks)
       : file_(file), map_(map), blocks_(blocks) {
     rooms_.resize(kAhead);
+    const common::SignalsBlocked blocked;  // for the new thread
     try {
       thread_ = std::thread([this] { run(); });
     } catch (const std::system_error& error) {

@@ -1,5 +1,7 @@
 #include "io/pipeline.hpp"
 
+#include "common/system.hpp"
+
 #include <algorithm>
 #include <csignal>
 #include <exception>
@@ -10,26 +12,6 @@
 
 namespace libhvd {
 namespace {
-
-// Blocks signals while threads are started, because a new thread inherits the mask and signals are
-// for the program's own threads. Leaves out those that a thread causes itself, and a profiler's.
-class BlockedSignals {
- public:
-  BlockedSignals() {
-    sigset_t blocked;
-    ::sigfillset(&blocked);
-    for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGPROF}) {
-      ::sigdelset(&blocked, own);
-    }
-    ::pthread_sigmask(SIG_SETMASK, &blocked, &before_);
-  }
-  ~BlockedSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  BlockedSignals(const BlockedSignals&) = delete;
-  BlockedSignals& operator=(const BlockedSignals&) = delete;
-
- private:
-  sigset_t before_;
-};
 
 Error out_of_memory() {
   return fail(HVD_ERROR_SYSTEM, "out of memory");
@@ -64,7 +46,8 @@ Pipeline::~Pipeline() {
 }
 
 void Pipeline::start() {
-  const BlockedSignals blocked;
+  // A profiler's signal may come, because these threads run the program's own code.
+  const common::SignalsBlocked blocked({SIGPROF});
   const int count = std::min(options_.threads, options_.prefetch);
   threads_.reserve(static_cast<std::size_t>(count));
   try {

@@ -271,7 +271,7 @@ def test_a_rank_that_fails_is_blamed_even_if_its_exit_lasts(sandbox: Sandbox) ->
     done = sandbox.run("-np", 2, program("latecomer"), "--fails")
     assert done.code == 1 and done.report and done.report["first_failure"] == 0, done
     assert "hvdrun: error: rank 0 on" in done.err_text and "rank 1: exit code 1" in done.err_text, done
-    assert 'it said: hvd_set_metric' in done.err_text, done
+    assert 'its last error of hvd: hvd_set_metric' in done.err_text, done
 
 
 def test_ranks_that_do_not_start_in_time_end_the_job(sandbox: Sandbox) -> None:

@@ -141,6 +141,7 @@ inline hvd_options read(const Options& options) {
   hvd_options read = named(options.name);
   read.prescale = options.prescale;
   read.postscale = options.postscale;
+  read.has_factors = 1;
   read.process_set = options.on.id();
   read.priority = options.priority;
   read.memory = static_cast<std::int32_t>(options.memory);

@@ -246,9 +246,9 @@ typedef struct hvd_options {
   const char* name; /* the tensor's name, for messages and hvdrun, which show its first 127 bytes;
                        must agree; null: no name */
   /* For allreduce and reducescatter, except of bool. Each input is multiplied by prescale before
-   * the reduction, and the result by postscale. 0 means 1. Must agree. For floating point types of
-   * up to 32 bits the factor is rounded to float32. Products of integers are computed in double and
-   * truncated. */
+   * the reduction, and the result by postscale. 0 means 1, unless has_factors is 1. Must agree. For
+   * floating point types of up to 32 bits the factor is rounded to float32. Products of integers
+   * are computed in double and truncated. */
   double prescale;
   double postscale;
   int32_t process_set; /* the ranks that take part, see hvd_add_process_set; 0: all */
@@ -281,6 +281,7 @@ typedef struct hvd_options {
    * HVD_ERROR_INVALID_ARGUMENT with the rank and this text. 191 bytes of it are used. The call
    * reads and writes no buffer on any rank, so its other arguments may be null or 0. */
   const char* fault;
+  int64_t has_factors; /* 1: prescale and postscale are factors as they are, also if they are 0 */
 } hvd_options;
 
 /* An allocating function for languages in which a function that C calls may fail before it can

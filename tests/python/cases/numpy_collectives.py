@@ -54,7 +54,25 @@ def case_in_place_of_a_strided_view() -> None:
 def case_factors() -> None:
     got = hvn.allreduce(mine((3,)), op=hvd.Sum, prescale_factor=0.5, postscale_factor=4.0)
     np.testing.assert_allclose(got, 2 * np.sum(of_all((3,)), axis=0))
-    assert not hvn.allreduce(mine((3,)) + 1, op=hvd.Sum, prescale_factor=0.0).any(), "0 is a factor like any other"
+    for kind, value in (("float32", 1), ("float64", 1e305), ("int64", 7), ("float16", 1)):
+        own = np.full(3, value, kind)
+        for factor in ("prescale_factor", "postscale_factor"):
+            got = hvn.allreduce(own, op=hvd.Max, **{factor: 0.0})
+            assert not got.any(), f"{factor} 0 of {kind}: 0 is a factor like any other: {got}"
+    with raises(TypeError, "must be real number"):
+        hvn.allreduce(mine((3,)), prescale_factor=None)
+
+
+def case_numbers_that_c_cannot_hold() -> None:
+    for root in (2**32, -2**32, 2**70):
+        with raises(ValueError, f"the root is {root}, which is out of range"):
+            hvn.broadcast(mine((3,)), root)
+        with raises(ValueError, "out of range"):
+            hvd.on_root(lambda: 1, root)
+    for number in (-1, 2**70):
+        for report in (hvd.set_epoch, hvd.set_step, hvd.add_samples, hvd.agree_stop):
+            with raises(ValueError, "out of range"):
+                report(number)
 
 
 def case_in_any_order() -> None:

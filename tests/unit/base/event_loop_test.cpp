@@ -15,7 +15,9 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 namespace hvdrun {
 namespace {
@@ -327,6 +329,25 @@ TEST(SignalWatch, LeavesIgnoredSignalsAlone) {
   EXPECT_EQ(not_ignored({SIGHUP, SIGUSR1}), std::vector{SIGUSR1});
   ::signal(SIGHUP, SIG_DFL);
   EXPECT_EQ(not_ignored({SIGHUP, SIGUSR1}), (std::vector{SIGHUP, SIGUSR1}));
+}
+
+// Without what it waits with, the process would neither end by itself nor by SIGTERM.
+TEST(EventLoopDeathTest, EndsTheProcessWithoutDescriptors) {
+  const auto without_room = [](const auto& body) {
+    EventLoop loop;
+    rlimit none{};
+    ::setrlimit(RLIMIT_NOFILE, &none);
+    body(loop);
+    ::_exit(0);
+  };
+  const ::testing::ExitedWithCode failed(kExitLauncher);
+  EXPECT_EXIT(without_room([](EventLoop& loop) { const Mailbox mailbox(loop); }), failed,
+              "hvdrun: error: .*: cannot make an eventfd: Too many open files .*raise ulimit -n");
+  EXPECT_EXIT(
+      without_room([](EventLoop& loop) { const SignalWatch watch(loop, {SIGUSR1}, [](int) {}); }),
+      failed, "hvdrun: error: .*: cannot make a signalfd: Too many open files");
+  EXPECT_EXIT(without_room([](EventLoop&) { const EventLoop other; }), failed,
+              "hvdrun: error: .*: cannot wait for events: Too many open files");
 }
 
 TEST(SignalName, IsWhatPeopleWrite) {

@@ -2,11 +2,34 @@
 
 #include "base/system.hpp"
 
+#include <atomic>
+#include <cerrno>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <sys/uio.h>
+
+namespace {
+
+std::atomic<int> refused_writes{0};
+int refused_with = 0;
+
+}  // namespace
+
+// In the place of libc's, which libevent calls.
+extern "C" ssize_t writev(int fd, const iovec* parts, int count) {
+  if (refused_writes > 0) {
+    --refused_writes;
+    errno = refused_with;
+    return -1;
+  }
+  using Function = ssize_t (*)(int, const iovec*, int);
+  static const auto real = reinterpret_cast<Function>(::dlsym(RTLD_NEXT, "writev"));
+  return real(fd, parts, count);
+}
 
 namespace hvdrun {
 namespace {
@@ -150,6 +173,57 @@ TEST_F(LinkTest, ReadsAPipeStraightIntoAFrame) {
   pipe->write.reset();
   EXPECT_EQ(agent.send_read(FrameType::output, kToLauncher, "<", pipe->read.get(), 100), 6);
   EXPECT_EQ(agent.send_read(FrameType::output, kToLauncher, "<", pipe->read.get(), 100), 0);
+}
+
+TEST_F(LinkTest, LosesNothingWhenTheKernelIsShortOfMemory) {
+  for (const int error : {ENOBUFS, ENOMEM}) {
+    SetUp();
+    int frames = 0;
+    bool closed = false;
+    Link launcher(loop_, std::move(ends_.launcher),
+                  {[&](const Frame& frame) { EXPECT_EQ(frame.payload, std::to_string(frames++)); },
+                   [&](const auto& reason) {
+                     closed = true;
+                     EXPECT_FALSE(reason);
+                     loop_.stop();
+                   }});
+    {
+      Link agent(loop_, std::move(ends_.agent), {[](const Frame&) {}, [](auto) {}});
+      refused_with = error;
+      refused_writes = 3;
+      agent.send(FrameType::output, kToLauncher, "0");
+      agent.send(FrameType::output, kToLauncher, "1");
+      while (frames < 2 && !closed) loop_.run_once();
+      EXPECT_EQ(refused_writes, 0);
+      refused_writes = 3;
+      agent.send(FrameType::done, kToLauncher, "2");
+      agent.flush(std::chrono::seconds(10));
+    }
+    while (!closed) loop_.run_once();
+    EXPECT_EQ(frames, 3);
+  }
+}
+
+TEST_F(LinkTest, AWriteThatFailsOtherwiseEndsTheLink) {
+  std::optional<Error> error;
+  int closed = 0;
+  Link agent(loop_, std::move(ends_.agent),
+             {[](const Frame&) { FAIL() << "no frame was sent"; },
+              [&](const std::optional<Error>& reason) {
+                error = reason;
+                ++closed;
+                loop_.stop();
+              }});
+  refused_with = EIO;
+  refused_writes = 1;
+  agent.send(FrameType::output, kToLauncher, "lost");
+  EXPECT_EQ(closed, 0) << "not within send()";
+  agent.send(FrameType::output, kToLauncher, "too late");
+  loop_.run();
+  EXPECT_EQ(closed, 1);
+  EXPECT_TRUE(agent.closed());
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->message, "cannot write to the link: Input/output error");
 }
 
 }  // namespace

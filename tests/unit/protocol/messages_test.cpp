@@ -284,5 +284,17 @@ TEST(Messages, PackedByHand) {
   EXPECT_FALSE(parse_input_credit("1234"));
 }
 
+TEST(Messages, NestingWithoutEndIsMalformed) {
+  // A list of one list, a list of any length, and a map with one key; each in itself, again and
+  // again.
+  for (const std::string level : {"\x81", "\x9f", "\xa1\x61x"}) {
+    std::string nested;
+    while (nested.size() < 1'000'000) nested += level;
+    const auto got = parse<HelloMessage>(nested);
+    ASSERT_FALSE(got);
+    EXPECT_EQ(got.error().message, "malformed message on the link: it is nested too deeply");
+  }
+}
+
 }  // namespace
 }  // namespace hvdrun

@@ -86,7 +86,7 @@ TEST(ReportText, HasTheCauseBelowALongTraceback) {
   const auto lines = report_lines(report);
   const auto at = std::find(lines.begin(), lines.end(), "  | InternalError: in a graph");
   ASSERT_NE(at, lines.end());
-  EXPECT_EQ(*(at + 1), "  it said: rank 1 has left");
+  EXPECT_EQ(*(at + 1), "  its last error of hvd: rank 1 has left");
 }
 
 constexpr const char* kTraceback =

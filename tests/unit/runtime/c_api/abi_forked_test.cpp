@@ -3,12 +3,14 @@
 #include "support.hpp"
 
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <numeric>
 
 #include <gtest/gtest.h>
 #include <hvd/hvd.hpp>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -172,19 +174,60 @@ TEST(ForkedJob, WithoutRoomForTheSegmentAllSaySo) {
   }
 }
 
-TEST(ForkedJob, WritesItsStatusPage) {
-  const libhvd::test::TemporaryFolder folder;
-  const std::string path = folder.path() + "/status";
-  {
+TEST(ForkedJob, ZeroIsAFactor) {
+  Job job(
+      2, telling([] {
+        hvd::init();
+        hvd::Options options;
+        options.prescale = 0;
+        const double before = hvd::allreduce(1e305, hvd::Op::sum, options);
+        options = {};
+        options.postscale = 0;
+        const double after = hvd::allreduce(1e305, hvd::Op::max, options);
+        // In C a factor of 0 is 1 unless has_factors says otherwise.
+        hvd_options from_c{};
+        from_c.struct_size = sizeof from_c;
+        float unset = 2;
+        (void)hvd_allreduce(&unset, &unset, 1, HVD_FLOAT32, HVD_MAX, &from_c);
+        from_c.has_factors = 1;
+        from_c.prescale = 1;
+        float set = 2;
+        (void)hvd_allreduce(&set, &set, 1, HVD_FLOAT32, HVD_MAX, &from_c);
+        hvd::shutdown();
+        return std::string(before == 0 && after == 0 && unset == 2 && set == 0 ? "right" : "wrong");
+      }));
+  expect_from_all(job, 2, "right");
+}
+
+// A folder with a file that holds one status page, which rank 0 of a job writes.
+class StatusFile {
+ public:
+  StatusFile() {
     hvd_status_page page{};
     page.magic = HVD_STATUS_MAGIC;
     page.version = HVD_STATUS_VERSION;
     std::string bytes(HVD_STATUS_PAGE_SIZE, '\0');
     std::memcpy(bytes.data(), &page, sizeof page);
-    std::ofstream(path) << bytes;
+    std::ofstream(path()) << bytes;
   }
+  void use_for(int rank) const {
+    if (rank == 0) ::setenv("HVD_STATUS", (path() + "@0").c_str(), 1);
+  }
+  hvd_status_page read() const {
+    hvd_status_page page{};
+    std::ifstream(path()).read(reinterpret_cast<char*>(&page), sizeof page);
+    return page;
+  }
+
+ private:
+  std::string path() const { return folder_.path() + "/status"; }
+  libhvd::test::TemporaryFolder folder_;
+};
+
+TEST(ForkedJob, WritesItsStatusPage) {
+  const StatusFile file;
   Job job(2, [&](int rank, const Tell& tell) {
-    if (rank == 0) ::setenv("HVD_STATUS", (path + "@0").c_str(), 1);
+    file.use_for(rank);
     hvd::init();
     hvd::set_step(5);
     hvd::allreduce(1.0, hvd::Op::sum, "loss");
@@ -194,14 +237,148 @@ TEST(ForkedJob, WritesItsStatusPage) {
     tell("done");
   });
   expect_from_all(job, 2, "done");
-  hvd_status_page page{};
-  std::ifstream(path).read(reinterpret_cast<char*>(&page), sizeof page);
+  const hvd_status_page page = file.read();
   EXPECT_EQ(page.attached, 2u);
   EXPECT_EQ(page.step, 5u);
   EXPECT_EQ(page.collectives, 1u);
   EXPECT_EQ(page.collective_active, 0u);
   EXPECT_STREQ(page.collective_name, "broadcast");
   EXPECT_NE(std::strstr(page.error_text, "the root 7"), nullptr);
+}
+
+// What two ranks do before they exit with code 3, and whether the status page then has an error.
+struct Handled {
+  const char* what;
+  std::function<void()> body;
+  bool error_stands;
+  bool shuts_down = false;
+};
+
+void allreduce_of(std::size_t count, const char* name) {
+  std::vector<float> values(3);
+  hvd_options options{};
+  options.struct_size = sizeof options;
+  options.name = name;
+  (void)hvd_allreduce(values.data(), values.data(), count, HVD_FLOAT32, HVD_SUM, &options);
+}
+void mismatch(const char* name) {
+  allreduce_of(hvd::rank() == 0 ? 1 : 2, name);
+}
+hvd_handle submit(std::size_t count, const char* name) {
+  static std::vector<float> values(3);
+  hvd_options options{};
+  options.struct_size = sizeof options;
+  options.name = name;
+  hvd_handle handle = 0;
+  (void)hvd_allreduce_async(values.data(), values.data(), count, HVD_FLOAT32, HVD_SUM, &options,
+                            &handle);
+  return handle;
+}
+
+TEST(ForkedJob, ForgetsAnErrorOnceTheProgramHasGoneOn) {
+  const std::vector<Handled> cases = {
+      {"an error at the end", [] { mismatch("wrong"); }, true},
+      {"an error at the end of a call without a name", [] { mismatch(nullptr); }, true},
+      {"the same collective",
+       [] {
+         mismatch("wrong");
+         allreduce_of(1, "right");
+       },
+       false},
+      {"the same collective without a name",
+       [] {
+         mismatch(nullptr);
+         allreduce_of(1, nullptr);
+       },
+       false},
+      {"another collective on data",
+       [] {
+         mismatch("wrong");
+         float value = 0;
+         (void)hvd_broadcast(&value, 1, HVD_FLOAT32, 0, nullptr);
+       },
+       false},
+      {"the way out: a barrier and hvd_shutdown",
+       [] {
+         mismatch("wrong");
+         hvd::barrier();
+         hvd::shutdown();
+       },
+       true, true},
+      {"a collective that began before the error",
+       [] {
+         const hvd_handle right = submit(1, "right");
+         const hvd_handle wrong = submit(hvd::rank() == 0 ? 1 : 2, "wrong");
+         (void)hvd_wait(wrong);
+         (void)hvd_wait(right);
+       },
+       true},
+      {"a collective in the background that began after it",
+       [] {
+         mismatch("wrong");
+         (void)hvd_wait(submit(1, "right"));
+       },
+       false},
+      {"the same function",
+       [] {
+         (void)hvd_set_metric(nullptr, 1);
+         (void)hvd_set_metric("loss", 1);
+       },
+       false},
+      {"an error of another function",
+       [] {
+         (void)hvd_set_metric(nullptr, 1);
+         allreduce_of(1, "right");
+       },
+       true},
+      {"a query",
+       [] {
+         (void)hvd_process_set_rank(7);
+         allreduce_of(1, "right");
+       },
+       false},
+      {"hvd_init after an error before it",
+       [] {
+         hvd::shutdown();
+         (void)hvd_rank();
+         hvd::init();
+       },
+       false},
+  };
+  for (const Handled& handled : cases) {
+    SCOPED_TRACE(handled.what);
+    const StatusFile file;
+    Job job(2, [&](int rank, const Tell&) {
+      file.use_for(rank);
+      hvd::init();
+      handled.body();
+      std::exit(3);
+    });
+    for (int rank = 0; rank < 2; ++rank) EXPECT_EQ(WEXITSTATUS(job.rank(rank).wait()), 3);
+    const hvd_status_page page = file.read();
+    EXPECT_EQ(page.error_text[0] != '\0', handled.error_stands) << page.error_text;
+    // Only a program that did not call hvd_shutdown is said to exit because of the error.
+    EXPECT_EQ(page.failure_ns != 0, handled.error_stands && !handled.shuts_down);
+  }
+}
+
+TEST(ForkedJob, ACrashInTheBackgroundRunsTheProgramsHandler) {
+  Job job(2, [](int, const Tell&) {
+    std::signal(SIGSEGV, [](int) { ::_exit(42); });
+    hvd::init();
+    auto* const page =
+        static_cast<float*>(::mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    hvd_options options{};
+    options.struct_size = sizeof options;
+    options.name = "bad";
+    hvd_handle handle = 0;
+    (void)hvd_allreduce_async(page, page, 1000, HVD_FLOAT32, HVD_SUM, &options, &handle);
+    (void)hvd_wait(handle);
+  });
+  for (int rank = 0; rank < 2; ++rank) {
+    const int status = job.rank(rank).wait();
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 42) << status;
+  }
 }
 
 }  // namespace

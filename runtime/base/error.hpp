@@ -29,7 +29,7 @@ inline Error fail(hvd_status status, std::string message) {
 Error fail_errno(std::string what, int errno_value);
 
 // Runs body: () -> Result<T>, and returns its result. An exception becomes an HVD_ERROR_SYSTEM, so
-// that a rank can tell the others.
+// that the rank can agree on it with the others.
 template <class Body>
 auto attempt(const Body& body) -> decltype(body()) {
   try {

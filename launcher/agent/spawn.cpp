@@ -87,6 +87,13 @@ void reset_signals(const std::vector<int>& changed) {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
+// Reports errno to the parent, and exits.
+[[noreturn]] void give_up(const Prepared& prepared) {
+  const int error = errno;
+  [[maybe_unused]] const auto put = ::write(prepared.failure, &error, sizeof error);
+  ::_exit(kExitNotExecutable);
+}
+
 // Sets up this child and executes the program. Makes only async-signal-safe calls
 // (signal-safety(7)).
 [[noreturn]] void become_rank(Prepared& prepared) {
@@ -98,9 +105,9 @@ void reset_signals(const std::vector<int>& changed) {
     ::syscall(SYS_sched_setaffinity, 0, prepared.cpus.size() * sizeof(unsigned long),
               prepared.cpus.data());
   set_memory_policy(prepared.nodes);
-  ::dup2(request.input, STDIN_FILENO);
-  ::dup2(request.output, STDOUT_FILENO);
-  ::dup2(request.error, STDERR_FILENO);
+  if (::dup2(request.input, STDIN_FILENO) < 0 || ::dup2(request.output, STDOUT_FILENO) < 0 ||
+      ::dup2(request.error, STDERR_FILENO) < 0)
+    give_up(prepared);
   if (request.has_terminal) ::ioctl(STDIN_FILENO, TIOCSCTTY, 0);
   if (request.inherited >= 0) ::fcntl(request.inherited, F_SETFD, 0);
   for (const auto& limit : request.limits) set_limit(limit);
@@ -108,9 +115,7 @@ void reset_signals(const std::vector<int>& changed) {
   ::execve(prepared.program, prepared.arguments.data(), prepared.environment.data());
   if (errno == ENOEXEC)
     ::execve("/bin/sh", prepared.shell_arguments.data(), prepared.environment.data());
-  const int error = errno;
-  [[maybe_unused]] const auto put = ::write(prepared.failure, &error, sizeof error);
-  ::_exit(kExitNotExecutable);
+  give_up(prepared);
 }
 
 #ifdef __SANITIZE_THREAD__

@@ -89,7 +89,7 @@ std::string explain_agent_end(int code, std::string_view errors, const std::stri
         agent_path);
   if (code == kExitNotExecutable)
     return fmt::format("{} cannot be executed there: {}", agent_path, last_line(errors));
-  if (!errors.empty()) return std::string(last_line(errors));
+  if (const auto line = last_line(errors); !line.empty()) return std::string(line);
   return fmt::format("hvdrun ended there with exit code {} and no message", code);
 }
 
@@ -98,15 +98,15 @@ std::string explain_login_failure(std::string_view program, std::string_view err
   for (const auto& hint : kLoginHints)
     if (const auto line = line_with(errors, hint.words); !line.empty())
       return fmt::format("{} ({})", hint.advice, without_name(line, host));
-  return errors.empty() ? fmt::format("{} failed without a word", program)
-                        : without_name(last_line(errors), host);
+  const auto line = last_line(errors);
+  return line.empty() ? fmt::format("{} failed without a word", program) : without_name(line, host);
 }
 
 std::string explain_lost_connection(int wait_status, std::string_view errors) {
   if (WIFSIGNALED(wait_status)) return name_killer(wait_status);
-  if (!WIFEXITED(wait_status) || WEXITSTATUS(wait_status) != kSshFailed || errors.empty())
-    return {};
-  return fmt::format("ssh: {}", last_line(errors));
+  if (!WIFEXITED(wait_status) || WEXITSTATUS(wait_status) != kSshFailed) return {};
+  const auto line = last_line(errors);
+  return line.empty() ? std::string() : fmt::format("ssh: {}", line);
 }
 
 std::string explain_ssh_failure(int wait_status, std::string_view errors, std::string_view host,

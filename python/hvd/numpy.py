@@ -6,8 +6,8 @@ default). The ranks' calls are matched by name, and those without a name by kind
 the arrays must not be changed.
 
 Types: the integers except uint32 and uint64; float16, float32, float64, bool, and bfloat16 of the package ml_dtypes.
-Errors: those of hvd.errors, on all ranks for one rank's mistake; TypeError for an unsupported type, and on the other
-ranks InvalidArgumentError with its text.
+Errors: those of hvd.errors, on all ranks for one rank's mistake; TypeError for an unsupported type and for masked
+arrays, and on the other ranks InvalidArgumentError with its text.
 """
 
 from __future__ import annotations
@@ -51,8 +51,15 @@ def data_type(array: Array) -> DataType:
     raise TypeError(f"hvd: no collectives on arrays of {array.dtype}")
 
 
+def _unmasked(tensor: npt.ArrayLike) -> npt.ArrayLike:
+    """Returns the argument. TypeError for a masked array, whose mask would be lost."""
+    if isinstance(tensor, np.ma.MaskedArray):
+        raise TypeError("hvd: collectives do not know the mask of a masked array; give them array.filled(value)")
+    return tensor
+
+
 def _input(tensor: npt.ArrayLike) -> Array:
-    array = np.asarray(tensor)
+    array = np.asarray(_unmasked(tensor))
     return array if array.flags.c_contiguous else np.ascontiguousarray(array)
 
 
@@ -145,7 +152,7 @@ def broadcast_async(tensor: npt.ArrayLike, root_rank: int, name: Optional[str] =
 
     root_rank: a number among all ranks of the job; it must be a member of the process set.
     """
-    return broadcast_async_(np.array(tensor, order="C"), root_rank, name, process_set)
+    return broadcast_async_(np.array(_unmasked(tensor), order="C"), root_rank, name, process_set)
 
 
 @shares_failure("broadcast")

@@ -30,6 +30,7 @@ using libhvd::DeviceCall;
 using libhvd::DeviceCalls;
 using libhvd::DeviceCollectives;
 using libhvd::Engine;
+using libhvd::Error;
 using libhvd::fail;
 using libhvd::guard;
 using libhvd::MayAllocate;
@@ -139,10 +140,16 @@ hvd_status wait_for(const char* what, const Background& background, hvd_handle h
   return status;
 }
 
+Error no_handle(const char* what, hvd_handle handle) {
+  return fail(HVD_ERROR_INVALID_ARGUMENT,
+              std::string(what) + ": there is no handle " + std::to_string(handle));
+}
+
 // Waits for a collective, but at most `limit`. Sets *done, unless `done` is null, to whether it is
 // done.
 hvd_status wait_at_most(const char* what, hvd_handle handle, std::chrono::nanoseconds limit,
                         int* done) {
+  if (handle < 0) return report(no_handle(what, handle));
   hvd_status status = HVD_OK;
   const auto engine = find_background(what, set_of(handle), status).engine;
   if (!engine) return status;
@@ -463,6 +470,7 @@ hvd_status hvd_wait_for(hvd_handle handle, double seconds, int* done) {
 
 hvd_status hvd_wait(hvd_handle handle) {
   return guard("hvd_wait", [=]() -> hvd_status {
+    if (handle < 0) return report(no_handle("hvd_wait", handle));
     hvd_status status = HVD_OK;
     const Background background = find_background("hvd_wait", set_of(handle), status);
     return background.engine ? wait_for("hvd_wait", background, handle) : status;

@@ -63,6 +63,16 @@ def case_factors() -> None:
         hvn.allreduce(mine((3,)), prescale_factor=None)
 
 
+def case_a_masked_array_is_refused() -> None:
+    own = np.ma.masked_array(mine((3,)), mask=[True, False, False])
+    for call in (hvn.allreduce, hvn.allreduce_, hvn.allgather, hvn.alltoall, hvn.reducescatter):
+        with raises(TypeError, "mask"):
+            call(own)
+    for call in (hvn.broadcast, hvn.broadcast_):
+        with raises(TypeError, "mask"):
+            call(own, 0)
+
+
 def case_numbers_that_c_cannot_hold() -> None:
     for root in (2**32, -2**32, 2**70):
         with raises(ValueError, f"the root is {root}, which is out of range"):

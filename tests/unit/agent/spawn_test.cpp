@@ -161,6 +161,18 @@ TEST_F(Spawn, AMissingProgramIs127AndNothingIsLeft) {
   EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "the failed child was not reaped";
 }
 
+TEST_F(Spawn, AStreamThatCannotBeSetIsAnError) {
+  const Fd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  request_.program = "/bin/true";
+  request_.arguments = {"true"};
+  request_.input = request_.error = null.get();
+  request_.output = 1 << 20;
+  const auto pid = spawn(request_);
+  ASSERT_FALSE(pid);
+  EXPECT_EQ(pid.error().message, "cannot run /bin/true: Bad file descriptor");
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "the failed child was not reaped";
+}
+
 TEST_F(Spawn, AMissingInterpreterIsNamed) {
   request_.program = script("#!/nonexistent/python3 -u\n");
   request_.arguments = {"script"};

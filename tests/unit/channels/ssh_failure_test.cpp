@@ -48,6 +48,7 @@ INSTANTIATE_TEST_SUITE_P(
             "HOST port 22: Connection refused)"},
         SshEnd{exited(255), "n30 and n3-x are not n3\n", "n30 and n3-x are not HOST"},
         SshEnd{exited(255), "", "ssh failed without a word"},
+        SshEnd{exited(255), "\r\n", "ssh failed without a word"},
         SshEnd{exited(255), "kex_exchange_identification: read: reset\n",
                "kex_exchange_identification: read: reset"},
         SshEnd{
@@ -62,6 +63,7 @@ INSTANTIATE_TEST_SUITE_P(
                "/opt/hvdrun cannot be executed there: sh: 1: exec: /opt/hvdrun: Permission denied"},
         SshEnd{exited(2), "motd\nhvdrun: here is version 0.0\n", "hvdrun: here is version 0.0"},
         SshEnd{exited(1), "", "hvdrun ended there with exit code 1 and no message"},
+        SshEnd{exited(1), "\n", "hvdrun ended there with exit code 1 and no message"},
         SshEnd{SIGKILL, "", "ssh was killed by SIGKILL"}));
 
 TEST(SshFailure, OfAConnectionIsExplained) {

@@ -73,6 +73,8 @@ TEST(AsyncAbi, WhatCannotBe) {
     tell(text_of(hvd_barrier_async(nullptr, nullptr)));
     tell(text_of(hvd_wait(7)));
     tell(text_of(hvd_poll(0, &done)));
+    tell(text_of(hvd_wait(-1)));
+    tell(text_of(hvd_wait_for(-1, 0, &done)));
     hvd_allreduce_async(nullptr, nullptr, 3, HVD_FLOAT32, HVD_SUM, nullptr, &handle);
     tell(text_of(hvd_wait(handle)));
     hvd::shutdown();
@@ -83,6 +85,8 @@ TEST(AsyncAbi, WhatCannotBe) {
   EXPECT_EQ(next(), "hvd_barrier_async: handle is null");
   EXPECT_EQ(next(), "there is no handle 7");
   EXPECT_EQ(next(), "hvd_poll: there is no handle 0");
+  EXPECT_EQ(next(), "hvd_wait: there is no handle -1");
+  EXPECT_EQ(next(), "hvd_wait_for: there is no handle -1");
   EXPECT_EQ(next(), "allreduce \"allreduce #1\": rank 0: the input is null with a count of 3");
 }
 

@@ -5,6 +5,8 @@
 #include "common/result.hpp"
 #include "hvd/hvd.h"
 
+#include <exception>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -25,6 +27,19 @@ inline Error fail(hvd_status status, std::string message) {
 
 // Returns an HVD_ERROR_SYSTEM with the text of an errno: "cannot open X: Permission denied".
 Error fail_errno(std::string what, int errno_value);
+
+// Runs body: () -> Result<T>, and returns its result. An exception becomes an HVD_ERROR_SYSTEM, so
+// that the rank can agree on it with the others.
+template <class Body>
+auto attempt(const Body& body) -> decltype(body()) {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    return fail(HVD_ERROR_SYSTEM, "out of memory");
+  } catch (const std::exception& exception) {
+    return fail(HVD_ERROR_SYSTEM, exception.what());
+  }
+}
 
 // Prefixes an error's message with where it happened: "CONTEXT: MESSAGE".
 Error with_context(const std::string& context, Error error);

@@ -51,6 +51,34 @@ void read_place(const hvd_options& options, CallOptions& read) {
     read.fault = "a stream is for HVD_CUDA only";
 }
 
+// Fills in the options. Throws std::bad_alloc.
+void read_fields(const hvd_options* options, MayAllocate may_allocate, CallOptions& read) {
+  const std::size_t size = options->struct_size;
+  if (size < sizeof(std::size_t) || size > 4096) {
+    read.fault =
+        "hvd_options.struct_size is " + std::to_string(size) + "; it must be sizeof(hvd_options)";
+    return;
+  }
+  const auto* bytes = reinterpret_cast<const unsigned char*>(options);
+  for (std::size_t i = sizeof(hvd_options); i < size; ++i) {
+    if (bytes[i] != 0) read.fault = "hvd_options asks for what this version of libhvd cannot do";
+  }
+  hvd_options known{};  // fields that an older caller's struct lacks are zero
+  std::memcpy(&known, options, std::min(size, sizeof known));
+  read.name = known.name;
+  if (known.prescale != 0) read.scale.before = known.prescale;
+  if (known.postscale != 0) read.scale.after = known.postscale;
+  read.process_set = known.process_set;
+  read.priority = known.priority;
+  read_place(known, read);
+  read.compression = static_cast<Compression>(known.compression);
+  if (known.shape != nullptr) read.shape = known.shape;
+  read.allocator = {known.allocate, known.allocate_context};
+  if (read.allocator && may_allocate == MayAllocate::no)
+    read.fault = "hvd_options.allocate is for allgather and alltoall only";
+  if (known.fault != nullptr) read.fault = *known.fault == '\0' ? "it says no more" : known.fault;
+}
+
 }  // namespace
 
 hvd_status report(const Error& error) {
@@ -81,9 +109,15 @@ Error in_forked_child(const char* what) {
                                     "the process that called hvd_init may");
 }
 
+void end_collectives(FailureKind kind) {
+  const SessionReader session;
+  if (session.get() == nullptr) return;
+  Communicator& communicator = session.get()->communicator();
+  communicator.abort_job(kind, communicator.rank());
+}
+
 hvd_status refuse_in_child(const char* what) {
-  Communicator& communicator = process().session->communicator();
-  communicator.abort_job(FailureKind::forked, communicator.rank());
+  end_collectives(FailureKind::forked);
   return report(in_forked_child(what));
 }
 
@@ -123,32 +157,15 @@ ShownWait::~ShownWait() {
   session->shown().end_wait(completed_);
 }
 
-CallOptions read_options(const hvd_options* options, MayAllocate may_allocate) {
+CallOptions read_options(const hvd_options* options, MayAllocate may_allocate) noexcept {
+  static const Fault no_memory = "out of memory";
   CallOptions read;
   if (options == nullptr) return read;
-  const std::size_t size = options->struct_size;
-  if (size < sizeof(std::size_t) || size > 4096) {
-    read.fault =
-        "hvd_options.struct_size is " + std::to_string(size) + "; it must be sizeof(hvd_options)";
-    return read;
+  try {
+    read_fields(options, may_allocate, read);
+  } catch (const std::bad_alloc&) {
+    read.fault = no_memory;
   }
-  const auto* bytes = reinterpret_cast<const unsigned char*>(options);
-  for (std::size_t i = sizeof(hvd_options); i < size; ++i) {
-    if (bytes[i] != 0) read.fault = "hvd_options asks for what this version of libhvd cannot do";
-  }
-  hvd_options known{};  // fields that an older caller's struct lacks are zero
-  std::memcpy(&known, options, std::min(size, sizeof known));
-  read.name = known.name;
-  if (known.prescale != 0) read.scale.before = known.prescale;
-  if (known.postscale != 0) read.scale.after = known.postscale;
-  read.process_set = known.process_set;
-  read.priority = known.priority;
-  read_place(known, read);
-  read.compression = static_cast<Compression>(known.compression);
-  if (known.shape != nullptr) read.shape = known.shape;
-  read.allocator = {known.allocate, known.allocate_context};
-  if (read.allocator && may_allocate == MayAllocate::no)
-    read.fault = "hvd_options.allocate is for allgather and alltoall only";
   return read;
 }
 

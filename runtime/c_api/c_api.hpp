@@ -1,6 +1,7 @@
 // The border of the C ABI. Here an Error becomes a status code and the text of hvd_last_error(),
 // and no exception gets out. Every hvd_ function that can fail is one call of a template below:
 //   guard()                 works without a session
+//   take_part()             the same for a call that other ranks may wait for
 //   with_session()          uses the session on this rank alone, from any thread
 //   in_program_order()      all ranks make the call, in the same order
 //   collective_of_session() the same for a collective, which status page and timeline show
@@ -39,6 +40,10 @@ hvd_status last_status();
 // Returns whether the text contains the message of an HVD_ERROR_PEER of this process.
 bool quotes_peer_error(std::string_view text);
 
+// Ends the collectives of the job, if there is a session, because this rank cannot take part in a
+// call that the others may have begun.
+void end_collectives(FailureKind kind);
+
 // Refuses a collective in a forked child. The other ranks would wait for it in vain, so it ends
 // their collectives, too.
 hvd_status refuse_in_child(const char* what);
@@ -60,8 +65,10 @@ Error in_forked_child(const char* what);
 enum class MayAllocate { no, yes };
 
 // Returns the options of a call; null: all defaults. A struct_size out of range, or an unknown
-// field that is not zero, becomes CallOptions::fault, which is an error on all ranks.
-CallOptions read_options(const hvd_options* options, MayAllocate may_allocate = MayAllocate::no);
+// field that is not zero, becomes CallOptions::fault, which is an error on all ranks. So does a
+// lack of memory.
+CallOptions read_options(const hvd_options* options,
+                         MayAllocate may_allocate = MayAllocate::no) noexcept;
 
 // While it lives, this thread runs the body of hvd_on_root, for which all other ranks wait. A
 // collective of this thread would never end, so it is an error.
@@ -148,26 +155,33 @@ hvd_status guard(const char* what, Body body) noexcept {
   }
 }
 
+// Does the same for a call in which this rank takes part with others. An exception leaves the ranks
+// out of step, or the others waiting, so it ends the job's collectives.
+template <class Body>
+hvd_status take_part(const char* what, Body body) noexcept {
+  return guard(what, [&]() -> hvd_status {
+    try {
+      return body();
+    } catch (...) {
+      end_collectives(FailureKind::broken);
+      throw;
+    }
+  });
+}
+
 // Runs a body that all ranks run, in the program's order. body: (Session&) -> Result<void>. It may
-// make several calls on the communicator; no other thread's call comes between them. An exception
-// between them leaves the ranks out of step, so it ends the job's collectives. `what` is the
+// make several calls on the communicator; no other thread's call comes between them. `what` is the
 // function's name, "hvd_allreduce".
 template <class Body>
 hvd_status in_program_order(const char* what, Body body) noexcept {
-  return guard(what, [&] {
+  return take_part(what, [&] {
     Process& own = process();
     if (own.forked) return refuse_in_child(what);
     if (RootBody::running()) return report(inside_root_body(what));
     const std::lock_guard lock(own.calls);
     Session* const session = own.session.get();  // only changed under `calls`
     if (session == nullptr) return report(not_initialized(what));
-    try {
-      return report(body(*session));
-    } catch (...) {
-      Communicator& communicator = session->communicator();
-      communicator.abort_job(FailureKind::broken, communicator.rank());
-      throw;
-    }
+    return report(body(*session));
   });
 }
 

@@ -99,7 +99,8 @@ Options read_options(const char* folder, const hvd_checkpoints_options* options)
   return read;
 }
 
-libhvd::Result<std::vector<Item>> read_items(const hvd_tensor_view* items, std::size_t count) {
+// Throws std::bad_alloc.
+Result<std::vector<Item>> read_items(const hvd_tensor_view* items, std::size_t count) {
   if (items == nullptr && count > 0) return fail(HVD_ERROR_INVALID_ARGUMENT, "items is null");
   std::vector<Item> read;
   for (std::size_t i = 0; i < count; ++i) {
@@ -193,8 +194,8 @@ hvd_status hvd_checkpoints_open(const char* folder, const hvd_checkpoints_option
 
 hvd_status hvd_checkpoints_save(hvd_checkpoints* checkpoints, const hvd_tensor_view* items,
                                 size_t count, uint64_t step, const double* metric) {
-  return libhvd::guard("hvd_checkpoints_save", [=] {
-    const auto read = read_items(items, count);
+  return libhvd::take_part("hvd_checkpoints_save", [=] {
+    const auto read = libhvd::attempt([=] { return read_items(items, count); });
     const Result<void> own = read.ok() ? Result<void>() : Result<void>(read.error());
     return call("hvd_checkpoints_save", checkpoints, own, [&](Communicator& communicator) {
       return checkpoints->checkpoints->save(
@@ -212,8 +213,8 @@ hvd_status hvd_checkpoints_wait(hvd_checkpoints* checkpoints) {
 
 hvd_status hvd_checkpoints_load(hvd_checkpoints* checkpoints, const hvd_tensor_view* items,
                                 size_t count, hvd_which which, hvd_checkpoint* checkpoint) {
-  return libhvd::guard("hvd_checkpoints_load", [=] {
-    const auto read = read_items(items, count);
+  return libhvd::take_part("hvd_checkpoints_load", [=] {
+    const auto read = libhvd::attempt([=] { return read_items(items, count); });
     Result<void> own = check_answer(checkpoint);
     if (!read.ok()) own = read.error();
     return call(
@@ -227,7 +228,7 @@ hvd_status hvd_checkpoints_load(hvd_checkpoints* checkpoints, const hvd_tensor_v
 
 hvd_status hvd_checkpoints_find(hvd_checkpoints* checkpoints, hvd_which which,
                                 hvd_checkpoint* checkpoint) {
-  return libhvd::guard("hvd_checkpoints_find", [=] {
+  return libhvd::take_part("hvd_checkpoints_find", [=] {
     return call("hvd_checkpoints_find", checkpoints, check_answer(checkpoint),
                 [=](Communicator& communicator) -> Result<void> {
                   HVD_TRY(checkpoints->found, checkpoints->checkpoints->find(communicator, which));

@@ -149,13 +149,13 @@ hvd_status wait_at_most(const char* what, hvd_handle handle, std::chrono::nanose
   return HVD_OK;
 }
 
-// Submits a call to the engine of its process set. Puts the handle into `place`, or waits for the
-// call if `place` is null.
-template <class Run>
+// Submits a call to the engine of its process set. then: (const Background&, hvd_handle) ->
+// hvd_status.
+template <class Run, class Then>
 hvd_status negotiate(const char* what, const CallOptions& options, Run run,
                      const std::optional<AllreduceArguments>& allreduce,
-                     hvd_handle* place) noexcept {
-  return guard(what, [&]() -> hvd_status {
+                     const Then& then) noexcept {
+  return libhvd::take_part(what, [&]() -> hvd_status {
     if (libhvd::process().forked) return libhvd::refuse_in_child(what);
     if (libhvd::RootBody::running()) return report(libhvd::inside_root_body(what));
     hvd_status status = HVD_OK;
@@ -165,24 +165,33 @@ hvd_status negotiate(const char* what, const CallOptions& options, Run run,
         submit_to(background, options.process_set,
                   make_request(what, options, background, std::move(run), allreduce));
     if (!handle.ok()) return report(handle.error());
-    if (place == nullptr) return wait_for(background, *handle);
-    *place = *handle;
-    return HVD_OK;
+    return then(background, *handle);
   });
 }
 
-// Starts a call in the background. Every hvd_..._async() uses it.
+// Starts a call in the background. Every hvd_..._async() uses it. A call without a handle is
+// submitted with a fault, because the other ranks wait for it.
 template <class Run>
 hvd_status submit(const char* what, const hvd_options* options, hvd_handle* handle, Run run,
                   const std::optional<AllreduceArguments>& allreduce = {},
                   MayAllocate may_allocate = MayAllocate::no) noexcept {
-  if (handle == nullptr)
-    return guard(what, [&] {
-      return report(fail(HVD_ERROR_INVALID_ARGUMENT, std::string(what) + ": handle is null"));
-    });
-  *handle = 0;
-  return negotiate(what, libhvd::read_options(options, may_allocate), std::move(run), allreduce,
-                   handle);
+  CallOptions read = libhvd::read_options(options, may_allocate);
+  if (handle != nullptr) {
+    *handle = 0;
+    return negotiate(what, read, std::move(run), allreduce,
+                     [&](const Background&, hvd_handle submitted) -> hvd_status {
+                       *handle = submitted;
+                       return HVD_OK;
+                     });
+  }
+  static const libhvd::Fault no_handle = "handle is null";
+  if (read.fault.empty()) read.fault = no_handle;
+  return negotiate(what, read, std::move(run), allreduce,
+                   [&](const Background& background, hvd_handle submitted) {
+                     background.engine->forget(number_of(submitted));
+                     return report(fail(HVD_ERROR_INVALID_ARGUMENT,
+                                        std::string(what) + ": " + std::string(read.fault.text())));
+                   });
 }
 
 // Returns the options of a call that gives none. (To make them takes a part of a small call's
@@ -202,7 +211,7 @@ hvd_status call(const char* what, const hvd_options* options, std::size_t elemen
   if (options == nullptr) return libhvd::collective(what, default_options(), run, few);
   const CallOptions read = libhvd::read_options(options, may_allocate);
   if (read.name != nullptr || read.process_set != 0)
-    return negotiate(what, read, run, allreduce, nullptr);
+    return negotiate(what, read, run, allreduce, wait_for);
   return libhvd::collective(what, read, run, read.place.on_device ? Quick::no : few);
 }
 
@@ -326,7 +335,7 @@ hvd_status hvd_grouped_allreduce(size_t tensors, const void* const* inputs, void
                                  const size_t* counts, hvd_type type, hvd_op op,
                                  const hvd_options* options) {
   const char* const what = "hvd_grouped_allreduce";
-  return guard(what, [&]() -> hvd_status {
+  return libhvd::take_part(what, [&]() -> hvd_status {
     return call(what, options, SIZE_MAX,
                 do_grouped_allreduce(tensors, inputs, outputs, counts, type, op));
   });
@@ -336,7 +345,7 @@ hvd_status hvd_grouped_allreduce_async(size_t tensors, const void* const* inputs
                                        void* const* outputs, const size_t* counts, hvd_type type,
                                        hvd_op op, const hvd_options* options, hvd_handle* handle) {
   const char* const what = "hvd_grouped_allreduce_async";
-  return guard(what, [&]() -> hvd_status {
+  return libhvd::take_part(what, [&]() -> hvd_status {
     return submit(what, options, handle,
                   do_grouped_allreduce(tensors, inputs, outputs, counts, type, op));
   });
@@ -345,7 +354,7 @@ hvd_status hvd_grouped_allreduce_async(size_t tensors, const void* const* inputs
 hvd_status hvd_broadcast(void* buffer, size_t count, hvd_type type, int root,
                          const hvd_options* options) {
   const char* const what = "hvd_broadcast";
-  return guard(what, [&] {
+  return libhvd::take_part(what, [&] {
     return call(what, options, count, do_broadcast(buffer, count, type, find_root(options, root)));
   });
 }
@@ -353,7 +362,7 @@ hvd_status hvd_broadcast(void* buffer, size_t count, hvd_type type, int root,
 hvd_status hvd_broadcast_async(void* buffer, size_t count, hvd_type type, int root,
                                const hvd_options* options, hvd_handle* handle) {
   const char* const what = "hvd_broadcast_async";
-  return guard(what, [&] {
+  return libhvd::take_part(what, [&] {
     return submit(what, options, handle,
                   do_broadcast(buffer, count, type, find_root(options, root)));
   });

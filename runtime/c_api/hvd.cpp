@@ -59,9 +59,11 @@ void at_exit() {
   process().lasting.reset();
 }
 
+// The child lacks the threads of what the process keeps (PMIx's among them), so nothing of it may
+// be used or closed there, not even at the child's exit.
 void in_child_after_fork() {
-  process().forked = process().session != nullptr;
-  if (process().forked) process().session->close_in_child();
+  process().forked = process().session != nullptr || process().lasting != nullptr;
+  if (process().session != nullptr) process().session->close_in_child();
 }
 
 void set_handlers() {

@@ -25,13 +25,16 @@ struct hvd_file {
 };
 
 hvd_status hvd_on_root(hvd_body body, void* argument, int root, const hvd_options* options) {
-  return libhvd::guard("hvd_on_root", [=]() -> hvd_status {
+  return libhvd::take_part("hvd_on_root", [=]() -> hvd_status {
     Result<void> own;
     if (body != nullptr && hvd_rank() == root) {
-      const libhvd::RootBody inside;
-      const char* text = "";
-      const hvd_status status = body(argument, &text);
-      if (status != HVD_OK) own = fail(status, text == nullptr ? "" : text);
+      own = libhvd::attempt([=]() -> Result<void> {
+        const libhvd::RootBody inside;
+        const char* text = "";
+        const hvd_status status = body(argument, &text);
+        if (status != HVD_OK) return fail(status, text == nullptr ? "" : text);
+        return {};
+      });
     }
     return libhvd::collective("hvd_on_root", libhvd::read_options(options),
                               [&](Communicator& communicator, CallOptions read) {
@@ -49,7 +52,8 @@ hvd_status hvd_log_open(const char* path, hvd_log** log, const hvd_options* opti
                               auto opened = std::make_unique<hvd_log>();
                               Result<void> outcome;
                               if (communicator.rank() == 0 && read.fault.empty()) {
-                                auto file = libhvd::Log::open(path);
+                                auto file =
+                                    libhvd::attempt([=] { return libhvd::Log::open(path); });
                                 if (file.ok()) {
                                   opened.reset(new hvd_log{std::move(*file)});
                                 } else {

@@ -24,7 +24,8 @@ struct Process {
   std::mutex failure;     // serialises hvd_report_failure
   bool handlers_set = false;
   std::atomic<int> root_bodies{0};  // that run now; see RootBody
-  std::atomic<bool> forked{false};  // this is a child of the process that holds the session
+  // This is a child that was forked while its parent had a session or something lasting.
+  std::atomic<bool> forked{false};
 };
 
 // Returns the one object of this process.

@@ -116,10 +116,10 @@ Result<std::unique_ptr<Checkpoints>> Checkpoints::open(Communicator& communicato
                      "the ranks open checkpoints with other folders or options"));
   std::unique_ptr<Checkpoints> opened(
       new Checkpoints(folder, options, communicator.rank(), communicator.size()));
-  if (communicator.rank() == 0) own = opened->prepare_folder();
+  if (communicator.rank() == 0) own = attempt([&] { return opened->prepare_folder(); });
   HVD_CHECK(agree(communicator, own));
   HVD_TRY(opened->writer_, share_number(communicator, opened->writer_));
-  if (communicator.rank() != 0) own = opened->check_folder_is_shared();
+  if (communicator.rank() != 0) own = attempt([&] { return opened->check_folder_is_shared(); });
   const Result<void> seen = agree(communicator, own);
   if (communicator.rank() == 0) ::unlink(opened->marker_path().c_str());
   HVD_CHECK(seen);
@@ -174,12 +174,13 @@ Result<void> Checkpoints::check_folder_is_shared() {
 Result<void> Checkpoints::save(Communicator& communicator, std::span<const Item> items,
                                std::uint64_t step, std::optional<double> metric) {
   HVD_CHECK(wait_for_writing(communicator));
-  HVD_CHECK(agree(communicator, take_snapshot(items, step, metric)));
+  HVD_CHECK(agree(communicator, attempt([&] { return take_snapshot(items, step, metric); })));
   HVD_CHECK(agree_on(communicator, step, "the ranks save checkpoints of different steps"));
   HVD_CHECK(agree_on_state(communicator, describe(items), options_.sharded));
   HVD_TRY(index_.save, share_number(communicator, rank_ == 0 ? archive_.next_save() : 0));
-  Result<void> started = agree(communicator, start_writing());
-  if (started.ok() && options_.sharded) started = agree(communicator, start_completing());
+  Result<void> started = agree(communicator, attempt([this] { return start_writing(); }));
+  if (started.ok() && options_.sharded)
+    started = agree(communicator, attempt([this] { return start_completing(); }));
   if (!started.ok()) {
     abandon();
     return started;
@@ -352,7 +353,7 @@ Result<std::optional<Found>> Checkpoints::share_next(
   candidate.reset();
   Result<void> own;
   if (search) {
-    auto next = search->next();
+    auto next = attempt([&] { return search->next(); });
     if (next.ok()) {
       candidate = std::move(*next);
     } else {
@@ -374,7 +375,7 @@ Result<std::optional<Found>> Checkpoints::find(Communicator& communicator, hvd_w
   std::optional<Search> search;
   std::optional<Search::Candidate> candidate;
   HVD_CHECK(agree_on(communicator, static_cast<std::uint64_t>(which), kOtherWhich));
-  HVD_CHECK(agree(communicator, begin_search(which, search)));
+  HVD_CHECK(agree(communicator, attempt([&] { return begin_search(which, search); })));
   return share_next(communicator, search, candidate);
 }
 
@@ -390,14 +391,14 @@ Result<std::optional<Found>> Checkpoints::load(Communicator& communicator,
   std::optional<Search> search;
   std::optional<Search::Candidate> candidate;
   HVD_CHECK(agree_on(communicator, static_cast<std::uint64_t>(which), kOtherWhich));
-  HVD_CHECK(agree(communicator, begin_search(which, search)));
+  HVD_CHECK(agree(communicator, attempt([&] { return begin_search(which, search); })));
   while (true) {
     HVD_TRY(auto found, share_next(communicator, search, candidate));
     if (!found) return found;
     const std::vector<Description> parts = descriptions_of(found->index);
     if (const auto differences = find_differences(state, parts); !differences.empty())
       return unfit(found->path, differences);
-    auto room = make_room(found->index, items);
+    auto room = attempt([&] { return make_room(found->index, items); });
     own = room.ok() ? Result<void>() : Result<void>(room.error());
     HVD_CHECK(agree(communicator, own));
     HVD_TRY(const auto bad,

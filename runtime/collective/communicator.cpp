@@ -110,8 +110,9 @@ void Communicator::on_long_wait(WhileWaiting hook) {
   });
 }
 
-Error Communicator::peer_error(const Call& call, const Failure& failure) {
-  Error error = fail(HVD_ERROR_PEER, describe_failure(failure));
+Error Communicator::peer_error(const Call& call, const Failure& failure) const {
+  const bool own = failure.kind == FailureKind::broken && failure.rank == number(rank());
+  Error error = fail(own ? HVD_ERROR_SYSTEM : HVD_ERROR_PEER, describe_failure(failure));
   if (call.kind == Collective::proposals) return error;  // the engine names what was pending
   return with_context(describe_call(make_call_details(call, 0)), error);
 }
@@ -323,7 +324,7 @@ Result<void> Communicator::barrier(const CallOptions& options) {
 
 Result<void> Communicator::wait_for_proposals(const std::function<bool()>& ready) {
   if (const auto failure = steps_.wait_for_any(ready))
-    return fail(HVD_ERROR_PEER, describe_failure(*failure));
+    return peer_error(make_call(Collective::proposals, {}), *failure);
   return {};
 }
 

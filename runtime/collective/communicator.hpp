@@ -232,7 +232,9 @@ class Communicator {
   std::optional<Error> find_wrong_post();
   // Returns why the calls do not fit together. All ranks must call it.
   Error explain(const Call& call);
-  static Error peer_error(const Call& call, const Failure& failure);
+  // Returns the error of a call that the failure ends. On the rank in which libhvd cannot continue
+  // it is no error of a peer.
+  Error peer_error(const Call& call, const Failure& failure) const;
   Result<void> step(const Call& call);
   // Return the bytes beside a rank's header, kInlineBytes of them.
   std::byte* own_inline_data() { return steps_.header().bytes + offsetof(StepContents, data); }

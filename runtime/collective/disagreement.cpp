@@ -4,6 +4,7 @@
 #include "collective/element.hpp"
 #include "common/text.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -43,12 +44,18 @@ void describe_difference(AllDetails all_details, const char* field, Value value,
   }
 }
 
+// The message names a call without a fault, if there is one: a faulty rank may not know the call.
 std::optional<Error> find_fault(AllDetails all_details) {
+  const auto is_sound = [](const CallDetails* details) {
+    return field_text(details->fault).empty();
+  };
+  const auto sound = std::find_if(all_details.begin(), all_details.end(), is_sound);
+  const CallDetails& named = sound == all_details.end() ? *all_details[0] : **sound;
   std::string text;
   for (const CallDetails* details : all_details) {
     const auto fault = field_text(details->fault);
     if (fault.empty()) continue;
-    text += text.empty() ? describe_call(*details) + ": " : "; ";
+    text += text.empty() ? describe_call(named) + ": " : "; ";
     text += "rank " + std::to_string(details->rank) + ": " + std::string(fault);
   }
   if (text.empty()) return std::nullopt;

@@ -94,7 +94,7 @@ void Engine::stop() {
 Result<std::int64_t> Engine::submit(Request request) {
   auto entry = std::make_shared<Pending>();
   entry->submitted_ns = trace_.submission_ns();
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   if (joined_) {
     return fail(HVD_ERROR_INVALID_ARGUMENT,
                 title_of(request) + ": this rank has joined, and not all others yet");
@@ -102,6 +102,9 @@ Result<std::int64_t> Engine::submit(Request request) {
   entry->named = !request.name.empty();
   if (!entry->named) request.name = request.kind + " #" + std::to_string(++unnamed_[request.kind]);
   entry->hash = hash_name(request.name);
+  if (const auto before = in_flight_.find(entry->hash);
+      before != in_flight_.end() && before->second->forgotten)
+    static_cast<void>(wait(lock, Entry(before->second)));
   entry->since_ns = monotonic_ns();
   entry->request = std::move(request);
   if (broken_) {
@@ -158,6 +161,14 @@ Result<void> Engine::wait(std::int64_t handle) {
   const Entry entry = found->second;
   handles_.erase(found);
   return wait(lock, entry);
+}
+
+void Engine::forget(std::int64_t handle) {
+  const std::lock_guard lock(mutex_);
+  const auto found = handles_.find(handle);
+  if (found == handles_.end()) return;
+  found->second->forgotten = true;
+  handles_.erase(found);
 }
 
 // Drives until the collective is done, or sleeps while another thread drives. If the engine's

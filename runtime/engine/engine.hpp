@@ -87,6 +87,9 @@ class Engine {
   std::pair<std::string, std::string> titles(std::int64_t handle) const;
   // Waits for the collective, releases the handle and returns the outcome.
   Result<void> wait(std::int64_t handle);
+  // Releases the handle without waiting. The request must have a fault, so that it uses no buffers.
+  // The next call of that name waits for this one.
+  void forget(std::int64_t handle);
 
   // Joins: from now on this rank takes part in the calls of the others with zeros, until all ranks
   // have joined. Call it once before each wait_joined().
@@ -107,6 +110,7 @@ class Engine {
     std::uint64_t hash = 0;
     std::uint64_t since_ns = 0;           // when it was submitted
     bool runs = false;                    // its arguments are in use
+    bool forgotten = false;               // no thread waits for it
     bool named = false;                   // by the program
     bool proposed = false;                // all ranks know that it was submitted here
     bool reported = false;                // as waiting too long

@@ -18,7 +18,9 @@ struct OutcomeHeader {
 }  // namespace
 
 Result<void> share_outcome(Communicator& communicator, const Result<void>& own, int root,
-                           const CallOptions& options) {
+                           CallOptions options) {
+  // The root of a broadcast with a name learns of another rank's fault.
+  if (options.name == nullptr) options.name = "outcome";
   const bool is_root = communicator.rank() == root;
   OutcomeHeader header{HVD_OK, 0};
   std::string text;

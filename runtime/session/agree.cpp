@@ -65,6 +65,8 @@ bool update_early_stopping(hvd_early_stopping& state, double metric) {
 Result<bool> agree_early_stopping(Communicator& communicator, hvd_early_stopping& state,
                                   double metric, CallOptions options) {
   if (options.fault.empty()) options.fault = fault_of(state);
+  // Rank 0, the root of a broadcast with a name, learns of another rank's fault.
+  if (options.name == nullptr) options.name = "early_stopping";
   struct {
     hvd_early_stopping state;
     std::int64_t better;

@@ -256,9 +256,14 @@ Result<std::shared_ptr<Engine>> Session::engine(std::int32_t process_set) {
   }
   const std::lock_guard lock(engines_);
   if (!engine_) {
-    EngineOptions options = engine_options(0);
-    options.autotune_log = std::exchange(autotune_log_, std::nullopt);
-    HVD_TRY(engine_, Engine::start(communicator_.second(), std::move(options)));
+    auto started = attempt([this] {
+      EngineOptions options = engine_options(0);
+      options.autotune_log = std::exchange(autotune_log_, std::nullopt);
+      return Engine::start(communicator_.second(), std::move(options));
+    });
+    // The others may wait for this rank in their engines.
+    if (!started.ok()) communicator_.abort_job(FailureKind::broken, communicator_.rank());
+    HVD_TRY(engine_, std::move(started));
   }
   return engine_;
 }

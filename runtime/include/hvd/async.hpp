@@ -3,8 +3,8 @@
 //
 // The values must stay, and must not be used, until the collective is done. Splits, names and
 // options need not stay. Ranks may submit in any order and from any thread. A future is used by one
-// thread at a time. Wrong arguments of this rank throw hvd::Error at once; what the ranks find
-// together is thrown by wait() and get().
+// thread at a time. A wrong argument of one rank is an error on all, which wait() and get() throw.
+// A name that is in use, and a call outside of a job, throw at once.
 #ifndef HVD_ASYNC_HPP_
 #define HVD_ASYNC_HPP_
 
@@ -116,8 +116,8 @@ Future<> future_of(const Submit& submit) {
 template <Element T, std::size_t N>
 Future<> allreduce_async(std::span<const std::type_identity_t<T>> input, std::span<T, N> output,
                          Op op, const Options& options = {}) {
-  detail::check_lengths("hvd::allreduce_async", input.size(), output.size());
-  const hvd_options read = detail::read(options);
+  hvd_options read = detail::read(options);
+  detail::check_lengths(input.size(), output.size(), read);
   return detail::future_of([&](hvd_handle* handle) {
     return hvd_allreduce_async(input.data(), output.data(), output.size(), detail::find_type<T>(),
                                static_cast<hvd_op>(op), &read, handle);
@@ -155,8 +155,7 @@ Future<std::vector<std::remove_const_t<T>>> allgather_async(std::span<T, N> inpu
                                                             const Options& options = {}) {
   using Value = std::remove_const_t<T>;
   auto pending = std::make_unique<detail::Pending<std::vector<Value>>>();
-  const hvd_options read =
-      detail::with_output(detail::read_for_host("hvd::allgather_async", options), pending->result);
+  const hvd_options read = detail::with_output(detail::read_for_host(options), pending->result);
   return detail::future_of(std::move(pending), [&](hvd_handle* handle) {
     return hvd_allgather_async(input.data(), input.size(), 1, detail::find_type<Value>(), nullptr,
                                0, nullptr, &read, handle);
@@ -181,7 +180,7 @@ template <VectorElement T, std::size_t N>
 Future<std::vector<std::remove_const_t<T>>> reducescatter_async(std::span<T, N> input, Op op,
                                                                 const Options& options = {}) {
   using Value = std::remove_const_t<T>;
-  const hvd_options read = detail::read_for_host("hvd::reducescatter_async", options);
+  const hvd_options read = detail::read_for_host(options);
   auto pending = std::make_unique<detail::Pending<std::vector<Value>>>();
   pending->result.resize(detail::part_of(input.size(), options.on));
   Value* const output = pending->result.data();
@@ -194,9 +193,8 @@ Future<std::vector<std::remove_const_t<T>>> reducescatter_async(std::span<T, N> 
 template <Element T, std::size_t N>
 Future<> reducescatter_async(std::span<const std::type_identity_t<T>> input, std::span<T, N> output,
                              Op op, const Options& options = {}) {
-  detail::check_part("hvd::reducescatter_async", detail::part_of(input.size(), options.on),
-                     output.size());
-  const hvd_options read = detail::read(options);
+  hvd_options read = detail::read(options);
+  detail::check_part(detail::part_of(input.size(), options.on), output.size(), read);
   return detail::future_of([&](hvd_handle* handle) {
     return hvd_reducescatter_async(input.data(), input.size(), 1, detail::find_type<T>(),
                                    static_cast<hvd_op>(op), output.data(), &read, handle);
@@ -208,12 +206,11 @@ Future<std::vector<std::remove_const_t<T>>> alltoall_async(std::span<T, N> input
                                                            std::span<const std::size_t> splits,
                                                            const Options& options = {}) {
   using Value = std::remove_const_t<T>;
-  detail::check_splits("hvd::alltoall_async", splits.size(), options.on);
   auto pending = std::make_unique<detail::Pending<std::vector<Value>>>();
   pending->splits.assign(splits.begin(), splits.end());
   const std::size_t* const copy = pending->splits.data();
-  const hvd_options read =
-      detail::with_output(detail::read_for_host("hvd::alltoall_async", options), pending->result);
+  hvd_options read = detail::with_output(detail::read_for_host(options), pending->result);
+  detail::check_splits(splits.size(), options.on, read);
   return detail::future_of(std::move(pending), [&](hvd_handle* handle) {
     return hvd_alltoall_async(input.data(), copy, input.size(), 1, detail::find_type<Value>(),
                               nullptr, 0, nullptr, &read, handle);
@@ -225,8 +222,8 @@ Future<std::vector<std::size_t>> alltoall_async(std::span<const std::type_identi
                                                 std::span<const std::size_t> splits,
                                                 std::span<T, N> output,
                                                 const Options& options = {}) {
-  detail::check_splits("hvd::alltoall_async", splits.size(), options.on);
-  const hvd_options read = detail::read(options);
+  hvd_options read = detail::read(options);
+  detail::check_splits(splits.size(), options.on, read);
   auto pending = std::make_unique<detail::Pending<std::vector<std::size_t>>>();
   pending->splits.assign(splits.begin(), splits.end());
   pending->result.resize(splits.size());

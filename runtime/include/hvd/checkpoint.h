@@ -16,7 +16,8 @@
  *
  * A function whose comment says "A collective" is called by all ranks in the same order, like those
  * of hvd.h. An error on one rank is an error on all. After an error (a full disk, a folder that is
- * gone, a state that does not fit) the ranks are still in step, and training can continue.
+ * gone, a state that does not fit) the ranks are still in step, and training can continue. Only
+ * after HVD_ERROR_PEER, on another rank, they are not.
  */
 #ifndef HVD_CHECKPOINT_H_
 #define HVD_CHECKPOINT_H_

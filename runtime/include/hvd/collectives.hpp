@@ -155,12 +155,14 @@ inline hvd_options read(const Options& options) {
   throw Error(HVD_ERROR_INVALID_ARGUMENT, text.c_str());
 }
 
-// Does what read() does, for `call`, which returns its result in host memory.
-hvd_options read_for_host(const char* call, Options&&) = delete;
-inline hvd_options read_for_host(const char* call, const Options& options) {
+// Does what read() does, for a call that returns its result in host memory. A mistake here and
+// below becomes the call's fault, because the other ranks wait for this one.
+hvd_options read_for_host(Options&&) = delete;
+inline hvd_options read_for_host(const Options& options) {
+  hvd_options result = read(options);
   if (options.memory != Memory::host)
-    refuse(std::string(call) + ": values in GPU memory need a span for the output");
-  return read(options);
+    result.fault = "values in GPU memory need a span for the output";
+  return result;
 }
 
 // Returns how many of `count` elements are this rank's part in a reducescatter.
@@ -169,23 +171,20 @@ inline std::size_t part_of(std::size_t count, const ProcessSet& on) {
   return count / ranks + (static_cast<std::size_t>(on.rank()) < count % ranks ? 1 : 0);
 }
 
-// Throws an Error if two spans that must have the same length differ.
-inline void check_lengths(const char* call, std::size_t input, std::size_t output) {
-  if (input != output) refuse(std::string(call) + ": input and output differ in length");
+// Checks that two spans have the same length.
+inline void check_lengths(std::size_t input, std::size_t output, hvd_options& options) {
+  if (input != output) options.fault = "input and output differ in length";
 }
 
-// Throws an Error if the splits are not one number for each rank.
-inline void check_splits(const char* call, std::size_t splits, const ProcessSet& on) {
+// Checks that the splits are one number for each rank.
+inline void check_splits(std::size_t splits, const ProcessSet& on, hvd_options& options) {
   if (splits != static_cast<std::size_t>(on.size()))
-    refuse(std::string(call) + ": the splits are not one number per rank");
+    options.fault = "the splits are not one number per rank";
 }
 
-// Throws an Error if this rank's part of a reducescatter does not fit.
-inline void check_part(const char* call, std::size_t part, std::size_t room) {
-  if (room < part) {
-    refuse(std::string(call) + ": this rank's part has " + std::to_string(part) +
-           " elements, and the output has room for " + std::to_string(room));
-  }
+// Checks that this rank's part of a reducescatter fits.
+inline void check_part(std::size_t part, std::size_t room, hvd_options& options) {
+  if (room < part) options.fault = "the output has no room for this rank's part";
 }
 
 // The tensors of a group as the C ABI needs them.
@@ -219,8 +218,8 @@ inline int join() {
 template <Element T, std::size_t N>
 void allreduce(std::span<const std::type_identity_t<T>> input, std::span<T, N> output, Op op,
                const Options& options = {}) {
-  detail::check_lengths("hvd::allreduce", input.size(), output.size());
-  const hvd_options read = detail::read(options);
+  hvd_options read = detail::read(options);
+  detail::check_lengths(input.size(), output.size(), read);
   detail::check(hvd_allreduce(input.data(), output.data(), output.size(), detail::find_type<T>(),
                               static_cast<hvd_op>(op), &read));
 }
@@ -234,7 +233,7 @@ void allreduce(std::span<T, N> values, Op op, const Options& options = {}) {
 // Reduces one value and returns the result.
 template <Element T>
 T allreduce(T value, Op op, const Options& options = {}) {
-  const hvd_options read = detail::read_for_host("hvd::allreduce", options);
+  const hvd_options read = detail::read_for_host(options);
   detail::check(
       hvd_allreduce(&value, &value, 1, detail::find_type<T>(), static_cast<hvd_op>(op), &read));
   return value;
@@ -260,7 +259,7 @@ void broadcast(std::span<T, N> values, int root, const Options& options = {}) {
 // Returns the value of rank `root`.
 template <Element T>
 T broadcast(T value, int root, const Options& options = {}) {
-  const hvd_options read = detail::read_for_host("hvd::broadcast", options);
+  const hvd_options read = detail::read_for_host(options);
   detail::check(hvd_broadcast(&value, 1, detail::find_type<T>(), root, &read));
   return value;
 }
@@ -271,8 +270,7 @@ template <VectorElement T, std::size_t N>
 std::vector<std::remove_const_t<T>> allgather(std::span<T, N> input, const Options& options = {}) {
   using Value = std::remove_const_t<T>;
   std::vector<Value> output;
-  const hvd_options read =
-      detail::with_output(detail::read_for_host("hvd::allgather", options), output);
+  const hvd_options read = detail::with_output(detail::read_for_host(options), output);
   detail::check(hvd_allgather(input.data(), input.size(), 1, detail::find_type<Value>(), nullptr, 0,
                               nullptr, &read));
   return output;
@@ -296,7 +294,7 @@ template <VectorElement T, std::size_t N>
 std::vector<std::remove_const_t<T>> reducescatter(std::span<T, N> input, Op op,
                                                   const Options& options = {}) {
   using Value = std::remove_const_t<T>;
-  const hvd_options read = detail::read_for_host("hvd::reducescatter", options);
+  const hvd_options read = detail::read_for_host(options);
   std::vector<Value> output(detail::part_of(input.size(), options.on));
   detail::check(hvd_reducescatter(input.data(), input.size(), 1, detail::find_type<Value>(),
                                   static_cast<hvd_op>(op), output.data(), &read));
@@ -308,9 +306,8 @@ std::vector<std::remove_const_t<T>> reducescatter(std::span<T, N> input, Op op,
 template <Element T, std::size_t N>
 void reducescatter(std::span<const std::type_identity_t<T>> input, std::span<T, N> output, Op op,
                    const Options& options = {}) {
-  detail::check_part("hvd::reducescatter", detail::part_of(input.size(), options.on),
-                     output.size());
-  const hvd_options read = detail::read(options);
+  hvd_options read = detail::read(options);
+  detail::check_part(detail::part_of(input.size(), options.on), output.size(), read);
   detail::check(hvd_reducescatter(input.data(), input.size(), 1, detail::find_type<T>(),
                                   static_cast<hvd_op>(op), output.data(), &read));
 }
@@ -322,10 +319,9 @@ std::vector<std::remove_const_t<T>> alltoall(std::span<T, N> input,
                                              std::span<const std::size_t> splits,
                                              const Options& options = {}) {
   using Value = std::remove_const_t<T>;
-  detail::check_splits("hvd::alltoall", splits.size(), options.on);
   std::vector<Value> output;
-  const hvd_options read =
-      detail::with_output(detail::read_for_host("hvd::alltoall", options), output);
+  hvd_options read = detail::with_output(detail::read_for_host(options), output);
+  detail::check_splits(splits.size(), options.on, read);
   detail::check(hvd_alltoall(input.data(), splits.data(), input.size(), 1,
                              detail::find_type<Value>(), nullptr, 0, nullptr, &read));
   return output;
@@ -337,8 +333,8 @@ template <Element T, std::size_t N>
 std::vector<std::size_t> alltoall(std::span<const std::type_identity_t<T>> input,
                                   std::span<const std::size_t> splits, std::span<T, N> output,
                                   const Options& options = {}) {
-  detail::check_splits("hvd::alltoall", splits.size(), options.on);
-  const hvd_options read = detail::read(options);
+  hvd_options read = detail::read(options);
+  detail::check_splits(splits.size(), options.on, read);
   std::vector<std::size_t> received(splits.size());
   detail::check(hvd_alltoall(input.data(), splits.data(), input.size(), 1, detail::find_type<T>(),
                              output.data(), output.size(), received.data(), &read));

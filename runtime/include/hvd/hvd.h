@@ -27,7 +27,9 @@
  * Threads. Every function may be called from any thread, unless its comment says otherwise.
  *
  * Fork. In a child that was forked after hvd_init only the queries work (hvd_rank, ...). A
- * collective there returns HVD_ERROR_FORKED, and HVD_ERROR_PEER on all ranks. exec(3) works.
+ * collective there returns HVD_ERROR_FORKED, and HVD_ERROR_PEER on all ranks. exec(3) works, and so
+ * does exit(3). A child that was forked after hvd_shutdown cannot join the job either, if the job
+ * has PMIx.
  *
  * Exit. If a program exits (exit(3), or return from main) without hvd_shutdown, an exit handler
  * shuts the runtime down. The other ranks treat _exit(2), a signal and exec(3) without hvd_shutdown
@@ -64,7 +66,8 @@ enum {
   HVD_ERROR_INVALID_ARGUMENT = 1, /* an argument is not valid, on this rank or on another */
   HVD_ERROR_NOT_INITIALIZED = 2,  /* called before hvd_init or after hvd_shutdown */
   HVD_ERROR_MISMATCH = 3,         /* the ranks made calls that differ */
-  HVD_ERROR_PEER = 4,             /* a rank died or left; no collective works any more */
+  HVD_ERROR_PEER = 4,             /* a rank died or left, or libhvd cannot continue there; no
+                                     collective works any more */
   HVD_ERROR_UNSUPPORTED = 5,      /* this version or build does not have it */
   HVD_ERROR_ENVIRONMENT = 6,      /* an environment variable has a value that is not valid */
   HVD_ERROR_TIMEOUT = 7,          /* some ranks did not start within HVD_START_TIMEOUT seconds */
@@ -273,6 +276,11 @@ typedef struct hvd_options {
    * which may differ. Must agree, and appears in messages. It finds ranks whose tensors have the
    * same number of elements in other shapes. Bytes after the 63rd are ignored. Null: no shape. */
   const char* shape;
+  /* Not null: this rank cannot take part in the call, for example because it could not make its
+   * data, and this is why. The other ranks then do not wait for it: all ranks return
+   * HVD_ERROR_INVALID_ARGUMENT with the rank and this text. 191 bytes of it are used. The call
+   * reads and writes no buffer on any rank, so its other arguments may be null or 0. */
+  const char* fault;
 } hvd_options;
 
 /* An allocating function for languages in which a function that C calls may fail before it can

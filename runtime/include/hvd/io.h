@@ -2,7 +2,8 @@
  *
  * In a training job one rank writes the logs and the results. If that fails, all ranks must know,
  * because a rank that continues alone waits for ever in the next collective. So an operation here
- * is either a collective, with the same status on all ranks, or concerns only the rank itself.
+ * is either a collective, with the same status on all ranks, or concerns only the rank itself. Only
+ * if libhvd cannot continue on a rank (HVD_ERROR_SYSTEM), the others return HVD_ERROR_PEER.
  */
 #ifndef HVD_IO_H_
 #define HVD_IO_H_

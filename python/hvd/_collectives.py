@@ -7,19 +7,24 @@ those without a name by kind and order. So calls may be made in any order and fr
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import functools
+import inspect
 import itertools
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ContextDecorator
 from ctypes import byref, c_int, c_int64, c_size_t, c_void_p
-from typing import Any, Generic, Optional, TypeVar
+from typing import Any, Generic, Optional, TypeVar, Union
 
 from . import errors
 from ._library import ALLOCATE, OPTIONS_SIZE, Allocator, Options, check, failure, last_error, lib
 from .types import SIZES as _SIZES
 
 Result = TypeVar("Result")
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def options(name: Optional[str], process_set: int, prescale: float = 1.0, postscale: float = 1.0, memory: int = 0,
@@ -34,6 +39,113 @@ def options(name: Optional[str], process_set: int, prescale: float = 1.0, postsc
     return Options(OPTIONS_SIZE, None if name is None else name.encode(), prescale or 1e-300, postscale or 1e-300,
                    process_set, 0, memory, compression, stream, None, None, None if shape is None else b"%a" % list(shape))
 
+
+# ---- Failures before a collective -----------------------------------------------------------------
+
+# By kind: makes a call that has a fault. No thread waits for it, so it has no handle.
+_FAULTY: dict[str, Callable[[Any], int]] = {
+    "allreduce": lambda options: lib.hvd_allreduce_async(None, None, 0, 0, 0, options, None),
+    "grouped_allreduce": lambda options: lib.hvd_grouped_allreduce_async(0, None, None, None, 0, 0, options, None),
+    "broadcast": lambda options: lib.hvd_broadcast_async(None, 0, 0, 0, options, None),
+    "allgather": lambda options: lib.hvd_allgather_async(None, 0, 0, 0, None, 0, None, options, None),
+    "reducescatter": lambda options: lib.hvd_reducescatter_async(None, 0, 0, 0, 0, None, options, None),
+    "alltoall": lambda options: lib.hvd_alltoall_async(None, None, 0, 0, 0, None, 0, None, options, None),
+    # Of the calls in the program's order, which hvd_barrier without a name is too. It waits for the other ranks.
+    "": lambda options: lib.hvd_barrier(options),
+}
+
+
+class sharing_failure(ContextDecorator):
+    """Makes an exception of the block, before its collective is submitted, an error on all ranks.
+
+    The block raises it as usual. The other ranks, which would wait for this one, get InvalidArgumentError with this
+    rank's number and the exception's text. An error of libhvd itself, or one that was shared before, is not shared.
+    """
+
+    __slots__ = ("_kind", "_names", "_process_set")
+
+    def __init__(self, kind: str, names: Union[str, None, Sequence[Optional[str]]] = None, process_set: Any = None
+                 ) -> None:
+        """kind: "allreduce" ...; "": a call of all ranks in the program's order.
+
+        names: the collective's, or those of all that the block would submit. process_set: None for all ranks.
+        """
+        self._kind = kind
+        self._names = names
+        self._process_set = process_set
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, failure: Optional[BaseException], trace: Any) -> None:
+        if isinstance(failure, Exception) and not errors.is_shared(failure):
+            names = [self._names] if self._names is None or isinstance(self._names, str) else self._names
+            self._share(failure, names)
+
+    def _share(self, failure: Exception, names: Sequence[Optional[str]]) -> None:
+        number = 0 if self._process_set is None else self._process_set.process_set_id
+        if number is None:
+            return  # a set that the job does not know: no rank waits
+        text = f"{type(failure).__name__}: {failure}".encode("utf-8", "replace").replace(b"\0", b"")
+        for name in names:
+            encoded = name.encode("utf-8", "replace") if isinstance(name, str) and self._kind else None
+            _FAULTY[self._kind](byref(Options(struct_size=OPTIONS_SIZE, name=encoded, process_set=number, fault=text)))
+        errors.mark_shared(failure)
+
+
+def shares_failure(kind: str, names_of: Optional[Callable[[Any, Optional[str]], Sequence[Optional[str]]]] = None
+                   ) -> Callable[[Function], Function]:
+    """Decorates a function that submits a collective of this kind, as sharing_failure() does for a block.
+
+    The function has the arguments `name` and `process_set`. names_of(first argument, name): the names of all
+    collectives that it submits; by default the name alone.
+    """
+    def decorate(function: Function) -> Function:
+        signature = inspect.signature(function)
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return function(*args, **kwargs)
+            except Exception as failure:
+                if not errors.is_shared(failure):
+                    _share_call(failure, signature, args, kwargs)
+                raise
+
+        def _share_call(failure: Exception, signature: inspect.Signature, args: Any, kwargs: Any) -> None:
+            try:
+                bound = signature.bind(*args, **kwargs)
+            except TypeError:
+                return  # the call itself is wrong
+            bound.apply_defaults()
+            name, first = bound.arguments.get("name"), next(iter(bound.arguments.values()), None)
+            names = [name] if names_of is None else names_of(first, name)
+            with contextlib.suppress(Exception), sharing_failure(kind, names, bound.arguments.get("process_set")):
+                raise failure
+
+        return call  # type: ignore[return-value]
+
+    return decorate
+
+
+def start_all(starts: Iterable[Callable[[], Handle[Result]]]) -> list[Handle[Result]]:
+    """Returns the handles of all collectives. If one cannot be started, starts the others nevertheless, waits for them,
+    and raises the first error: the other ranks have started them all."""
+    handles = []
+    failure: Optional[Exception] = None
+    for start in starts:
+        try:
+            handles.append(start())
+        except Exception as error:
+            failure = failure or error
+    if failure is None:
+        return handles
+    with contextlib.suppress(errors.Error):
+        wait_for_all(handles)
+    raise failure
+
+
+# ---- Calls ----------------------------------------------------------------------------------------
 
 _sent = 0.0
 _sent_lock = threading.Lock()

@@ -44,6 +44,7 @@ class Options(ctypes.Structure):
         ("allocate", c_void_p),
         ("allocate_context", c_void_p),
         ("shape", c_char_p),
+        ("fault", c_char_p),
     ]
 
 
@@ -91,6 +92,7 @@ _FUNCTIONS = {
     "hvd_reducescatter_async": (c_int32, c_void_p, c_size_t, c_size_t, c_int32, c_int32, c_void_p, _OPTIONS, _HANDLE),
     "hvd_alltoall_async": (c_int32, c_void_p, _SIZES, c_size_t, c_size_t, c_int32, c_void_p, c_size_t, _SIZES,
                            _OPTIONS, _HANDLE),
+    "hvd_barrier": (c_int32, _OPTIONS),
     "hvd_barrier_async": (c_int32, _OPTIONS, _HANDLE),
     "hvd_poll": (c_int32, c_int64, POINTER(c_int)),
     "hvd_wait": (c_int32, c_int64),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import warnings
 from typing import Any, NoReturn, Optional
 
@@ -17,8 +19,17 @@ def op_of(op: Optional[ReduceOp], average: Optional[bool]) -> ReduceOp:
     if op is not None:
         raise ValueError("hvd: both op and average are given; average is the deprecated name, so give op only")
     warnings.warn("Parameter `average` has been replaced with `op`: op=hvd.Average or op=hvd.Sum", DeprecationWarning,
-                  stacklevel=3)
+                  stacklevel=_level_outside())
     return Average if average else Sum
+
+
+def _level_outside() -> int:
+    """Returns the stacklevel, for the function that calls this, of its first caller outside of this package."""
+    package = os.path.dirname(__file__)
+    level, frame = 2, sys._getframe(2)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(package + os.sep):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def groups_of(groups: Any, num_groups: int) -> Any:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Optional, Union, overload
 
 from . import _collectives, _library, errors
-from ._collectives import Handle, options
+from ._collectives import Handle, options, sharing_failure
 from ._library import check, lib
 from .types import DataType, ReduceOp
 
@@ -71,6 +71,7 @@ def average_metrics(metrics: Mapping[str, float], weight: float = ..., name: str
 def average_metrics(metrics: Sequence[float], weight: float = ..., name: str = ...) -> list[float]: ...
 
 
+@sharing_failure("")
 def average_metrics(metrics: Union[Mapping[str, float], Sequence[float]], weight: float = 1.0,
                     name: str = "metrics") -> Union[dict[str, float], list[float]]:
     """Returns the weighted average of the ranks' metrics, the same on all ranks. A collective.
@@ -87,7 +88,9 @@ def average_metrics(metrics: Union[Mapping[str, float], Sequence[float]], weight
     mark = float(zlib.crc32("\0".join(names).encode()))
     *values, common = _average([*(float(metrics[key]) for key in names), mark], weight, name)
     if not math.isclose(common, mark, rel_tol=1e-12):
-        raise errors.MismatchError(f"{name}: the ranks average different metrics; this one has {', '.join(names)}")
+        mismatch = errors.MismatchError(f"{name}: the ranks average different metrics; this one has {', '.join(names)}")
+        errors.mark_shared(mismatch)  # all ranks raise it
+        raise mismatch
     averages = dict(zip(names, values))
     return {key: averages[key] for key in metrics}
 
@@ -100,7 +103,8 @@ def _average(values: list[float], weight: float, name: str) -> list[float]:
 
 def same_on_all_ranks(number: int, name: str) -> bool:
     """Returns, on all ranks, whether all have passed the same number, of up to 63 bits. A collective."""
-    edges = (c_int64 * 2)(number, -number)
+    with sharing_failure("allreduce", name):
+        edges = (c_int64 * 2)(number, -number)
     address = ctypes.addressof(edges)
     Handle(_collectives.allreduce(address, address, 2, DataType.int64, ReduceOp.Max, options(name, 0)), lambda: None,
            edges).wait()
@@ -132,6 +136,7 @@ class EarlyStopping:
         self._state = _EarlyStopping(struct_size=ctypes.sizeof(_EarlyStopping), mode=_BEST[best], patience=patience,
                                      min_delta=min_delta)
 
+    @sharing_failure("")
     def update(self, metric: float, name: str = "early_stopping") -> Update:
         """Adds a value. Rank 0's value decides, and its state becomes that of all ranks. A collective."""
         is_best, stop = c_int(), c_int()
@@ -241,7 +246,8 @@ def agree_stop(step: int, seconds_needed: float = 0.0, requested: bool = False, 
         _warn_of_earlier_name("agree_stop(wish=...)", "requested")
         requested = requested or wish
     stop = _Stop(struct_size=ctypes.sizeof(_Stop))
-    check(lib.hvd_agree_stop(step, seconds_needed, int(requested), byref(stop), byref(options(name, 0))))
+    with sharing_failure(""):
+        check(lib.hvd_agree_stop(step, seconds_needed, int(requested), byref(stop), byref(options(name, 0))))
     text = ctypes.create_string_buffer(256)
     check(lib.hvd_stop_text(byref(stop), text, len(text)))
     return Stop(_Reasons(word for bit, word in _REASONS.items() if stop.reasons & bit), text.value.decode(),

@@ -26,9 +26,10 @@ from types import TracebackType
 from typing import Any, Optional, Union
 
 from . import _library, _state, job
+from ._collectives import sharing_failure
 from ._library import check, lib
 from ._state import Split, Tensor
-from .objects import broadcast_object
+from .io import on_root
 
 KEEP_ALL = -1  # for keep_last
 
@@ -123,6 +124,7 @@ class Checkpoints:
     Errors are the same on all ranks. Training can continue after them (a full disk, a missing folder).
     """
 
+    @sharing_failure("")
     def __init__(self, folder: Union[str, os.PathLike[str]], keep_last: int = 3, best: Optional[str] = None,
                  sharded: bool = False, read_only: bool = False) -> None:
         self._handle: Optional[c_void_p] = None
@@ -143,24 +145,24 @@ class Checkpoints:
         still being written. If that one fails, its error is raised here, but the new save is written nevertheless.
 
         Errors: MismatchError, SystemCallError. If pickling fails, its exception on this rank, and InvalidArgumentError
-        on the others.
+        with its text on the others.
         """
-        if step < 0:
-            raise ValueError(f"hvd: save(step={step}): a step is 0 or more")
-        split, failure = _split(state)
-        # With `sharded` each rank writes a part of the same bytes; otherwise libhvd reads only rank 0's.
-        rest = broadcast_object(split.rest, name="checkpoint.rest") if self._sharded else split.rest
-        read = self._sharded or job.rank() == 0
-        items = _Items()
-        items.add_bytes(_state.REST, rest)
-        for name, tensor in split.tensors.items():
-            items.add(name, tensor, _Memory(tensor, read))
-        if failure is not None:
-            # The other ranks make this call. A call without items gives them an InvalidArgumentError.
-            lib.hvd_checkpoints_save(self._open(), None, 1, step, None)
-            raise failure
-        value = None if metric is None else byref(c_double(metric))
-        check(lib.hvd_checkpoints_save(self._open(), items.array(), len(items), step, value))
+        with sharing_failure(""):
+            if step < 0:
+                raise ValueError(f"hvd: save(step={step}): a step is 0 or more")
+            handle, number = self._open(), c_uint64(step)
+            split = Split(state)
+            read = self._sharded or job.rank() == 0
+            memories = {name: _Memory(tensor, read) for name, tensor in split.tensors.items()}
+            value = None if metric is None else byref(c_double(metric))
+            # With `sharded` each rank writes a part of the same bytes; otherwise libhvd reads only rank 0's.
+            rest = on_root(lambda: split.rest, name="checkpoint.rest") if self._sharded else split.rest
+            items = _Items()
+            items.add_bytes(_state.REST, rest)
+            for name, tensor in split.tensors.items():
+                items.add(name, tensor, memories[name])
+            array = items.array()
+        check(lib.hvd_checkpoints_save(handle, array, len(items), number, value))
 
     def load(self, state: Any = None, which: str = "newest") -> Optional[Loaded]:
         """Loads a checkpoint on all ranks, whatever their number. Returns None if the folder has no checkpoint.
@@ -174,29 +176,24 @@ class Checkpoints:
         Errors: MismatchError, which lists the differences; nothing was written then. SystemCallError if there are
         checkpoints and none can be read. A damaged checkpoint is skipped, and rank 0 names it on stderr.
         """
-        split, failure = _split(state)
-        own = split.tensors
-        if failure is None:
-            failure = _read_only(own)
-        if failure is not None:
-            # The other ranks are in find(). A call without struct_size gives them an InvalidArgumentError.
-            lib.hvd_checkpoints_find(self._open(), _which(which), byref(_Checkpoint()))
-            raise failure
-        found = self.find(which)
-        if found is None:
-            return None
-        items = _Items()
-        memories: dict[str, _Memory] = {}
-        arrays: dict[str, Any] = {}
-        for info in found.items:
-            if info.type == "bytes":
-                items.expect_bytes(info.name)
-            elif info.name not in own:
-                arrays[info.name] = _Array(info)
-                items.add_info(info, arrays[info.name].address)
-        for name, tensor in own.items():
-            memories[name] = _Memory(tensor, True)
-            items.add(name, tensor, memories[name])
+        with sharing_failure(""):
+            own = Split(state).tensors
+            _refuse_read_only(own)
+            found = self.find(which)
+            if found is None:
+                return None
+            items = _Items()
+            memories: dict[str, _Memory] = {}
+            arrays: dict[str, Any] = {}
+            for info in found.items:
+                if info.type == "bytes":
+                    items.expect_bytes(info.name)
+                elif info.name not in own:
+                    arrays[info.name] = _Array(info)
+                    items.add_info(info, arrays[info.name].address)
+            for name, tensor in own.items():
+                memories[name] = _Memory(tensor, True)
+                items.add(name, tensor, memories[name])
         checkpoint = _Checkpoint(struct_size=ctypes.sizeof(_Checkpoint))
         check(lib.hvd_checkpoints_load(self._open(), items.array(), len(items), _which(which), byref(checkpoint)))
         for memory in memories.values():
@@ -208,7 +205,9 @@ class Checkpoints:
     def find(self, which: str = "newest") -> Optional[Found]:
         """Returns the checkpoint that load() would load, without its data; None if the folder has none."""
         checkpoint = _Checkpoint(struct_size=ctypes.sizeof(_Checkpoint))
-        check(lib.hvd_checkpoints_find(self._open(), _which(which), byref(checkpoint)))
+        with sharing_failure(""):
+            handle, number = self._open(), _which(which)
+        check(lib.hvd_checkpoints_find(handle, number, byref(checkpoint)))
         if not checkpoint.found:
             return None
         path = os.fsdecode(checkpoint.path)
@@ -217,7 +216,9 @@ class Checkpoints:
 
     def wait(self) -> None:
         """Waits until all saves are on the disk. SystemCallError if one could not be written."""
-        check(lib.hvd_checkpoints_wait(self._open()))
+        with sharing_failure(""):
+            handle = self._open()
+        check(lib.hvd_checkpoints_wait(handle))
 
     def close(self) -> None:
         """Finishes this rank's writing and unlocks the folder; raises an error of the writing. Not a collective."""
@@ -258,17 +259,10 @@ def _which(which: str) -> int:
     return _WHICH[which]
 
 
-def _split(state: Any) -> tuple[Split, Optional[Exception]]:
-    """Returns the state in its two parts; or an empty one, and the exception of pickling it."""
-    try:
-        return Split(state), None
-    except Exception as failure:
-        return Split(None), failure
-
-
-def _read_only(tensors: dict[str, Tensor]) -> Optional[Exception]:
+def _refuse_read_only(tensors: dict[str, Tensor]) -> None:
     names = [name for name, tensor in tensors.items() if tensor.kind == "numpy" and not tensor.value.flags.writeable]
-    return ValueError(f"hvd: load into read-only arrays: {', '.join(names)}") if names else None
+    if names:
+        raise ValueError(f"hvd: load into read-only arrays: {', '.join(names)}")
 
 
 class _Items:

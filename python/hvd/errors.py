@@ -18,7 +18,7 @@ class Error(RuntimeError):
 
 
 class InvalidArgumentError(Error, ValueError):
-    """An invalid argument, on this rank or on another one. Raised on all ranks."""
+    """An invalid argument, on this rank or on another one, or another rank failed before its part. Raised on all ranks."""
 
     status = 1
 
@@ -36,7 +36,7 @@ class MismatchError(Error, ValueError):
 
 
 class PeerError(Error):
-    """A rank died or left."""
+    """A rank died or left, or libhvd cannot continue there."""
 
     status = 4
 
@@ -89,4 +89,17 @@ def of_status(status: int, text: str) -> Error:
         text = _C_NAMES.sub(r"hvd.\1()", text)
     error = _BY_STATUS.get(status, Error)(text)
     error.status = status
+    mark_shared(error)
     return error
+
+
+def mark_shared(error: BaseException) -> None:
+    """Marks an exception of which the other ranks know, or need not know."""
+    try:
+        error.hvd_is_shared = True  # type: ignore[attr-defined]
+    except AttributeError:  # a class with __slots__
+        pass
+
+
+def is_shared(error: BaseException) -> bool:
+    return getattr(error, "hvd_is_shared", False)

@@ -20,7 +20,7 @@ from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_size_t, c_void_p
 from typing import IO, Any, Optional, TypeVar, Union
 
 from . import _library, errors
-from ._collectives import options
+from ._collectives import options, sharing_failure
 from ._library import check, lib
 from .job import rank
 from .objects import _pickled, broadcast_object
@@ -109,8 +109,9 @@ class Log(io.TextIOBase):
     def __init__(self, path: PathName) -> None:
         self._log: Optional[c_void_p] = None
         log = c_void_p()
-        name = os.fsencode(path)
-        check(lib.hvd_log_open(name, byref(log), byref(options(f"log {os.fspath(path)}", 0))))
+        with sharing_failure(""):
+            name, call = os.fsencode(path), options(f"log {os.fspath(path)}", 0)
+        check(lib.hvd_log_open(name, byref(log), byref(call)))
         self._log = log
 
     def writable(self) -> bool:

@@ -6,7 +6,8 @@ default). The ranks' calls are matched by name, and those without a name by kind
 the arrays must not be changed.
 
 Types: the integers except uint32 and uint64; float16, float32, float64, bool, and bfloat16 of the package ml_dtypes.
-Errors: those of hvd.errors, on all ranks for one rank's mistake; TypeError for an unsupported type.
+Errors: those of hvd.errors, on all ranks for one rank's mistake; TypeError for an unsupported type, and on the other
+ranks InvalidArgumentError with its text.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ except ModuleNotFoundError as missing:
     raise ImportError("hvd.numpy needs numpy: pip install numpy") from None
 
 from . import _collectives
-from ._collectives import Handle, options, share_of_rows
+from ._collectives import Handle, options, share_of_rows, shares_failure
 from .process_sets import ProcessSet, global_process_set, id_of
 from .types import Adasum, Average, DataType, Max, Min, Product, ReduceOp, Sum
 
@@ -70,6 +71,7 @@ def _rows(array: Array, what: str) -> tuple[int, int]:
     return array.shape[0], int(np.prod(array.shape[1:], dtype=np.int64))
 
 
+@shares_failure("allreduce")
 def allreduce_async(tensor: npt.ArrayLike, name: Optional[str] = None, op: ReduceOp = Average,
                     prescale_factor: float = 1.0, postscale_factor: float = 1.0,
                     process_set: ProcessSet = global_process_set) -> Handle[Array]:
@@ -79,6 +81,7 @@ def allreduce_async(tensor: npt.ArrayLike, name: Optional[str] = None, op: Reduc
     return _reduce(array, result, result, name, op, prescale_factor, postscale_factor, process_set)
 
 
+@shares_failure("allreduce")
 def allreduce_async_(tensor: Array, name: Optional[str] = None, op: ReduceOp = Average, prescale_factor: float = 1.0,
                      postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> Handle[Array]:
     """Like allreduce_async(), in place: the result is `tensor`."""
@@ -111,6 +114,7 @@ def allreduce_(tensor: Array, name: Optional[str] = None, op: ReduceOp = Average
     return allreduce_async_(tensor, name, op, prescale_factor, postscale_factor, process_set).wait()
 
 
+@shares_failure("grouped_allreduce")
 def grouped_allreduce_async(tensors: Sequence[npt.ArrayLike], name: Optional[str] = None, op: ReduceOp = Average,
                             prescale_factor: float = 1.0, postscale_factor: float = 1.0,
                             process_set: ProcessSet = global_process_set) -> Handle[list[Array]]:
@@ -134,6 +138,7 @@ def grouped_allreduce(tensors: Sequence[npt.ArrayLike], name: Optional[str] = No
     return grouped_allreduce_async(tensors, name, op, prescale_factor, postscale_factor, process_set).wait()
 
 
+@shares_failure("broadcast")
 def broadcast_async(tensor: npt.ArrayLike, root_rank: int, name: Optional[str] = None,
                     process_set: ProcessSet = global_process_set) -> Handle[Array]:
     """Returns the array of `root_rank` as a new array. The shape must be the same on all ranks.
@@ -143,6 +148,7 @@ def broadcast_async(tensor: npt.ArrayLike, root_rank: int, name: Optional[str] =
     return broadcast_async_(np.array(tensor, order="C"), root_rank, name, process_set)
 
 
+@shares_failure("broadcast")
 def broadcast_async_(tensor: Array, root_rank: int, name: Optional[str] = None,
                      process_set: ProcessSet = global_process_set) -> Handle[Array]:
     """Like broadcast_async(), in place: the result is `tensor`."""
@@ -179,6 +185,7 @@ class _Rows:
         return self.array.ctypes.data
 
 
+@shares_failure("allgather")
 def allgather_async(tensor: npt.ArrayLike, name: Optional[str] = None,
                     process_set: ProcessSet = global_process_set) -> Handle[Array]:
     """Concatenates the rows of all ranks into a new array, in order of rank. Only the first dimension may differ."""
@@ -196,6 +203,7 @@ def allgather(tensor: npt.ArrayLike, name: Optional[str] = None,
     return allgather_async(tensor, name, process_set).wait()
 
 
+@shares_failure("alltoall")
 def alltoall_async(tensor: npt.ArrayLike, splits: Optional[npt.ArrayLike] = None, name: Optional[str] = None,
                    process_set: ProcessSet = global_process_set) -> Handle[tuple[Array, Array]]:
     """Sends splits[r] rows to rank r of the set, or equally many to each without `splits`.
@@ -220,6 +228,7 @@ def alltoall(tensor: npt.ArrayLike, splits: Optional[npt.ArrayLike] = None, name
     return alltoall_async(tensor, splits, name, process_set).wait()
 
 
+@shares_failure("reducescatter")
 def reducescatter_async(tensor: npt.ArrayLike, name: Optional[str] = None, op: ReduceOp = Average,
                         prescale_factor: float = 1.0, postscale_factor: float = 1.0,
                         process_set: ProcessSet = global_process_set) -> Handle[Array]:

@@ -8,7 +8,7 @@ import pickle
 from typing import Any, Optional
 
 from . import _collectives
-from ._collectives import Handle, options
+from ._collectives import Handle, options, sharing_failure
 from .job import rank
 from .process_sets import ProcessSet, global_process_set, id_of
 from .types import DataType
@@ -26,10 +26,15 @@ def _pickled(thing: Any) -> bytes:
 
 def broadcast_object(obj: Any, root_rank: int = 0, name: Optional[str] = None,
                      process_set: ProcessSet = global_process_set) -> Any:
-    """Returns the object of `root_rank` (a number among all ranks): the same object there, a copy on other ranks."""
+    """Returns the object of `root_rank` (a number among all ranks): the same object there, a copy on other ranks.
+
+    If the object cannot be pickled, `root_rank` raises pickle's exception, and the others InvalidArgumentError with its
+    text.
+    """
     base = name or "broadcast_object"
     root = rank() == root_rank
-    data = _pickled(obj) if root else b""
+    with sharing_failure("broadcast", f"{base}.size", process_set):
+        data = _pickled(obj) if root else b""
     length = ctypes.c_int64(len(data))
     _broadcast(ctypes.addressof(length), 8, root_rank, f"{base}.size", process_set)
     buffer = ctypes.create_string_buffer(data, length.value) if root else ctypes.create_string_buffer(length.value)
@@ -43,8 +48,13 @@ def _broadcast(address: int, size: int, root: int, name: str, process_set: Proce
 
 
 def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> list[Any]:
-    """Returns the objects of all ranks of the set, in order of rank."""
-    data = _pickled(obj)
+    """Returns the objects of all ranks of the set, in order of rank.
+
+    If a rank's object cannot be pickled, that rank raises pickle's exception, and the others InvalidArgumentError with
+    its text.
+    """
+    with sharing_failure("allgather", name or "allgather_object", process_set):
+        data = _pickled(obj)
     source = ctypes.create_string_buffer(data, len(data))
     sizes = (ctypes.c_size_t * process_set.size())()
     gathered = [ctypes.create_string_buffer(0)]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Optional, Union
 
 from . import _library, errors
+from ._collectives import sharing_failure
 from ._library import check, lib
 
 
@@ -100,6 +101,7 @@ def forget_all() -> None:
     _known.clear()
 
 
+@sharing_failure("")
 def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet:
     """Adds a set to the job. A collective: all ranks call it with the same ranks, also those not in the set.
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Union
 
+from ._collectives import sharing_failure
 from ._library import check, lib
 
 
@@ -26,7 +27,9 @@ def start_timeline(file_path: Union[str, os.PathLike[str]], mark_cycles: bool = 
     if mark_cycles and os.environ.get("HOROVOD_TIMELINE_MARK_CYCLES", "0") in ("", "0"):
         warnings.warn("hvd: start_timeline(mark_cycles=True): HOROVOD_TIMELINE_MARK_CYCLES=1 in the environment "
                       "marks cycles", stacklevel=2)
-    check(lib.hvd_start_timeline(os.fsencode(file_path)))
+    with sharing_failure(""):
+        path = os.fsencode(file_path)
+    check(lib.hvd_start_timeline(path))
 
 
 def stop_timeline() -> None:

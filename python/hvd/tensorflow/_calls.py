@@ -26,6 +26,7 @@ import threading
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Callable, Optional, Protocol, TypeVar
 
 import numpy as np
@@ -34,7 +35,7 @@ import tensorflow as tf
 from tensorflow.python.ops import control_flow_util
 
 from .. import errors
-from .._collectives import wait_for_all
+from .._collectives import start_all, wait_for_all
 from ._exceptions import also_tensorflows, is_precondition
 
 Array = npt.NDArray[Any]
@@ -75,9 +76,13 @@ def run(requests: Sequence[Request]) -> list[list[tf.Tensor]]:
         return []
     if tf.executing_eagerly():
         with also_tensorflows():
-            handles = [request.submit([np.asarray(tensor) for tensor in request.inputs]) for request in requests]
+            handles = start_all([partial(_submitted, request) for request in requests])
             return [[tf.convert_to_tensor(array) for array in arrays] for arrays in wait_for_all(handles)]
     return _in_graph(requests)
+
+
+def _submitted(request: Request) -> Any:
+    return request.submit([np.asarray(tensor) for tensor in request.inputs])
 
 
 def in_function() -> bool:
@@ -160,12 +165,12 @@ class _Site:
             self._ended.check()
         own = iter(arrays)
         run = _Run()
-        try:
-            for request in self._requests:
-                inputs = [np.asarray(array) for array in itertools.islice(own, len(request.inputs))]
+        for request in self._requests:  # all of them also after a failure, as the other ranks wait for each
+            inputs = [np.asarray(array) for array in itertools.islice(own, len(request.inputs))]
+            try:
                 run.handles.append(request.submit(inputs))
-        except Exception as failure:  # for the thread that finishes
-            run.failure = failure
+            except Exception as failure:  # for the thread that finishes
+                run.failure = run.failure or failure
         number = next(_numbers)
         self._runs[number] = run
         _waiters.run(lambda: self._wait(run, number))

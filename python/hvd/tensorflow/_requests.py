@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from .. import _collectives, errors
-from .._collectives import Handle, options, share_of_rows
+from .._collectives import Handle, options, share_of_rows, sharing_failure
 from ..numpy import data_type
 from ..process_sets import ProcessSet, id_of
 from ..types import ReduceOp
@@ -43,6 +43,7 @@ def allreduce(tensor: tf.Tensor, name: Optional[str], op: ReduceOp, prescale: fl
     """`wire`: see hvd._compression."""
     _check_set(process_set)
 
+    @sharing_failure("allreduce", name, process_set)
     def submit(arrays: list[Array]) -> Handle[list[Array]]:
         array, = arrays
         result = empty_aligned(array.shape, array.dtype)
@@ -60,6 +61,7 @@ def grouped_allreduce(tensors: list[tf.Tensor], name: Optional[str], op: ReduceO
     check_one_type(tensors)
     _check_set(process_set)
 
+    @sharing_failure("grouped_allreduce", name, process_set)
     def submit(arrays: list[Array]) -> Handle[list[Array]]:
         results = [empty_aligned(array.shape, array.dtype) for array in arrays]
         number = _collectives.grouped_allreduce(
@@ -80,6 +82,7 @@ def check_one_type(tensors: list[tf.Tensor]) -> None:
 def broadcast(tensor: tf.Tensor, root: int, name: Optional[str], process_set: ProcessSet) -> Request:
     _check_set(process_set)
 
+    @sharing_failure("broadcast", name, process_set)
     def submit(arrays: list[Array]) -> Handle[list[Array]]:
         result = empty_aligned(arrays[0].shape, arrays[0].dtype)
         result[...] = arrays[0]
@@ -121,6 +124,7 @@ def allgather(tensor: tf.Tensor, name: Optional[str], process_set: ProcessSet) -
     _check_set(process_set)
     size = process_set.size()
 
+    @sharing_failure("allgather", name, process_set)
     def submit(arrays: list[Array]) -> Handle[list[Array]]:
         array, = arrays
         output = _Rows(array)
@@ -144,6 +148,7 @@ def alltoall(tensor: tf.Tensor, splits: Optional[tf.Tensor], name: Optional[str]
     _check_set(process_set)
     size = process_set.size()
 
+    @sharing_failure("alltoall", name, process_set)
     def submit(arrays: list[Array]) -> Handle[list[Array]]:
         array = arrays[0]
         rows_to_send = [int(rows) for rows in arrays[1].reshape(-1)] if len(arrays) > 1 else None
@@ -164,6 +169,7 @@ def reducescatter(tensor: tf.Tensor, name: Optional[str], op: ReduceOp, prescale
     _check_rows(tensor, "reducescatter")
     rank, size = process_set.rank(), process_set.size()
 
+    @sharing_failure("reducescatter", name, process_set)
     def submit(arrays: list[Array]) -> Handle[list[Array]]:
         array, = arrays
         rows = array.shape[0]

@@ -5,7 +5,8 @@ default. The tensors must not be changed until the handle is done; the handle ke
 not contiguous is copied; a call in place then writes its tensor when the handle is waited for.
 
 Errors: those of hvd.errors. An error that one rank can find by itself (an unsupported type, a name that this rank has
-in flight) is raised by the call. Others are raised by synchronize(), on all ranks.
+in flight) is raised by the call, and on the other ranks by synchronize(). Others are raised by synchronize(), on all
+ranks.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, Optional, Union
 import torch
 
 from .. import _collectives, errors
-from .._collectives import Handle, share_of_rows
+from .._collectives import Handle, share_of_rows, shares_failure
 from .._retired import op_of
 from ..process_sets import ProcessSet, global_process_set
 from ..types import Average, ReduceOp, Sum
@@ -32,6 +33,7 @@ Splits = Union[Sequence[int], torch.Tensor]
 # ---- allreduce ----------------------------------------------------------------------------------
 
 
+@shares_failure("allreduce")
 def allreduce_async(tensor: torch.Tensor, average: Optional[bool] = None, name: Optional[str] = None,
                     op: Optional[ReduceOp] = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
                     process_set: ProcessSet = global_process_set, compression: Any = None) -> Handle[torch.Tensor]:
@@ -49,6 +51,7 @@ def allreduce_async(tensor: torch.Tensor, average: Optional[bool] = None, name: 
                       compression)
 
 
+@shares_failure("allreduce")
 def allreduce_async_(tensor: torch.Tensor, average: Optional[bool] = None, name: Optional[str] = None,
                      op: Optional[ReduceOp] = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
                      process_set: ProcessSet = global_process_set, compression: Any = None) -> Handle[torch.Tensor]:
@@ -69,6 +72,7 @@ def _allreduce(source: torch.Tensor, result: torch.Tensor, target: torch.Tensor,
     return Handle(number, Output(result, target, stream), source)
 
 
+@shares_failure("grouped_allreduce")
 def grouped_allreduce_async(tensors: Sequence[torch.Tensor], average: Optional[bool] = None,
                             name: Optional[str] = None, op: Optional[ReduceOp] = None, prescale_factor: float = 1.0,
                             postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set,
@@ -83,6 +87,7 @@ def grouped_allreduce_async(tensors: Sequence[torch.Tensor], average: Optional[b
                               process_set, compression)
 
 
+@shares_failure("grouped_allreduce")
 def grouped_allreduce_async_(tensors: Sequence[torch.Tensor], average: Optional[bool] = None,
                              name: Optional[str] = None, op: Optional[ReduceOp] = None, prescale_factor: float = 1.0,
                              postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set,
@@ -127,6 +132,7 @@ def _in_places(order: Sequence[int], tensors: Sequence[torch.Tensor]) -> list[to
     return [by_place[index] for index in range(len(order))]
 
 
+@shares_failure("allgather", lambda _, name: _names_of_sparse(name))
 def sparse_allreduce_async(tensor: torch.Tensor, name: Optional[str], op: ReduceOp,
                            process_set: ProcessSet = global_process_set) -> HandleGroup[torch.Tensor]:
     """Sums (hvd.Sum) or averages (hvd.Average) sparse COO tensors of one shape.
@@ -139,13 +145,18 @@ def sparse_allreduce_async(tensor: torch.Tensor, name: Optional[str], op: Reduce
     if op not in (Average, Sum):
         raise errors.InvalidArgumentError(f"hvd: {ReduceOp(op).name} of sparse tensors: there are Average and Sum only")
     indices, values = tensor._indices(), tensor._values()
+    name_of_indices, name_of_values = _names_of_sparse(name)
     handles = [
-        allgather_async(indices.t(), None if name is None else f"{name}.indices", process_set),
-        allgather_async(values, None if name is None else f"{name}.values", process_set),
+        allgather_async(indices.t(), name_of_indices, process_set),
+        allgather_async(values, name_of_values, process_set),
     ]
     divisor = process_set.size() if op == Average else 1
     shape = tensor.shape
     return HandleGroup(handles, lambda found: _sparse(found[0], found[1], divisor, shape))
+
+
+def _names_of_sparse(name: Optional[str]) -> list[Optional[str]]:
+    return [None, None] if name is None else [f"{name}.indices", f"{name}.values"]
 
 
 def _sparse(rows: torch.Tensor, values: torch.Tensor, divisor: int, shape: torch.Size) -> torch.Tensor:
@@ -164,6 +175,7 @@ def allgather_async(tensor: torch.Tensor, name: Optional[str] = None,
     return allgather_counted(tensor, name, process_set, None)
 
 
+@shares_failure("allgather")
 def allgather_counted(tensor: torch.Tensor, name: Optional[str], process_set: ProcessSet,
                       rows_by_rank: Optional[Array[c_size_t]]) -> Handle[torch.Tensor]:
     """Like allgather_async(); `rows_by_rank` is filled with the number of rows from each rank of the set."""
@@ -183,6 +195,7 @@ def grouped_allgather_async(tensors: Sequence[torch.Tensor], name: Optional[str]
     return grouped_allgather_counted(tensors, name, process_set, [None] * len(tensors))
 
 
+@shares_failure("allgather", lambda tensors, name: names_of_parts(tensors, name))
 def grouped_allgather_counted(tensors: Sequence[torch.Tensor], name: Optional[str], process_set: ProcessSet,
                               rows_by_rank: Sequence[Optional[Array[c_size_t]]]) -> HandleGroup[list[torch.Tensor]]:
     """Like grouped_allgather_async(); `rows_by_rank` is filled as by allgather_counted(), one array per tensor."""
@@ -206,9 +219,15 @@ def _name_of_part(name: Optional[str], index: int) -> Optional[str]:
     return None if name is None else f"{name}.{index}"
 
 
+def names_of_parts(tensors: Any, name: Optional[str]) -> list[Optional[str]]:
+    """Returns the names of the collectives of a grouped call, whatever the tensors are."""
+    return [_name_of_part(name, index) for index in range(len(tensors) if hasattr(tensors, "__len__") else 1)]
+
+
 # ---- broadcast ----------------------------------------------------------------------------------
 
 
+@shares_failure("broadcast")
 def broadcast_async(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None,
                     process_set: ProcessSet = global_process_set) -> Handle[torch.Tensor]:
     """Returns the tensor of `root_rank` as a new tensor. The shape must be the same on all ranks.
@@ -221,6 +240,7 @@ def broadcast_async(tensor: torch.Tensor, root_rank: int, name: Optional[str] = 
     return _broadcast(copy, copy, root_rank, name, process_set)
 
 
+@shares_failure("broadcast")
 def broadcast_async_(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None,
                      process_set: ProcessSet = global_process_set) -> Handle[torch.Tensor]:
     """Like broadcast_async(), in place: the result is `tensor`, which may be a parameter."""
@@ -239,6 +259,7 @@ def _broadcast(buffer: torch.Tensor, target: torch.Tensor, root: int, name: Opti
 # ---- alltoall -----------------------------------------------------------------------------------
 
 
+@shares_failure("alltoall")
 def alltoall_async(tensor: torch.Tensor, splits: Optional[Splits] = None, name: Optional[str] = None,
                    process_set: ProcessSet = global_process_set) -> Handle[tuple[torch.Tensor, torch.Tensor]]:
     """Sends splits[r] rows to rank r of the set, or equally many to each without `splits`.
@@ -277,6 +298,7 @@ def _integers(splits: Optional[Splits]) -> Optional[list[int]]:
 # ---- reducescatter ------------------------------------------------------------------------------
 
 
+@shares_failure("reducescatter")
 def reducescatter_async(tensor: torch.Tensor, name: Optional[str] = None, op: ReduceOp = Average,
                         process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
                         postscale_factor: float = 1.0) -> Handle[torch.Tensor]:
@@ -296,6 +318,7 @@ def reducescatter_async(tensor: torch.Tensor, name: Optional[str] = None, op: Re
     return Handle(number, Output(result, result, stream), source)
 
 
+@shares_failure("reducescatter", lambda tensors, name: names_of_parts(tensors, name))
 def grouped_reducescatter_async(tensors: Sequence[torch.Tensor], name: Optional[str] = None, op: ReduceOp = Average,
                                 process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
                                 postscale_factor: float = 1.0) -> HandleGroup[list[torch.Tensor]]:

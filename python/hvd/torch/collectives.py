@@ -12,7 +12,7 @@ from typing import Any, Optional, Union
 import torch
 
 from .. import _collectives
-from .._collectives import Handle
+from .._collectives import Handle, sharing_failure
 from .._compression import refuse_wire
 from .._retired import op_of
 from ..process_sets import ProcessSet, global_process_set, id_of
@@ -20,7 +20,7 @@ from ..types import Average, ReduceOp
 from . import autograd
 from .background import (Splits, allgather_async, allreduce_async, allreduce_async_, alltoall_async, broadcast_async,
                          broadcast_async_, grouped_allgather_async, grouped_allreduce_async, grouped_allreduce_async_,
-                         grouped_reducescatter_async, reducescatter_async)
+                         grouped_reducescatter_async, names_of_parts, reducescatter_async)
 
 
 def allreduce(tensor: torch.Tensor, average: Optional[bool] = None, name: Optional[str] = None, compression: Any = None,
@@ -29,7 +29,8 @@ def allreduce(tensor: torch.Tensor, average: Optional[bool] = None, name: Option
     """Reduces the ranks' tensors element by element into a new tensor. Differentiable for Average and Sum."""
     op = op_of(op, average)
     if compression is not None:
-        tensor, context = compression.compress(tensor)
+        with sharing_failure("allreduce", name, process_set):
+            tensor, context = compression.compress(tensor)
     if autograd.is_followed((tensor,)):
         result = autograd.Allreduce.apply(tensor, name, op, prescale_factor, postscale_factor, process_set, compression)
     else:
@@ -51,7 +52,8 @@ def grouped_allreduce(tensors: Sequence[torch.Tensor], average: Optional[bool] =
                       ) -> list[torch.Tensor]:
     """grouped_allreduce_async(), waited for. Differentiable for Average and Sum."""
     op = op_of(op, average)
-    tensors, contexts = _compressed(tensors, compression)
+    with sharing_failure("grouped_allreduce", name, process_set):
+        tensors, contexts = _compressed(tensors, compression)
     if autograd.is_followed(tensors):
         results = autograd.GroupedAllreduce.apply(name, op, prescale_factor, postscale_factor, process_set, compression,
                                                   *tensors)
@@ -127,7 +129,8 @@ def reducescatter(tensor: torch.Tensor, name: Optional[str] = None, compression:
     """reducescatter_async(), waited for. Differentiable for Average and Sum."""
     refuse_wire(compression, "reducescatter")
     if compression is not None:
-        tensor, context = compression.compress(tensor)
+        with sharing_failure("reducescatter", name, process_set):
+            tensor, context = compression.compress(tensor)
     if autograd.is_followed((tensor,)):
         result = autograd.Reducescatter.apply(tensor, name, op, process_set, prescale_factor, postscale_factor)
     else:
@@ -140,7 +143,8 @@ def grouped_reducescatter(tensors: Sequence[torch.Tensor], name: Optional[str] =
                           prescale_factor: float = 1.0, postscale_factor: float = 1.0) -> list[torch.Tensor]:
     """grouped_reducescatter_async(), waited for. Differentiable for Average and Sum."""
     refuse_wire(compression, "reducescatter")
-    tensors, contexts = _compressed(tensors, compression)
+    with sharing_failure("reducescatter", names_of_parts(tensors, name), process_set):
+        tensors, contexts = _compressed(tensors, compression)
     if autograd.is_followed(tensors):
         results = autograd.GroupedReducescatter.apply(name, op, process_set, prescale_factor, postscale_factor,
                                                       *tensors)

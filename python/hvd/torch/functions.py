@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Union
 
 import torch
 
-from .._collectives import wait_for_all
+from .._collectives import Handle, sharing_failure, start_all, wait_for_all
 from ..job import rank
 from ..objects import allgather_object, broadcast_object
 from ..process_sets import ProcessSet, global_process_set
@@ -22,12 +23,22 @@ def broadcast_parameters(params: Union[Mapping[str, Any], Iterable[Any]], root_r
     params: model.state_dict(), model.named_parameters() or model.parameters(), with the same names, shapes and types on
     all ranks. Errors: ValueError for anything else.
     """
-    handles = [broadcast_async_(_real(tensor), root_rank, f"broadcast_parameters.{name}", process_set)
-               for name, tensor in _named(params)]
-    wait_for_all(handles)
+    _broadcast_all([(f"broadcast_parameters.{name}", tensor) for name, tensor in _named(params)], root_rank,
+                   process_set)
 
 
-def _named(params: Any) -> list[tuple[str, torch.Tensor]]:
+def _broadcast_all(named: Sequence[tuple[str, Any]], root_rank: int, process_set: ProcessSet) -> None:
+    def start(name: str, tensor: Any) -> Handle[torch.Tensor]:
+        with sharing_failure("broadcast", name, process_set):
+            if not isinstance(tensor, torch.Tensor):
+                raise ValueError(f"hvd: broadcast_parameters() takes tensors, and got {tensor!r}")
+            real = _real(tensor)
+        return broadcast_async_(real, root_rank, name, process_set)
+
+    wait_for_all(start_all([partial(start, name, tensor) for name, tensor in named]))
+
+
+def _named(params: Any) -> list[tuple[str, Any]]:
     if isinstance(params, Mapping):
         entries: list[Any] = sorted(params.items())
     elif isinstance(params, Iterable) and not isinstance(params, (torch.Tensor, str, bytes)):
@@ -36,7 +47,7 @@ def _named(params: Any) -> list[tuple[str, torch.Tensor]]:
         raise ValueError(f"hvd: broadcast_parameters() of a {type(params).__name__}; it takes model.state_dict(), "
                          "model.named_parameters() or model.parameters()")
     for entry in entries:
-        if len(entry) != 2 or not isinstance(entry[1], torch.Tensor):
+        if len(entry) != 2:
             raise ValueError(f"hvd: broadcast_parameters() takes tensors, and got {entry!r}")
     return entries
 
@@ -59,19 +70,30 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, 
     model: the embeddings with sparse gradients in it get sparse zeros.
     Errors: ValueError for LBFGS, and on all ranks if a rank's optimizer has other parameters than the root's.
     """
-    if isinstance(optimizer, torch.optim.LBFGS):
-        raise ValueError("hvd: the state of torch.optim.LBFGS cannot be broadcast")
-    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    packed = _pack(optimizer, parameters) if rank() == root_rank else None
-    packed = broadcast_object(packed, root_rank, "broadcast_optimizer_state", process_set)
+    name = "broadcast_optimizer_state"
+    with sharing_failure("broadcast", f"{name}.size", process_set):
+        if isinstance(optimizer, torch.optim.LBFGS):
+            raise ValueError("hvd: the state of torch.optim.LBFGS cannot be broadcast")
+        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        packed = _pack(optimizer, parameters) if rank() == root_rank else None
+    with sharing_failure("allgather", f"{name}.check", process_set):  # a copy that cannot be unpickled
+        packed = broadcast_object(packed, root_rank, name, process_set)
     assert packed is not None
     _check_parameters(packed.shapes, _shapes(optimizer), process_set)
-    if not optimizer.state:
-        _make_gradients(optimizer, parameters, model)
+    names = [f"{name}.{index}" for index in range(_count_specs(list(packed)))]
     tensors: list[torch.Tensor] = []
-    _unpack(packed, optimizer, parameters, tensors)
-    wait_for_all([broadcast_async_(_real(tensor), root_rank, f"broadcast_optimizer_state.{index}", process_set)
-                  for index, tensor in enumerate(tensors)])
+    with sharing_failure("broadcast", names, process_set):
+        if not optimizer.state:
+            _make_gradients(optimizer, parameters, model)
+        _unpack(packed, optimizer, parameters, tensors)
+    _broadcast_all(list(zip(names, tensors)), root_rank, process_set)
+
+
+def _count_specs(value: Any) -> int:
+    if isinstance(value, _TensorSpec):
+        return 1
+    entries = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return sum(map(_count_specs, entries))
 
 
 def _make_gradients(optimizer: torch.optim.Optimizer, parameters: list[torch.Tensor], model: Any) -> None:

@@ -19,6 +19,7 @@ from typing import Any, Optional, Union
 
 import torch
 
+from .._collectives import sharing_failure
 from ..job import local_size, size
 from ..process_sets import ProcessSet, global_process_set
 from ..types import Adasum, ReduceOp
@@ -195,7 +196,9 @@ class Reducer:
         if len(gradients) == 1 and gradients[0].is_sparse and not self._sparse_as_dense:
             handle = sparse_allreduce_async(gradients[0], reduction.name, self._op, process_set=self._process_set)
         else:
-            tensors, reduction.contexts = self._compressed(reduction, gradients)
+            kind = "allreduce" if len(gradients) == 1 else "grouped_allreduce"
+            with sharing_failure(kind, reduction.name, self._process_set):
+                tensors, reduction.contexts = self._compressed(reduction, gradients)
             if len(tensors) == 1:
                 handle = allreduce_async_(tensors[0], name=reduction.name, op=self._op, prescale_factor=self._prescale,
                                           postscale_factor=self._postscale, process_set=self._process_set,
@@ -226,13 +229,13 @@ class Reducer:
         if not self.takes_part():
             return
         failure: Optional[Exception] = None
-        try:
-            for reduction in self._reductions:
+        # All of them also after a failure: the other ranks wait for each, and its gradients are in use until its end.
+        for reduction in self._reductions:
+            try:
                 if reduction.handle is None and reduction.begun(self.backward_passes_per_step):
                     self._submit(reduction)
-        except Exception as error:
-            failure = error
-        # Also after a failure, because the gradients of the other reductions are in use until these have ended.
+            except Exception as error:
+                failure = failure or error
         for reduction in self._reductions:
             try:
                 self._finish(reduction)

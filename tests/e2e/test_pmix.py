@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from harness import BUILD, Sandbox, alive, blocks_in, program, wait_until
+from harness import BUILD, PYTHON, Sandbox, alive, blocks_in, program, python_environment, wait_until
 
 CLIENT = program("pmix_client")
 
@@ -87,3 +87,24 @@ def test_libhvd_brings_the_ranks_together_without_pmix_too(sandbox: Sandbox) -> 
     for options in ([], ["--pmix", "off"]):
         done = sandbox.run("-np", 2, *options, BUILD / "bin/examples/digits", "--epochs", 1).expect(0)
         assert "test accuracy" in done.out_text
+
+
+FORKING = """
+import os, sys
+import hvd
+
+hvd.init()
+rank = hvd.rank()
+hvd.shutdown()
+child = os.fork()
+if child == 0:
+    sys.exit(0)  # runs libhvd's exit handler
+print(rank, os.waitpid(child, 0)[1])
+"""
+
+
+@pytest.mark.parametrize("pmix", ["auto", "off"])
+def test_a_child_forked_after_shutdown_ends(sandbox: Sandbox, pmix: str) -> None:
+    """libpmix's thread is not in the child, so PMIx_Finalize would wait for ever there."""
+    done = sandbox.run("-np", 2, "--pmix", pmix, "--label", "none", PYTHON, "-c", FORKING, env=python_environment()).expect(0)
+    assert sorted(done.out_lines) == ["0 0", "1 0"]

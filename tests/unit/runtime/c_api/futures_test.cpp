@@ -153,11 +153,17 @@ TEST(Futures, ReportErrors) {
     barrier.wait();
     const Ints three{1, 2, 3};
     Ints small(1);
-    if (rank == 0 &&
-        error_of([&] {
+    // It fits on rank 1.
+    if (error_of([&] {
           hvd::reducescatter(three, std::span(small), hvd::Op::sum);
-        }).find("part has 2 elements, and the output has room for 1") == std::string::npos)
+        }).find("rank 0: the output has no room for this rank's part") == std::string::npos)
       return "a part that does not fit";
+    Ints two(2);
+    const std::span<int> shorter(two.data(), rank == 1 ? 1 : 2);
+    if (error_of([&] {
+          hvd::allreduce_async(std::span<const int>(two), shorter, hvd::Op::sum, "two").wait();
+        }).find("rank 1: input and output differ in length") == std::string::npos)
+      return "lengths";
     if (error_of([&] {
           hvd::alltoall_async(std::span(three), Counts(3, 1)).wait();
         }).find("one number per rank") == std::string::npos)

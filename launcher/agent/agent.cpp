@@ -54,8 +54,7 @@ constexpr milliseconds kLinger{250};
 // connection.
 constexpr std::size_t kOwnDescriptors = 64;
 constexpr std::size_t kDescriptorsPerRank = 8;
-// Of a rank that is being started, with its share of the agent's own: both ends of two pipes, the
-// status page's eventfd.
+// Of a rank that is being started: both ends of two pipes, the status page's eventfd.
 constexpr std::size_t kLeastPerRank = 6;
 // If the launcher is silent for this many host time-outs, its host has crashed, though the
 // connection is open. A launcher that is only delayed (stopped, swapped out) is back before that.
@@ -210,23 +209,15 @@ void Agent::start_heartbeat() {
 }
 
 void Agent::say_hello() {
-  HelloMessage hello{kProtocolVersion,
-                     kVersion,
-                     local_host_name(),
-                     ::getpid(),
-                     options_.route,
-                     options_.inventory,
-                     {},
-                     {}};
-  // After an error the launcher asks for the ports, and gets it.
+  HelloMessage hello{kProtocolVersion, kVersion,       local_host_name(),
+                     ::getpid(),       options_.route, options_.inventory};
   if (auto ports = hold_ports(options_.ports, options_.master_port)) ports_ = std::move(*ports);
-  for (const auto& port : ports_) hello.ports.push_back(port.number);
-  if (options_.pmix == PmixMode::automatic) {
+  hello.ports = numbers_of(ports_);  // none after an error: the launcher asks, and gets it
+  if (options_.pmix == PmixMode::automatic)
     if (const auto library = PmixLibrary::open(); !library) {
       hello.pmix_error = library.error().message;
       options_.pmix = PmixMode::off;
     }
-  }
   link_.send(FrameType::hello, kToLauncher, pack(hello));
 }
 
@@ -337,9 +328,7 @@ Result<void> Agent::hold(const HoldPortsMessage& wanted) {
   auto ports = hold_ports(wanted.count, wanted.master_port);
   if (!ports) return with_context(local_host_name(), ports.error());
   ports_ = std::move(*ports);
-  PortsMessage answer;
-  for (const auto& port : ports_) answer.ports.push_back(port.number);
-  link_.send(FrameType::ports, kToLauncher, pack(answer));
+  link_.send(FrameType::ports, kToLauncher, pack(PortsMessage{numbers_of(ports_)}));
   return {};
 }
 

@@ -42,4 +42,10 @@ Result<std::vector<HeldPort>> hold_ports(int count, int master_port) {
   return ports;
 }
 
+std::vector<int> numbers_of(const std::vector<HeldPort>& ports) {
+  std::vector<int> numbers;
+  for (const auto& port : ports) numbers.push_back(port.number);
+  return numbers;
+}
+
 }  // namespace hvdrun

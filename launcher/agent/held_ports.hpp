@@ -27,4 +27,6 @@ inline constexpr int kPortsLeftToProgram = 64;
 // the first of the ports if that is 0.
 Result<std::vector<HeldPort>> hold_ports(int count, int master_port);
 
+std::vector<int> numbers_of(const std::vector<HeldPort>& ports);
+
 }  // namespace hvdrun

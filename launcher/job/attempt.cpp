@@ -124,42 +124,25 @@ Result<void> Attempt::begin_ranks() {
 
 // Which ports are free only the hosts know. An agent may have sent some with its first frame.
 Result<void> Attempt::ask_for_ports() {
-  if (has_all_ports()) return launch();
+  if (hold_all_ports(*agents_, parts_.spec, placement())) return launch();
   for (std::size_t host = 0; host < agents_->size(); ++host)
     if (const auto wanted = ports_to_hold(parts_.spec, placement(), host); wanted.count > 0)
       agents_->on_host(host).send(FrameType::hold_ports, pack(wanted));
   return {};
 }
 
-std::size_t Attempt::ports_wanted(std::size_t host) const {
-  return static_cast<std::size_t>(ports_to_hold(parts_.spec, placement(), host).count);
-}
-
-bool Attempt::has_all_ports() const {
-  for (std::size_t host = 0; host < agents_->size(); ++host)
-    if (agents_->on_host(host).ports.size() != ports_wanted(host)) return false;
-  return true;
-}
-
 Result<void> Attempt::on_ports(AgentState& agent, PortsMessage ports) {
   if (stopping() || agent.dismissed || router_) return {};
-  const auto wanted = ports_wanted(agent.host_index);
-  if (ports.ports.size() != wanted)
+  const auto wanted = ports_to_hold(parts_.spec, placement(), agent.host_index).count;
+  if (static_cast<int>(ports.ports.size()) != wanted)
     return fail(fmt::format("the agent on {} holds {}, not {}", agent.host.name,
                             plural(ports.ports.size(), "port"), wanted));
   agent.ports = std::move(ports.ports);
-  return has_all_ports() ? launch() : Result<void>{};
+  return hold_all_ports(*agents_, parts_.spec, placement()) ? launch() : Result<void>{};
 }
 
 Result<void> Attempt::launch() {
-  RankPorts ports;
-  for (std::size_t host = 0; host < agents_->size(); ++host) {
-    const auto& agent = agents_->on_host(host);
-    ports.addresses.push_back(host_address(placement(), agent.host));
-    auto& held = ports.ports.emplace_back();
-    for (const int port : agent.ports) held.push_back(std::to_string(port));
-  }
-  identity_ = with_ports(std::move(identity_), std::move(ports), parts_.spec);
+  identity_ = with_ports(std::move(identity_), ports_of(*agents_, placement()), parts_.spec);
   if (const auto text = missing_pmix_text(*agents_); !text.empty()) {
     identity_.pmix_namespace.clear();  // ranks with PMIx would wait for those without
     note(warning_text(text));
@@ -278,7 +261,7 @@ Result<void> Attempt::on_hello(AgentState& agent, const HelloMessage& hello) {
   agent.pid = hello.pid;
   agent.route = hello.route;
   agent.pmix_error = hello.pmix_error;
-  agent.ports = hello.ports;
+  if (!hello.ports.empty()) agent.ports = hello.ports;
   if (hello.inventory) agent.host.inventory = hello.inventory;
   consider_launching();
   return {};

@@ -88,8 +88,6 @@ class Attempt {
   Result<void> settle_plan();
   Result<void> begin_ranks();
   Result<void> ask_for_ports();
-  std::size_t ports_wanted(std::size_t host) const;
-  bool has_all_ports() const;
   Result<void> launch();
   void start_input();
   void on_terminal_gone();

@@ -1,6 +1,7 @@
 #include "job/launch.hpp"
 
 #include "common/text.hpp"
+#include "job/agents.hpp"
 #include "job/frameworks.hpp"
 #include "job/stall_time.hpp"
 #include "protocol/frame.hpp"
@@ -141,6 +142,25 @@ LaunchMessage launch_message(const JobSpec& spec, const Plan& plan, const JobIde
     message.ranks.push_back(std::move(rank));
   }
   return message;
+}
+
+bool hold_all_ports(Agents& agents, const JobSpec& spec, const Placement& placement) {
+  for (std::size_t host = 0; host < agents.size(); ++host) {
+    const auto held = static_cast<int>(agents.on_host(host).ports.size());
+    if (held != ports_to_hold(spec, placement, host).count) return false;
+  }
+  return true;
+}
+
+RankPorts ports_of(Agents& agents, const Placement& placement) {
+  RankPorts ports;
+  for (std::size_t host = 0; host < agents.size(); ++host) {
+    const auto& agent = agents.on_host(host);
+    ports.addresses.push_back(host_address(placement, agent.host));
+    auto& held = ports.ports.emplace_back();
+    for (const int port : agent.ports) held.push_back(std::to_string(port));
+  }
+  return ports;
 }
 
 Result<std::string> pack_for(const std::string& host, const LaunchMessage& message) {

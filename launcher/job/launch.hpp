@@ -1,4 +1,5 @@
-// What each agent is asked to start. Pure functions of the job and its placement.
+// What each agent is asked to start. Functions of the job, its placement and what agents answered;
+// they change nothing.
 #pragma once
 
 #include "base/result.hpp"
@@ -18,6 +19,14 @@ namespace hvdrun {
 
 // Returns the ranks that read hvdrun's stdin.
 std::vector<int> input_receivers(const JobSpec& spec, int size);
+
+class Agents;
+
+// Returns whether each agent holds as many ports as its ranks need.
+bool hold_all_ports(Agents& agents, const JobSpec& spec, const Placement& placement);
+
+// Returns the ports that the agents hold, by host.
+RankPorts ports_of(Agents& agents, const Placement& placement);
 
 // Returns the message for the agent of one host. `terminal`: the settings of hvdrun's terminal, for
 // the rank that has it.

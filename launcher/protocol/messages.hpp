@@ -55,8 +55,8 @@ struct HelloMessage {
   int pid = 0;                             // the agent's
   std::string route;                       // of the link, for people
   std::optional<HostInventory> inventory;  // only from a host other than the launcher's
-  std::string pmix_error;  // why libpmix cannot be opened, if PmixMode::automatic; or else ""
-  std::vector<int> ports;  // that it has reserved without being asked
+  std::string pmix_error = {};  // why libpmix cannot be opened, if PmixMode::automatic; or else ""
+  std::vector<int> ports = {};  // that it has reserved without being asked
 };
 
 // launcher → agent: reserve this many TCP ports for the ranks, from the launch to the job's end.

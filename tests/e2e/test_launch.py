@@ -312,3 +312,12 @@ def test_the_job_can_be_started_from_inside_a_rank(sandbox: Sandbox) -> None:
 def test_the_hosts_name_is_the_machines(sandbox: Sandbox) -> None:
     dump(sandbox, "-np", 1)
     assert environment(sandbox, 0)["HVD_HOSTNAME"] in (HOSTNAME, HOSTNAME.split(".")[0], "localhost")
+
+
+def test_all_ranks_start_though_the_agent_starts_them_in_groups(sandbox: Sandbox) -> None:
+    """A group has 32 ranks. Each reads /dev/null, which they share, and has its own streams and environment."""
+    script = 'cat; echo "$HVD_RANK in"; echo "$HVD_RANK err" >&2'
+    done = sandbox.run("-np", 70, "--oversubscribe", "--pmix", "off", "sh", "-c", script).expect(0)
+    for rank in range(70):
+        assert re.search(rf"^\[{rank}\] +{rank} in$", done.out_text, re.MULTILINE), done
+        assert re.search(rf"^\[{rank}\] +{rank} err$", done.err_text, re.MULTILINE), done

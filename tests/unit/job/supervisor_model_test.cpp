@@ -408,6 +408,8 @@ void SimulatedAgent::begin() {
     hello.version = kVersion;
     hello.host = host;
     hello.pid = 100;
+    hello.ports.resize(
+        static_cast<std::size_t>(world.between(0, 4).count()));  // some: the right number
     send(FrameType::hello, pack(hello));
   });
 }

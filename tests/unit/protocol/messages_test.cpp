@@ -79,12 +79,13 @@ TEST(Messages, LaunchComesThroughUnchanged) {
 }
 
 TEST(Messages, TheOthersComeThroughUnchanged) {
-  HelloMessage greeting{1, "0.1", "n1", 7, "a > b", {}, "no PMIx"};
+  HelloMessage greeting{1, "0.1", "n1", 7, "a > b", {}, "no PMIx", {4000, 4001}};
   auto hello = parse<HelloMessage>(pack(greeting));
   ASSERT_TRUE(hello) << hello.error().message;
   EXPECT_EQ(hello->host, "n1");
   EXPECT_EQ(hello->route, "a > b");
   EXPECT_EQ(hello->pmix_error, "no PMIx");
+  EXPECT_EQ(hello->ports, (std::vector{4000, 4001}));
   EXPECT_FALSE(hello->inventory);
   greeting.inventory.emplace();
   greeting.inventory->cores = {{1, 2, {3, 7}}};

@@ -13,6 +13,7 @@
 #include <hvd/agree.h>
 #include <hvd/checkpoint.h>
 #include <hvd/io.h>
+#include <pthread.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -38,14 +39,26 @@ class NoMoreMemory {
     rlimit now = before_;
     now.rlim_cur = pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) + kLittle;
     ::setrlimit(RLIMIT_AS, &now);
+    // Stacks of threads that have ended are used again, but not for larger ones.
+    pthread_attr_t large;
+    ::pthread_getattr_default_np(&stacks_before_);
+    ::pthread_getattr_default_np(&large);
+    ::pthread_attr_setstacksize(&large, kMuch);
+    ::pthread_setattr_default_np(&large);
+    ::pthread_attr_destroy(&large);
   }
-  ~NoMoreMemory() { ::setrlimit(RLIMIT_AS, &before_); }
+  ~NoMoreMemory() {
+    ::pthread_setattr_default_np(&stacks_before_);
+    ::pthread_attr_destroy(&stacks_before_);
+    ::setrlimit(RLIMIT_AS, &before_);
+  }
   NoMoreMemory(const NoMoreMemory&) = delete;
   NoMoreMemory& operator=(const NoMoreMemory&) = delete;
 
  private:
   static constexpr std::size_t kLittle = std::size_t{2} << 20;
   rlimit before_{};
+  pthread_attr_t stacks_before_{};
 };
 
 // Runs a call on two ranks; on rank 1 as `poor`, once rank 0 has left hvd_init. Each tells the

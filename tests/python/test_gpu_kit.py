@@ -37,6 +37,12 @@ def test_without_a_gpu_the_kit_says_so_and_tries_all_that_it_can(sandbox: Sandbo
     assert sorted(path.name for path in (sandbox.files / "out").iterdir()) == ["details.tar.gz", "log.txt", "results.jsonl", "summary.txt"]
 
 
+def test_a_gpu_can_be_required(sandbox: Sandbox) -> None:
+    done = run_kit(sandbox, "--require-gpu", "--only", "nvml").expect(1)
+    assert "sees no GPU" in done.err_text, done
+    assert not (sandbox.files / "out/results.jsonl").exists()
+
+
 def test_on_doubles_ranks_that_share_a_gpu_use_nccl_as_twins(sandbox: Sandbox) -> None:
     done = run_kit(sandbox, "--only", "check_one,join", environment=DOUBLES).expect(0)
     right = {result["check"] for result in results(sandbox) if result["ok"]}

@@ -17,7 +17,7 @@ def check_report(file: Path) -> None:
     gpus = report["hosts"][0]["gpus"]
     record("report: one GPU", len(gpus) == 1, gpus)
     if len(gpus) == 1:
-        busy, peak = gpus[0]["busy_percent"] or 0, gpus[0]["peak_memory_bytes"]
+        busy, peak = gpus[0]["busy_percent"] or 0, gpus[0]["peak_memory_bytes"] or 0
         record("report: the GPU was busy", busy > LEAST_BUSY_PERCENT, busy, f"> {LEAST_BUSY_PERCENT} %")
         record("report: peak of the GPU's memory", PEAK_BYTES[0] < peak < PEAK_BYTES[1], peak, PEAK_BYTES)
         for field, (least, most) in SENSORS.items():

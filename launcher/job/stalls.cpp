@@ -36,6 +36,7 @@ std::string seconds_text(double seconds) {
 
 struct Stall {
   double seconds = 0;  // the longest wait
+  // Those that show it. A rank shows only the collective that has waited longest.
   std::vector<int> waiting;
   std::vector<int> missing;
 };
@@ -70,8 +71,6 @@ Stall find_stall(const std::vector<RankState>& states, const std::string& collec
       stall.waiting.push_back(state.rank);
     } else if (!known || known->contains(state.rank)) {
       stall.missing.push_back(state.rank);
-    } else if (!state.background.empty()) {  // it shows only the collective that has waited longest
-      stall.waiting.push_back(state.rank);
     }
   }
   return stall;

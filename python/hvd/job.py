@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import ctypes
 import os
+import sys
 from collections.abc import Sequence
 from typing import Any, Optional
 
@@ -65,9 +65,14 @@ def shutdown() -> None:
 def _shutdown_at_exit() -> None:
     # At exit, because collectives in flight use memory of frameworks, which end later. Not in a forked child, which is
     # no member of the job.
-    if _pid == os.getpid():
-        with contextlib.suppress(errors.Error):
-            shutdown()
+    if _pid != os.getpid():
+        return
+    try:
+        shutdown()
+    except errors.Error as error:  # results on the GPU are lost, and the program believes that it has succeeded
+        sys.stdout.flush()
+        print(f"hvd: {error}", file=sys.stderr, flush=True)
+        os._exit(1)
 
 
 atexit.register(_shutdown_at_exit)

@@ -6,6 +6,7 @@
 #include "common/clock.hpp"
 #include "gpu/image.hpp"
 
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
@@ -13,6 +14,7 @@
 #include <utility>
 
 #include <pthread.h>
+#include <unistd.h>
 
 namespace {
 
@@ -28,14 +30,11 @@ using libhvd::SessionReader;
 using libhvd::StartOptions;
 using libhvd::with_session;
 
-// Ends the session. Returns whether there was one. The caller holds Process::calls.
-bool close_session() {
+// Ends the session, if there is one. The caller holds Process::calls.
+void close_session() {
   std::unique_ptr<Session> session;
-  {
-    const std::lock_guard lock(process().state);
-    session = std::move(process().session);
-  }
-  return session != nullptr;
+  const std::lock_guard lock(process().state);
+  session = std::move(process().session);
 }
 
 // Puts the session's shared memory into `memory`.
@@ -53,11 +52,16 @@ void at_exit() {
   if (process().forked) return;
   const std::unique_lock lock(process().calls, std::try_to_lock);
   if (!lock.owns_lock()) return;
+  const auto lost = process().session != nullptr ? process().session->stop() : std::nullopt;
+  if (lost) std::fprintf(stderr, "hvd: %s\n", report(*lost) == HVD_OK ? "" : hvd_last_error());
   const auto status = libhvd::standing_error().status();
   if (status != HVD_OK && process().session != nullptr)
     process().session->page().set_failed_exit(status == HVD_ERROR_PEER, libhvd::monotonic_ns());
   close_session();
   process().lasting.reset();
+  if (!lost) return;
+  std::fflush(nullptr);
+  ::_exit(EXIT_FAILURE);  // the program believes that it has succeeded
 }
 
 // The child lacks the threads of what the process keeps (PMIx's among them), so nothing of it may
@@ -171,8 +175,13 @@ hvd_status hvd_shutdown(void) {
   return guard("hvd_shutdown", []() -> hvd_status {
     if (process().forked) return report(libhvd::in_forked_child("hvd_shutdown"));
     const std::lock_guard lock(process().calls);
-    if (Session* const session = process().session.get()) libhvd::end_timeline(*session);
-    return close_session() ? HVD_OK : report(not_initialized("hvd_shutdown"));
+    Session* const session = process().session.get();
+    if (session == nullptr) return report(not_initialized("hvd_shutdown"));
+    libhvd::end_timeline(*session);
+    const auto lost = session->stop();
+    const hvd_status status = lost ? report(libhvd::with_context("hvd_shutdown", *lost)) : HVD_OK;
+    close_session();
+    return status;
   });
 }
 

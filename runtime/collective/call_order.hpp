@@ -14,17 +14,23 @@
 // call waits only for calls with smaller numbers.
 #pragma once
 
+#include "base/error.hpp"
+
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 
 namespace libhvd {
 
 // State that GPU code attaches to a communicator or to an order of calls. Its owner destroys it.
 struct DeviceState {
+  // Returns why results of calls that have succeeded were lost on the GPU, if no later call has
+  // returned that; otherwise nullopt.
+  virtual std::optional<Error> untold_loss() const { return std::nullopt; }
   DeviceState() = default;
   virtual ~DeviceState() = default;
   DeviceState(const DeviceState&) = delete;

@@ -122,6 +122,10 @@ class Communicator {
     return std::exchange(call_with_joined_, std::nullopt).has_value();
   }
   std::unique_ptr<DeviceState>& device_state() { return device_state_; }
+  // Returns DeviceState::untold_loss(). Call it when no other thread uses the communicator.
+  std::optional<Error> untold_loss() const {
+    return device_state_ ? device_state_->untold_loss() : std::nullopt;
+  }
 
   // Sends up to max_proposal_bytes() bytes to all ranks, and calls `each` with those of every rank,
   // in the order of ranks.

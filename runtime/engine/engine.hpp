@@ -100,6 +100,9 @@ class Engine {
   // Returns how many rounds the ranks have completed.
   std::uint64_t rounds() const { return rounds_.load(std::memory_order_relaxed); }
 
+  // Returns Communicator::untold_loss(). Call it after stop().
+  std::optional<Error> untold_loss() const { return communicator_->untold_loss(); }
+
   // Ends the engine's thread. Everything that is pending or submitted later fails with
   // HVD_ERROR_NOT_INITIALIZED.
   void stop();

@@ -67,12 +67,12 @@ void DeviceCollectives::check_buffers(Call& call, const Transfer& transfer,
 }
 
 Result<void> DeviceCollectives::open(const Call& call) {
-  if (const auto failure = group_.failure()) return of_call(call, *failure);
+  if (const auto failure = group_.take_failure()) return of_call(call, *failure);
   turn_.reset();
   auto turn = communicator_.agree(call);
   if (!turn.ok()) {
     // To the other ranks the failure is only that of a peer.
-    const auto own = group_.failure();
+    const auto own = group_.take_failure();
     return own ? of_call(call, *own) : turn.error();
   }
   turn_.emplace(std::move(*turn));
@@ -89,7 +89,10 @@ Result<void> DeviceCollectives::enqueue(const Call& call, CudaStream stream, con
                                      shown_ != nullptr ? shown_ : call.name, stream);
   if (!outcome.ok()) return of_call(call, group_.give_up(outcome.error()));
   outcome = nccl.enqueue([&](NcclComm comm) { return body(nccl.nccl(), comm); });
-  if (!outcome.ok()) return of_call(call, outcome.error());
+  if (!outcome.ok()) {
+    group_.take_failure();
+    return of_call(call, outcome.error());
+  }
   outcome = queue.end(stream);
   if (!outcome.ok()) return of_call(call, group_.give_up(outcome.error()));
   return {};

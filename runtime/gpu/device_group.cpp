@@ -176,10 +176,10 @@ Result<void> DeviceGroup::start_nccl(Communicator& communicator, const NcclLibra
        },
        .notify_peers =
            [&communicator] { communicator.abort_job(FailureKind::device, communicator.rank()); },
-       .look_at_gpu = [this, &communicator]() -> Result<void> {
+       .look_at_gpu = [this, &communicator]() -> Result<bool> {
          HVD_TRY(const auto oldest, queue_->look(communicator, device_));
          if (const auto& hook = communicator.while_on_device()) hook(oldest);
-         return {};
+         return oldest.has_value();
        }});
   const Result<void> own = started.ok() ? Result<void>() : Result<void>(started.error());
   HVD_CHECK(agree_on(communicator, "NCCL cannot start", own));
@@ -215,9 +215,15 @@ Result<std::byte*> DeviceGroup::workspace(Communicator& communicator, std::size_
   return workspace_->data();
 }
 
-std::optional<Error> DeviceGroup::failure() const {
+std::optional<Error> DeviceGroup::take_failure() {
   if (!nccl_) return std::nullopt;
-  return nccl_->failure();
+  auto failure = nccl_->failure();
+  told_ = told_ || failure;
+  return failure;
+}
+
+std::optional<Error> DeviceGroup::untold_loss() const {
+  return nccl_ && !told_ ? nccl_->loss() : std::nullopt;
 }
 
 }  // namespace libhvd

@@ -38,8 +38,10 @@ class DeviceGroup : public DeviceState {
   // the turn of the call. Error: the same on all ranks, every time.
   Result<void> meet(Communicator& communicator, CallOrder& order);
 
-  // Returns why nothing works any more, or nullopt. The other ranks know it.
-  std::optional<Error> failure() const;
+  // Returns why nothing works any more, which the call must return, or nullopt. The other ranks
+  // know it.
+  std::optional<Error> take_failure();
+  std::optional<Error> untold_loss() const override;
 
   // Returns whether data must go through host memory. Call it after meet(). It must if several
   // ranks are on one GPU, which NCCL cannot do, or if data to other hosts must be encrypted, which
@@ -55,7 +57,10 @@ class DeviceGroup : public DeviceState {
   // and grows. Error, on all ranks: one has no memory.
   Result<std::byte*> workspace(Communicator& communicator, std::size_t bytes);
   // Ends the work on the device, here and on other ranks, after an error.
-  Error give_up(const Error& error) { return nccl_->give_up_for(error); }
+  Error give_up(const Error& error) {
+    told_ = true;
+    return nccl_->give_up_for(error);
+  }
   HostStage& stage() { return *stage_; }
   // Returns the order of the work on this rank's device. Call it after meet().
   DeviceQueue& queue() { return *queue_; }
@@ -79,6 +84,7 @@ class DeviceGroup : public DeviceState {
   int device_ = -1;                 // -1: not known yet
   DeviceQueue* queue_ = nullptr;    // the order of calls owns it
   std::optional<Result<void>> met_;
+  bool told_ = false;  // a call has returned the failure
   std::unique_ptr<Kernels> kernels_;
   std::optional<DeviceBuffer> fusion_;
   std::optional<DeviceBuffer> workspace_;

@@ -1,17 +1,22 @@
 #include "gpu/device_info.hpp"
 
 #include "base/process_environment.hpp"
+#include "common/sha256.hpp"
 #include "common/system.hpp"
 #include "common/text.hpp"
 #include "common/variables.h"
 #include "gpu/nccl_library.hpp"
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
 
 namespace libhvd {
 namespace {
+
+constexpr std::size_t kMostHost = 64;  // characters of a host in the key of a GPU; else their hash
 
 // The ranks that have the same value, by value.
 using Groups = std::map<std::string, std::vector<int>>;
@@ -51,7 +56,9 @@ Result<std::vector<T>> gather(Communicator& communicator, const T& own) {
 std::string gpu_key(const std::string& pci_address) {
   std::string host = process_environment()(HVD_ENV_NCCL_HOSTID).value_or(boot_id());
   if (host.empty()) host = local_host_name();
-  return pci_address + '/' + host;  // the address first: a long host is cut off
+  if (host.size() > kMostHost)
+    host = to_hex(sha256({reinterpret_cast<const std::uint8_t*>(host.data()), host.size()}));
+  return pci_address + '/' + host;
 }
 
 Result<std::vector<DeviceInfo>> gather_device_info(Communicator& communicator,

@@ -100,15 +100,21 @@ std::optional<Error> NcclCommunicator::failure() const {
   return failure_;
 }
 
+std::optional<Error> NcclCommunicator::loss() const {
+  const std::lock_guard lock(mutex_);
+  return lost_work_ ? failure_ : std::nullopt;
+}
+
 void NcclCommunicator::watch() {
   std::unique_lock lock(mutex_);
   while (!stop_ && !failure_) {
     stopped_.wait_for(lock, kLook);
     if (stop_ || failure_) return;
     lock.unlock();
-    const Result<void> looked = setting_.look_at_gpu();
+    const Result<bool> looked = setting_.look_at_gpu();
     lock.lock();
     if (stop_ || failure_) return;
+    lost_work_ = !looked.ok() || *looked;  // if it ends now
     if (auto found = setting_.find_failure()) {
       (void)give_up(*found);
       return;

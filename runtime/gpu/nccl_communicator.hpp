@@ -35,9 +35,9 @@ class NcclCommunicator {
     std::function<std::optional<Error>()> find_failure;
     // Reports to the other ranks that NCCL has failed here. Any thread may call it, once or more.
     std::function<void()> notify_peers;
-    // Looks at the work on the GPU. Only the thread that watches calls it. Error: the GPU's work
-    // has failed.
-    std::function<Result<void>()> look_at_gpu;
+    // Looks at the work on the GPU, and returns whether there is some that is not done. Only the
+    // thread that watches calls it. Error: the GPU's work has failed.
+    std::function<Result<bool>()> look_at_gpu;
   };
 
   // Starts it. All ranks must call it at the same time, with their device current. Error: NCCL has
@@ -61,6 +61,8 @@ class NcclCommunicator {
 
   // Returns why the communicator has ended, or nullopt.
   std::optional<Error> failure() const;
+  // Does the same if its end has cut off work on the GPU.
+  std::optional<Error> loss() const;
 
  private:
   explicit NcclCommunicator(Setting setting) : setting_(std::move(setting)) {}
@@ -75,6 +77,7 @@ class NcclCommunicator {
   mutable std::mutex mutex_;  // guards what follows
   NcclComm comm_ = nullptr;   // null: aborted
   std::optional<Error> failure_;
+  bool lost_work_ = false;  // with the failure
   bool stop_ = false;
   std::condition_variable stopped_;
   std::thread watcher_;

@@ -385,6 +385,19 @@ Result<int> Session::join() {
   return static_cast<int>(std::max_element(times.begin(), times.end()) - times.begin());
 }
 
+std::optional<Error> Session::stop() {
+  std::optional<Error> lost = communicator_.untold_loss();
+  const auto stop_engine = [&](const std::shared_ptr<Engine>& engine) {
+    if (!engine) return;
+    engine->stop();
+    if (!lost) lost = engine->untold_loss();
+  };
+  for (const auto& [number, set] : process_sets_) stop_engine(set->engine());
+  stop_engine(engine_);
+  if (!lost) return std::nullopt;
+  return with_context("results of earlier calls on the GPU are lost", *lost);
+}
+
 Session::~Session() {
   process_sets_.clear();
   if (engine_) engine_->stop();

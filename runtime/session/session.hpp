@@ -94,6 +94,10 @@ class Session {
   // Returns the numbers of all process sets, from 0 in ascending order.
   std::vector<std::int32_t> process_set_numbers() const;
 
+  // Ends the engines. Returns why results of calls on GPUs were lost, if no later call has returned
+  // that; otherwise nullopt. The last call on the session.
+  std::optional<Error> stop();
+
   // Call it after each call in the program's order.
   void end_turn() {
     if (some_ranks_) clear_missing();

@@ -180,6 +180,13 @@ def test_a_rank_whose_gpu_does_not_come_is_named(sandbox: Sandbox) -> None:
     assert len(told) == 1 and re.fullmatch(waited, told[0]), told
 
 
+def test_a_gpu_that_waits_for_too_long_ends_the_job(sandbox: Sandbox) -> None:
+    """The other ranks have no results, although their calls have returned."""
+    job = StalledGpu(sandbox, 3, "--stall-check-warning-time-seconds", "1", "--stall-check-shutdown-time-seconds", "1")
+    done = job.running.wait().expect(1)
+    assert "results of earlier calls on the GPU are lost" in done.err_text, done
+
+
 def test_ctrl_c_names_the_rank_whose_gpu_has_not_come(sandbox: Sandbox) -> None:
     job = StalledGpu(sandbox, 2, "--stall-check-warning-time-seconds", "1.1")  # a wait of less than 1 s is not told at the end
     job.running.wait_for(b"has waited", "err")

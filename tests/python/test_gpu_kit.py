@@ -40,7 +40,7 @@ def test_without_a_gpu_the_kit_says_so_and_tries_all_that_it_can(sandbox: Sandbo
 def test_a_gpu_can_be_required(sandbox: Sandbox) -> None:
     done = run_kit(sandbox, "--require-gpu", "--only", "nvml").expect(1)
     assert "sees no GPU" in done.err_text, done
-    assert not (sandbox.files / "out/results.jsonl").exists()
+    assert not results(sandbox)
 
 
 def test_on_doubles_ranks_that_share_a_gpu_use_nccl_as_twins(sandbox: Sandbox) -> None:

@@ -152,6 +152,33 @@ TEST(DeviceStall, ThatLastsTooLongIsAnErrorOnAll) {
                     HasSubstr("has waited too long for those of other ranks")));
 }
 
+// The call had succeeded, so the program need not make another one that would return the error.
+TEST(DeviceStall, ThatLostResultsIsAnErrorOfTheShutdown) {
+  auto variables = doubles();
+  variables["HVD_STALL_CHECK_TIME_SECONDS"] = "1";
+  variables["HVD_STALL_SHUTDOWN_TIME_SECONDS"] = "1";
+  Job job(
+      2,
+      [](int rank, const Child::Tell& tell) {
+        Gpu gpu(rank);
+        hvd::init();
+        void* const stream = gpu.new_stream();
+        float* const device = gpu.upload(std::vector<float>{1});
+        if (rank == 1)
+          gpu.call(
+              stream, [](void*) { ::pause(); }, nullptr);
+        tell(text_of(sum(device, "grad", stream)));
+        if (rank == 1) ::pause();
+        gpu.synchronize(stream);
+        tell(text_of(hvd_shutdown()));
+      },
+      variables);
+  EXPECT_EQ(job.rank(0).line(), "ok");
+  EXPECT_THAT(job.rank(0).line().value_or(""),
+              StartsWith("hvd_shutdown: results of earlier calls on the GPU are lost: the GPU of "
+                         "rank 0 (pid "));
+}
+
 // CUDA then refuses questions about the GPU from threads that have not said otherwise.
 TEST(DeviceStall, IsLookedForWhileAGraphIsCaptured) {
   const auto said = run_on_gpus(

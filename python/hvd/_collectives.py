@@ -36,7 +36,7 @@ def options(name: Optional[str], process_set: int, prescale: float = 1.0, postsc
     shape: the dimensions that must be equal on all ranks; for an allgather or alltoall without the first.
     """
     return Options(OPTIONS_SIZE, None if name is None else name.encode(), prescale, postscale, process_set, 0, memory,
-                   compression, stream, None, None, None if shape is None else b"%a" % list(shape), 1)
+                   compression, stream, None, None, None if shape is None else b"%a" % list(shape), None, 1)
 
 
 # ---- Failures before a collective -----------------------------------------------------------------

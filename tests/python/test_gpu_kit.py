@@ -26,7 +26,9 @@ def wrong(sandbox: Sandbox) -> list[str]:
     return [f"{result['stage']}: {result['check']}" for result in results(sandbox) if result["ok"] is False]
 
 
-def test_without_a_gpu_the_kit_says_so_and_tries_all_that_it_can(sandbox: Sandbox) -> None:
+# A short name: a socket of Python's multiprocessing has it in its path, of at most 107 bytes.
+def test_on_cpus(sandbox: Sandbox) -> None:
+    """It says that there is no GPU, and tries all that it can."""
     done = run_kit(sandbox, "--only", "nvml,check_one,failures,probe_share,report").expect(0)
     assert done.out_lines[0] == "no GPU: everything that can runs on CPUs"
     assert "check_one: left out: no GPU, and no doubles of CUDA" in done.out_text

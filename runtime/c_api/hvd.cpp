@@ -48,12 +48,16 @@ hvd_status find_shared_memory(const char* what, std::shared_ptr<libhvd::SharedMe
 // Shuts down a program that exits without hvd_shutdown. Does nothing if another thread is inside a
 // collective; the peers then see only the end of the process. An error is put on the status page
 // before the peers learn that this rank has left, because their failures must be later than this.
+// If results on GPUs were lost, the process ends with code 1.
 void at_exit() {
   if (process().forked) return;
   const std::unique_lock lock(process().calls, std::try_to_lock);
   if (!lock.owns_lock()) return;
   const auto lost = process().session != nullptr ? process().session->stop() : std::nullopt;
-  if (lost) std::fprintf(stderr, "hvd: %s\n", report(*lost) == HVD_OK ? "" : hvd_last_error());
+  if (lost) {
+    report(*lost);
+    std::fprintf(stderr, "hvd: %s\n", lost->message.c_str());
+  }
   const auto status = libhvd::standing_error().status();
   if (status != HVD_OK && process().session != nullptr)
     process().session->page().set_failed_exit(status == HVD_ERROR_PEER, libhvd::monotonic_ns());

@@ -33,7 +33,7 @@ class Failure:
     twins: bool = False  # through NCCL
     on_cpus: bool = True  # is tried without a GPU too
     stall_seconds: Optional[int] = None  # the stall check's; Ctrl-C follows the line that it prints
-    interrupt_seconds: Optional[float] = None  # Ctrl-C comes so long after the failure
+    interrupt_seconds: Optional[float] = None  # from the failure to Ctrl-C
 
 
 STALL = r"^hvd.*(after 0.*rank 1|rank 1.*after 0)"  # the collective that waits, and the rank that it waits for

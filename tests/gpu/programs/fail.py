@@ -56,7 +56,7 @@ def fail(tensor: torch.Tensor) -> torch.Tensor:
 def main() -> None:
     hvt.init()
     if HOW in ("kill", "kernel"):
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # hvdrun sends it at once, but this rank must say what it is told
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # hvdrun sends it at once, but this rank must print its error
     tensor = torch.ones(1 << 20, device=DEVICE)
     for _ in range(5):
         hvt.allreduce_(tensor, op=hvt.Average, name="warm")

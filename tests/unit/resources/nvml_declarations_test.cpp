@@ -74,7 +74,7 @@ HVD_SAME_MEMBER(NvmlTemperature, celsius, nvmlTemperature_v1_t, temperature);
 TEST(NvmlDeclarations, HaveEveryReasonForLowClocks) {
   constexpr auto kReported = kNvmlPowerCap | kNvmlHwSlowdown | kNvmlSwThermal | kNvmlHwThermal |
                              kNvmlPowerBrake | kNvmlBoardLimit | kNvmlReliability;
-  // The GPU is idle, or somebody has set its clocks.
+  // The GPU is idle, or a user has set its clocks.
   constexpr auto kLeftOut =
       nvmlClocksEventReasonGpuIdle | nvmlClocksEventReasonApplicationsClocksSetting |
       nvmlClocksEventReasonSyncBoost | nvmlClocksEventReasonDisplayClockSetting;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <fstream>
+#include <functional>
 #include <iterator>
 
 #include <fcntl.h>
@@ -123,43 +124,16 @@ TEST(DeviceStall, OfOneSetIsNotBlamedOnRanksThatWaitInIt) {
   EXPECT_EQ(said[2], "ok");
 }
 
-TEST(DeviceStall, ThatLastsTooLongIsAnErrorOnAll) {
+// Runs two ranks whose GPUs sum a tensor, but that of rank 1 never comes to it. Returns what rank 0
+// tells when its GPU has given up: the outcome of `next`.
+std::string say_after_the_stall(
+    const std::function<hvd_status(float* device, void* stream)>& next) {
   auto variables = doubles();
   variables["HVD_STALL_CHECK_TIME_SECONDS"] = "1";
   variables["HVD_STALL_SHUTDOWN_TIME_SECONDS"] = "1";
   Job job(
       2,
-      [](int rank, const Child::Tell& tell) {
-        Gpu gpu(rank);
-        hvd::init();
-        void* const stream = gpu.new_stream();
-        float* const device = gpu.upload(std::vector<float>{1});
-        if (rank == 1)
-          gpu.call(
-              stream, [](void*) { ::pause(); }, nullptr);
-        tell(text_of(sum(device, "grad", stream)));
-        if (rank == 0) {
-          gpu.synchronize(stream);
-          tell(text_of(sum(device, "next", stream)));
-        }
-        ::pause();
-      },
-      variables);
-  EXPECT_EQ(job.rank(0).line(), "ok");
-  EXPECT_EQ(job.rank(1).line(), "ok");
-  EXPECT_THAT(job.rank(0).line().value_or(""),
-              AllOf(StartsWith("allreduce \"next\": the GPU of rank 0 (pid "),
-                    HasSubstr("has waited too long for those of other ranks")));
-}
-
-// The call had succeeded, so the program need not make another one that would return the error.
-TEST(DeviceStall, ThatLostResultsIsAnErrorOfTheShutdown) {
-  auto variables = doubles();
-  variables["HVD_STALL_CHECK_TIME_SECONDS"] = "1";
-  variables["HVD_STALL_SHUTDOWN_TIME_SECONDS"] = "1";
-  Job job(
-      2,
-      [](int rank, const Child::Tell& tell) {
+      [&](int rank, const Child::Tell& tell) {
         Gpu gpu(rank);
         hvd::init();
         void* const stream = gpu.new_stream();
@@ -170,11 +144,24 @@ TEST(DeviceStall, ThatLostResultsIsAnErrorOfTheShutdown) {
         tell(text_of(sum(device, "grad", stream)));
         if (rank == 1) ::pause();
         gpu.synchronize(stream);
-        tell(text_of(hvd_shutdown()));
+        tell(text_of(next(device, stream)));
       },
       variables);
   EXPECT_EQ(job.rank(0).line(), "ok");
-  EXPECT_THAT(job.rank(0).line().value_or(""),
+  EXPECT_EQ(job.rank(1).line(), "ok");
+  return job.rank(0).line().value_or("");
+}
+
+TEST(DeviceStall, ThatLastsTooLongIsAnErrorOfTheNextCall) {
+  const auto next = [](float* device, void* stream) { return sum(device, "next", stream); };
+  EXPECT_THAT(say_after_the_stall(next),
+              AllOf(StartsWith("allreduce \"next\": the GPU of rank 0 (pid "),
+                    HasSubstr("has waited too long for those of other ranks")));
+}
+
+// The call had succeeded, so the program need not make another one that would return the error.
+TEST(DeviceStall, ThatLostResultsIsAnErrorOfTheShutdown) {
+  EXPECT_THAT(say_after_the_stall([](float*, void*) { return hvd_shutdown(); }),
               StartsWith("hvd_shutdown: results of earlier calls on the GPU are lost: the GPU of "
                          "rank 0 (pid "));
 }

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <exception>
 #include <mutex>
+#include <new>
 #include <utility>
 
 namespace libhvd {
@@ -83,8 +85,18 @@ void read_fields(const hvd_options* options, MayAllocate may_allocate, CallOptio
 hvd_status report(const Error& error) {
   last_error = error.message;
   if (error.status == HVD_ERROR_PEER && !process().forked) peer_errors().add(last_error);
-  standing_error().set(error);
+  standing_error.set(error);
   return error.status;
+}
+
+hvd_status report_exception(const char* what) noexcept {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return report(fail(HVD_ERROR_SYSTEM, std::string(what) + ": out of memory"));
+  } catch (const std::exception& exception) {
+    return report(fail(HVD_ERROR_SYSTEM, std::string(what) + ": " + exception.what()));
+  }
 }
 
 bool quotes_peer_error(std::string_view text) {

@@ -16,9 +16,7 @@
 
 #include <cstdint>
 #include <cstring>
-#include <exception>
 #include <mutex>
-#include <new>
 #include <string>
 #include <string_view>
 
@@ -142,43 +140,43 @@ Result<void> run_collective(Session& session, const char* what, const CallOption
   return outcome;
 }
 
+// Reports the exception that is being handled as an error of the function, HVD_ERROR_SYSTEM.
+hvd_status report_exception(const char* what) noexcept;
+
 // Runs body: () -> hvd_status, and returns its status. An exception becomes HVD_ERROR_SYSTEM.
 // `what` is the function's name, a literal.
 template <class Body>
-hvd_status guard(const char* what, Body body) noexcept {
-  const auto run = [&]() -> hvd_status {
-    try {
-      return body();
-    } catch (const std::bad_alloc&) {
-      return report(fail(HVD_ERROR_SYSTEM, std::string(what) + ": out of memory"));
-    } catch (const std::exception& exception) {
-      return report(fail(HVD_ERROR_SYSTEM, std::string(what) + ": " + exception.what()));
-    }
-  };
-  const hvd_status status = run();
-  standing_error().end_call(what, status);
+hvd_status guard(const char* what, const Body& body) noexcept {
+  hvd_status status;
+  try {
+    status = body();
+  } catch (...) {
+    status = report_exception(what);
+  }
+  standing_error.end_call(what, status);
   return status;
 }
 
 // Does the same for a call in which this rank takes part with others. An exception leaves the ranks
 // out of step, or the others waiting, so it ends the job's collectives.
 template <class Body>
-hvd_status take_part(const char* what, Body body) noexcept {
-  return guard(what, [&]() -> hvd_status {
-    try {
-      return body();
-    } catch (...) {
-      end_collectives(FailureKind::broken);
-      throw;
-    }
-  });
+hvd_status take_part(const char* what, const Body& body) noexcept {
+  hvd_status status;
+  try {
+    status = body();
+  } catch (...) {
+    end_collectives(FailureKind::broken);
+    status = report_exception(what);
+  }
+  standing_error.end_call(what, status);
+  return status;
 }
 
 // Runs a body that all ranks run, in the program's order. body: (Session&) -> Result<void>. It may
 // make several calls on the communicator; no other thread's call comes between them. `what` is the
 // function's name, "hvd_allreduce".
 template <class Body>
-hvd_status in_program_order(const char* what, Body body) noexcept {
+hvd_status in_program_order(const char* what, const Body& body) noexcept {
   return take_part(what, [&] {
     Process& own = process();
     if (own.forked) return refuse_in_child(what);
@@ -217,15 +215,15 @@ hvd_status collective(const char* what, const CallOptions& options, const Body& 
 // Runs a body that concerns this rank alone. body: (Session&) -> Result<void>. It must be short,
 // because hvd_init and hvd_shutdown wait for it.
 template <class Body>
-hvd_status with_session(const char* what, Body body) noexcept {
+hvd_status with_session(const char* what, const Body& body) noexcept {
   return guard(what, [&]() -> hvd_status {
     if (process().forked) return report(in_forked_child(what));
-    Result<void> outcome = not_initialized(what);
-    {
+    const auto read_session = [&]() -> Result<void> {
       const SessionReader session;
-      if (session.get() != nullptr) outcome = body(*session.get());
-    }
-    return report(outcome);
+      if (session.get() == nullptr) return not_initialized(what);
+      return body(*session.get());
+    };
+    return report(read_session());  // without the lock, which report() takes
   });
 }
 

@@ -136,7 +136,7 @@ hvd_status wait_for(const char* what, const Background& background, hvd_handle h
       background.device_calls->finish(handle, engine.wait(number_of(handle)));
   shown.set_completed(outcome.ok());
   const hvd_status status = report(outcome);
-  libhvd::standing_error().end_collective(what, status);
+  libhvd::standing_error.end_collective(what, status);
   return status;
 }
 
@@ -168,7 +168,7 @@ hvd_status negotiate(const char* what, const CallOptions& options, Run run,
   return libhvd::take_part(what, [&]() -> hvd_status {
     if (libhvd::process().forked) return libhvd::refuse_in_child(what);
     if (libhvd::RootBody::running()) return report(libhvd::inside_root_body(what));
-    libhvd::standing_error().begin_collective();
+    libhvd::standing_error.begin_collective();
     hvd_status status = HVD_OK;
     const Background background = find_background(what, options.process_set, status);
     if (!background.engine) return status;
@@ -216,9 +216,9 @@ const CallOptions& default_options() {
 template <class Run>
 hvd_status call_of_all(const char* what, const CallOptions& options, const Run& run,
                        Quick quick) noexcept {
-  libhvd::standing_error().begin_collective();
+  libhvd::standing_error.begin_collective();
   const hvd_status status = libhvd::collective(what, options, run, quick);
-  libhvd::standing_error().end_collective(what, status);
+  libhvd::standing_error.end_collective(what, status);
   return status;
 }
 

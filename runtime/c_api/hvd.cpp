@@ -58,7 +58,7 @@ void at_exit() {
     report(*lost);
     std::fprintf(stderr, "hvd: %s\n", lost->message.c_str());
   }
-  const auto status = libhvd::standing_error().status();
+  const auto status = libhvd::standing_error.status();
   if (status != HVD_OK && process().session != nullptr)
     process().session->page().set_failed_exit(status == HVD_ERROR_PEER, libhvd::monotonic_ns());
   close_session();
@@ -98,7 +98,7 @@ hvd_status init(const char* what, const StartOptions& wanted) {
     const std::lock_guard state(process().state);
     process().session = std::move(*session);
   }
-  libhvd::standing_error().clear();
+  libhvd::standing_error.clear();
   return HVD_OK;
 }
 

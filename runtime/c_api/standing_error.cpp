@@ -32,11 +32,6 @@ void show(std::string_view text) {
 
 }  // namespace
 
-StandingError& standing_error() {
-  static auto* const only = new StandingError;
-  return *only;
-}
-
 void StandingError::set(const Error& error) {
   if (process().forked) return;
   const std::lock_guard lock(mutex_);

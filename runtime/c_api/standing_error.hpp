@@ -16,6 +16,7 @@
 #include <atomic>
 #include <mutex>
 #include <string_view>
+#include <type_traits>
 
 namespace libhvd {
 
@@ -52,7 +53,9 @@ class StandingError {
   std::string_view function_;  // that returned the error; "" until it returns, and of queries
 };
 
-// Returns the one object of this process, which is never destroyed.
-StandingError& standing_error();
+// The one object of this process. It needs no constructor and no destructor at run time, so a small
+// collective does not pay for finding it.
+inline constinit StandingError standing_error;
+static_assert(std::is_trivially_destructible_v<StandingError>);
 
 }  // namespace libhvd

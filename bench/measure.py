@@ -89,9 +89,13 @@ def kind_of_processors() -> str:
     return "hyperthreads" if time_ns < HYPERTHREADS_NS else "cores"
 
 
+compared_kind = ""  # of the rounds that were compared last
+
+
 def of_one_kind(kinds: list[str]) -> list[int]:
     """The numbers of the rounds that ran on the kind of processors that most rounds had. Prints which were left out."""
-    kind = max(sorted(set(kinds)), key=kinds.count)
+    global compared_kind
+    compared_kind = kind = max(sorted(set(kinds)), key=kinds.count)
     if len(set(kinds)) > 1:
         print(f"  {len(kinds) - kinds.count(kind)} of {len(kinds)} rounds are left out: they were not on {kind}")
     return [number for number, each in enumerate(kinds) if each == kind]
@@ -138,6 +142,14 @@ class Spread:
 
 def ratios(times: dict[str, list[float]], mine: str, peer: str) -> Spread:
     return Spread.of([own / other for own, other in zip(times[mine], times[peer])])
+
+
+def keep_ratio(name: str, ratio: float) -> None:
+    """Adds a ratio to a peer to the file of `bench/speed`, if that runs this bench: hvdrun's time
+    divided by the peer's."""
+    if path := os.environ.get("HVD_BENCH_RATIOS"):
+        with open(path, "a") as file:
+            file.write(f"{name}\t{compared_kind}\t{ratio:.3f}\n")
 
 
 def verdict(value: float, target: float, at_least: bool = False) -> str:

@@ -114,6 +114,9 @@ def all_steps(options: Options) -> Iterator[Step]:
         yield Step("packages", "packages for Debian, rpm and clusters, tried on a clean system; a whole release",
                    lambda log: run_packages(log, options), SOAK, needs=("build",), minutes=90)
     yield Step("bench", "the benches, a small round each", run_bench, ALL, needs=("build",))
+    if os.geteuid() == 0:  # only root can make the hosts between which it measures
+        yield Step("speed", "launching, output and allreduces as ratios to their peers, compared with docs/benchmarks.md", run_speed, ALL,
+                   needs=("build",), minutes=15)
     for name, about in (("dev", "address and undefined sanitizers"), ("tsan", "thread sanitizer")):
         yield build_step(f"{name}-build", name, f"build with the {about}", ALL)
         yield from sanitizer_steps(options, name, about)
@@ -249,6 +252,14 @@ def run_bench(log: Log) -> Result:
         benches.append("slurm")  # on a cluster, which only root can make
     for name in benches:
         log.run([PYTHON, TOP / "bench" / name, "--quick"])
+    return passed()
+
+
+def run_speed(log: Log) -> Result:
+    output = log.folder / "speed.txt"
+    if log.run([PYTHON, TOP / "bench/speed"], may_fail=True, output=output) != 0:
+        lines = output.read_text(errors="replace").splitlines()
+        raise StepFailed("\n".join([line for line in lines if line.startswith("SLOWER ")] or lines[-3:]))
     return passed()
 
 

@@ -1,10 +1,13 @@
 #include "common/system.hpp"
 
+#include "common/fd.hpp"
+
 #include <array>
 #include <climits>
 #include <fstream>
 #include <string>
 
+#include <fcntl.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -23,7 +26,10 @@ std::string boot_id() {
 }
 
 bool fill_random(std::span<std::uint8_t> bytes) {
-  return ::getrandom(bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size());
+  const auto size = static_cast<ssize_t>(bytes.size());
+  if (::getrandom(bytes.data(), bytes.size(), 0) == size) return true;
+  const Fd device(::open("/dev/urandom", O_RDONLY | O_CLOEXEC));
+  return device && ::read(device.get(), bytes.data(), bytes.size()) == size;
 }
 
 }  // namespace common

@@ -17,7 +17,8 @@ std::string local_host_name();
 std::string boot_id();
 
 // Fills up to 256 bytes with random data for secrets, from getrandom(2), which returns that many in
-// one call. Returns false and sets errno if that fails.
+// one call, or from /dev/urandom if a seccomp filter refuses that call. Returns false and sets
+// errno if both fail.
 [[nodiscard]] bool fill_random(std::span<std::uint8_t> bytes);
 
 // Blocks signals for this thread while the object lives. A new thread inherits the mask of its

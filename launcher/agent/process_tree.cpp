@@ -79,17 +79,16 @@ constexpr int kMostRounds = 500;
 
 void send_signal(const ProcessInfo& process, int signal) {
   // The descriptor refers to one process from here on. Its start shows whether it is the one that
-  // was seen.
+  // was seen. Without a descriptor (an old kernel, a seccomp filter, no descriptors left) the start
+  // is the only check.
   const Fd held(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
-  if (!held && errno != ENOSYS) return;
+  if (!held && errno == ESRCH) return;
   const Fd proc(::open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const auto now = read_stat(proc.get(), std::to_string(process.pid).c_str());
   if (!now || now->start != process.start) return;
-  if (held) {
-    ::syscall(SYS_pidfd_send_signal, held.get(), signal, nullptr, 0);
-  } else {
+  if (!held ||
+      (::syscall(SYS_pidfd_send_signal, held.get(), signal, nullptr, 0) != 0 && errno != ESRCH))
     ::kill(process.pid, signal);
-  }
 }
 
 std::vector<ProcessInfo> stop_and_kill(const std::function<std::vector<ProcessInfo>()>& find) {
@@ -121,6 +120,8 @@ std::vector<ProcessInfo> all_processes() {
     if (std::isdigit(static_cast<unsigned char>(entry->d_name[0])) == 0) continue;
     if (auto info = read_stat(::dirfd(proc.get()), entry->d_name))
       processes.push_back(std::move(*info));
+    else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM)
+      return {};
   }
   return processes;
 }
@@ -157,9 +158,8 @@ std::optional<pid_t> root_of(pid_t pid, pid_t parent, const std::set<pid_t>& roo
   return by_session;
 }
 
-std::vector<ProcessInfo> job_processes(pid_t root, const std::string& cookie,
-                                       const std::vector<pid_t>& spare) {
-  const auto processes = all_processes();
+std::vector<ProcessInfo> job_processes(const std::vector<ProcessInfo>& processes, pid_t root,
+                                       const std::string& cookie, const std::vector<pid_t>& spare) {
   auto found = descendants_of(root, processes, spare);
   const auto known = [&](pid_t pid) {
     return pid == root || std::any_of(found.begin(), found.end(),
@@ -175,9 +175,15 @@ std::vector<ProcessInfo> kill_job_processes(pid_t root, const std::string& cooki
                                             std::chrono::milliseconds timeout,
                                             const std::vector<pid_t>& spare) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
+  bool looked = false;
+  const auto find = [&] {
+    const auto processes = all_processes();
+    looked = !processes.empty();
+    return job_processes(processes, root, cookie, spare);
+  };
   while (true) {
-    auto found = stop_and_kill([&] { return job_processes(root, cookie, spare); });
-    if (found.empty() || std::chrono::steady_clock::now() > deadline) return found;
+    auto found = stop_and_kill(find);
+    if ((found.empty() && looked) || std::chrono::steady_clock::now() > deadline) return found;
     for (const auto& process : found) ::waitpid(process.pid, nullptr, WNOHANG);
     // The kernel needs a moment to end a process and reports that to its parent only. Most of these
     // are not our children.

@@ -39,7 +39,8 @@ struct ProcessInfo {
 // has ended while others run is a zombie for proc(5), but lives.
 bool is_dead(const ProcessInfo& process);
 
-// Returns every process that can be seen. Leaves out processes that end meanwhile.
+// Returns every process that can be seen. Leaves out processes that end meanwhile. Returns none,
+// not even this one, if there are no descriptors or no memory left for a look.
 std::vector<ProcessInfo> all_processes();
 
 // Returns those of `processes` that live and whose chain of parents leads to `root`. Leaves out
@@ -53,10 +54,11 @@ std::vector<ProcessInfo> descendants_of(pid_t root, const std::vector<ProcessInf
 // if the process cannot be seen.
 std::optional<pid_t> root_of(pid_t pid, pid_t parent, const std::set<pid_t>& roots);
 
-// Returns the living descendants of `root`, and living processes with the cookie in their
+// Returns those of `processes` that live and are descendants of `root` or have the cookie in their
 // environment (JobFolders::cookie). Launcher, guard and agent never have the cookie of their own
 // job, because it is made after they were executed.
-std::vector<ProcessInfo> job_processes(pid_t root, const std::string& cookie,
+std::vector<ProcessInfo> job_processes(const std::vector<ProcessInfo>& processes, pid_t root,
+                                       const std::string& cookie,
                                        const std::vector<pid_t>& spare = {});
 
 // Sends a signal, unless the process has ended since it was seen: another process may have its pid.

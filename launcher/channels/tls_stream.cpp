@@ -1,6 +1,8 @@
 #include "channels/tls_stream.hpp"
 
+#include "base/system.hpp"
 #include "common/bundled_library.hpp"
+#include "common/system.hpp"
 
 #include <cerrno>
 #include <cstdlib>
@@ -8,7 +10,6 @@
 #include <string_view>
 #include <utility>
 
-#include <sys/random.h>
 #include <sys/socket.h>
 
 namespace hvdrun {
@@ -109,10 +110,7 @@ const TlsLibrary& openssl() {
 LinkKey make_link_key(std::string identity) {
   LinkKey key;
   key.identity = std::move(identity);
-  // Once the kernel's pool is ready, up to 256 bytes are returned whole and without interruption.
-  if (::getrandom(key.secret.data(), key.secret.size(), 0) !=
-      static_cast<ssize_t>(key.secret.size()))
-    std::abort();
+  if (!common::fill_random(key.secret)) end_process("cannot get random bytes", errno);
   return key;
 }
 

@@ -17,13 +17,19 @@ namespace {
 
 enum class FileState { absent, folder, not_executable, executable };
 
+// Returns whether this process may execute a file. faccessat(3) uses a system call of Linux 5.8,
+// which older seccomp filters refuse with EPERM; a file's own permissions give EACCES.
+bool may_execute(const std::filesystem::path& path) {
+  if (::faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) == 0) return true;
+  return errno == EPERM && ::access(path.c_str(), X_OK) == 0;
+}
+
 FileState state_of(const std::filesystem::path& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0)
     return errno == EACCES ? FileState::not_executable : FileState::absent;
   if (S_ISDIR(status.st_mode)) return FileState::folder;
-  const bool may_run = ::faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) == 0;
-  return may_run ? FileState::executable : FileState::not_executable;
+  return may_execute(path) ? FileState::executable : FileState::not_executable;
 }
 
 // Returns the usual interpreter of scripts with this name's ending, or an empty text.

@@ -1,4 +1,5 @@
-"""hvdrun and its agents on Linux 4.18, which RHEL 8 has: without the system calls that came later, over ssh and srun."""
+"""hvdrun and its agents on Linux 4.18, which RHEL 8 has: without the system calls that came later, over ssh and srun. And
+under an old container runtime's filter of system calls, which refuses them."""
 
 from __future__ import annotations
 
@@ -19,12 +20,12 @@ def test_calls_fail_that_linux_4_18_lacks(jobs: Jobs) -> None:  # noqa: F811
 
 
 @pytest.mark.gate
-@pytest.mark.parametrize("client", ["libssh", "openssh"])
-def test_over_ssh(jobs: Jobs, shared: Path, client: str) -> None:  # noqa: F811
+@pytest.mark.parametrize("client, options", [("libssh", []), ("openssh", []), ("openssh", ["--filter"])])
+def test_over_ssh(jobs: Jobs, shared: Path, client: str, options: list[str]) -> None:  # noqa: F811
     agent = shared / "hvdrun"
-    jobs.cluster.output("tee", agent, input=f'#!/bin/sh\nexec {OLD_KERNEL} {HVDRUN} "$@"\n')
+    jobs.cluster.output("tee", agent, input=f'#!/bin/sh\nexec {OLD_KERNEL} {" ".join(options)} {HVDRUN} "$@"\n')
     jobs.cluster.output("chmod", "755", agent)
-    done = jobs.cluster.run(OLD_KERNEL, HVDRUN, "--ssh-client", client, "--agent-path", agent, "-np", 2, "-H", "n1:1,n2:1",
+    done = jobs.cluster.run(OLD_KERNEL, *options, HVDRUN, "--ssh-client", client, "--agent-path", agent, "-np", 2, "-H", "n1:1,n2:1",
                             "sh", "-c", RANK)
     assert done.returncode == 3 and "rank 1 on n2 failed: exit code 3" in done.stderr, done.stderr
 

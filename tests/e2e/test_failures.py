@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import SOAK, TIME_LIMIT, Running, Sandbox, alive, describe, program, wait_until
+from harness import HVDRUN, SOAK, TIME_LIMIT, Running, Sandbox, alive, describe, program, wait_until
 
 RANKS = 4
 BLAMED = 1
@@ -151,6 +151,15 @@ def test_the_job_is_ended_from_outside(sandbox: Sandbox, ending: str, kind: str)
     job = Job(sandbox, kind, ())
     act(job.running)
     job.expect(code)
+
+
+def test_under_an_old_seccomp_filter_stubborn_processes_are_killed(sandbox: Sandbox) -> None:
+    """The filter refuses pidfd_open(2), faccessat2(2) and getrandom(2), as those of old container runtimes do."""
+    stubborn = 'setsid sh -c \'trap "" TERM; echo $$ > child; exec sleep 1000\' & until [ -s child ]; do sleep 0.01; done; exit 3'
+    done = sandbox.run("--strict-filter", HVDRUN, "--grace", "0.3", "-np", 1, "/bin/sh", "-c", stubborn, tool=program("old_kernel"))
+    done.expect(3)
+    assert "could not be ended" not in done.err_text, done
+    assert not alive(int((sandbox.files / "child").read_text()))
 
 
 @pytest.mark.parametrize("cause, kind", kinds_for("launcher killed"))

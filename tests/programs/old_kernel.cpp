@@ -1,11 +1,14 @@
-// old_kernel COMMAND…
+// old_kernel [--filter | --strict-filter] COMMAND…
 //
 // Runs a program and everything that it starts without the system calls that Linux 4.18 lacks, as
 // RHEL 8 has it: from 424 on (pidfd_open(2), close_range(2), clone3(2)) each fails with ENOSYS.
-// Exits with 127 if it cannot do that.
+// --filter: as under the seccomp filter of an old container runtime, they fail with EPERM; but not
+// clone3(2), without which glibc starts no thread. --strict-filter: getrandom(2) fails, too,
+// without which OpenSSL does not work. Exits with 127 if it cannot do that.
 #include <cerrno>
 #include <cstddef>
 #include <cstdio>
+#include <cstring>
 #include <iterator>
 
 #include <linux/filter.h>
@@ -15,11 +18,19 @@
 #include <unistd.h>
 
 int main(int, char** arguments) {
+  const bool is_strict = std::strcmp(arguments[1], "--strict-filter") == 0;
+  const bool is_filter = is_strict || std::strcmp(arguments[1], "--filter") == 0;
+  if (is_filter) ++arguments;
+  const unsigned refusal = SECCOMP_RET_ERRNO | (is_filter ? EPERM : ENOSYS);
+  const unsigned filtered = is_strict ? SYS_getrandom : SYS_pidfd_open;
   // Numbers from 424 on mean the same on all architectures.
   sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, SYS_pidfd_send_signal, 0, 1),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 2, 0),
+      BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, SYS_pidfd_send_signal, 2, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, filtered, 1, 2),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+      BPF_STMT(BPF_RET | BPF_K, refusal),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
   const sock_fprog whole{static_cast<unsigned short>(std::size(program)), program};

@@ -242,11 +242,12 @@ TEST(ProcessTree, FindsProcessesByTheJobsCookieWhereverTheyHang) {
   char ignored = 0;
   ASSERT_EQ(::read(started->read.get(), &ignored, 1), 1);
   // Not below pid 0, so only the cookie can find it.
-  EXPECT_EQ(pids(job_processes(0x7fffffff, cookie)), std::vector<pid_t>{stray});
-  EXPECT_TRUE(job_processes(0x7fffffff, cookie.substr(0, cookie.size() - 1)).empty());
+  EXPECT_EQ(pids(job_processes(all_processes(), 0x7fffffff, cookie)), std::vector<pid_t>{stray});
+  EXPECT_TRUE(
+      job_processes(all_processes(), 0x7fffffff, cookie.substr(0, cookie.size() - 1)).empty());
   ::kill(stray, SIGKILL);
   ::waitpid(stray, nullptr, 0);
-  EXPECT_TRUE(job_processes(0x7fffffff, cookie).empty());
+  EXPECT_TRUE(job_processes(all_processes(), 0x7fffffff, cookie).empty());
 }
 
 }  // namespace

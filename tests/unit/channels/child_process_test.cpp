@@ -54,12 +54,13 @@ TEST_F(Children, ThatCannotBeStartedAreLeftOut) {
   EXPECT_TRUE(exists("b"));
 }
 
-// Makes pidfd_open(2) fail in this thread as on a kernel that lacks it.
-void forget_pidfd_open() {
+// Makes pidfd_open(2) fail in this thread: with ENOSYS as on a kernel that lacks it, with EPERM as
+// under an old seccomp filter.
+void forget_pidfd_open(int error) {
   sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_open, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<unsigned>(error)),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
   const sock_fprog whole{static_cast<unsigned short>(std::size(program)), program};
@@ -87,10 +88,11 @@ TEST(WatchedChild, IsSeenToEnd) {
 }
 
 TEST(WatchedChild, IsSeenToEndWithoutPidfdOpen) {
-  std::thread([] {
-    forget_pidfd_open();
-    watch_one();
-  }).join();
+  for (const int error : {ENOSYS, EPERM})
+    std::thread([error] {
+      forget_pidfd_open(error);
+      watch_one();
+    }).join();
 }
 
 }  // namespace

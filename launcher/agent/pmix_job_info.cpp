@@ -1,5 +1,6 @@
 #include "agent/pmix_job_info.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -7,6 +8,8 @@
 
 #include <fmt/format.h>
 #include <hwloc.h>
+#include <pwd.h>
+#include <unistd.h>
 
 namespace hvdrun {
 namespace {
@@ -15,6 +18,13 @@ namespace {
 // locks cost 9 ms at the start. Without them every rank asks the server for the data of every other
 // rank: 128 ranks that do so take 1.5 s instead of 0.6.
 constexpr std::size_t kRanksByMessage = 32;
+
+// What Docker and OpenShift set for such a user.
+constexpr const char* kNoHome = "/";
+
+bool has_passwd_entry() {
+  return ::getpwuid(::geteuid()) != nullptr;
+}
 
 Result<void> add_maps(const PmixLibrary& library, const PmixJob& job, PmixInfoList& info) {
   std::string names;
@@ -53,10 +63,17 @@ hwloc_topology* quick_topology() {
   return nullptr;
 }
 
+void add_home_for_pmix(std::vector<std::string>& environment) {
+  const auto has_home = std::any_of(environment.begin(), environment.end(),
+                                    [](const auto& entry) { return entry.starts_with("HOME="); });
+  if (!has_home && !has_passwd_entry()) environment.push_back(std::string("HOME=") + kNoHome);
+}
+
 void prepare_pmix_environment(std::size_t local_ranks) {
   ::setenv("HWLOC_PLUGINS_PATH", "/nonexistent", 1);
   ::setenv("PMIX_MCA_gds", local_ranks > kRanksByMessage ? "ds21,hash" : "hash", 1);
   ::setenv("PMIX_MCA_psec", "native", 1);  // munge fails if munged does not run
+  if (::getenv("HOME") == nullptr && !has_passwd_entry()) ::setenv("HOME", kNoHome, 1);
 }
 
 Result<PmixInfoList> describe_job(const PmixLibrary& library, const PmixJob& job,

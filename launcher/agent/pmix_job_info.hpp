@@ -10,6 +10,8 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <string>
+#include <vector>
 
 struct hwloc_topology;
 
@@ -22,6 +24,10 @@ hwloc_topology* quick_topology();
 // Sets the environment variables of libpmix and hwloc. They apply inside the agent only: ranks get
 // the caller's environment.
 void prepare_pmix_environment(std::size_t local_ranks);
+
+// Adds HOME=/ to the ranks' environment if it has no HOME and the user has no entry in passwd(5),
+// as in a container whose user is a number only. libpmix would crash there in each of its clients.
+void add_home_for_pmix(std::vector<std::string>& environment);
 
 // Describes the job to libpmix. `folder` is for the files of PMIx and of its clients. Error:
 // libpmix cannot pack the maps of hosts and ranks.

@@ -4,6 +4,7 @@
 #include "agent/pmix_job.hpp"
 #include "agent/pmix_job_info.hpp"
 #include "agent/pmix_library.hpp"
+#include "agent/pmix_listener.hpp"
 #include "agent/pmix_modex.hpp"
 #include "protocol/pmix_messages.hpp"
 
@@ -11,6 +12,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <set>
@@ -29,6 +31,10 @@ namespace {
 constexpr std::array kOpenMpiSettings{"OMPI_MCA_schizo=^orte,slurm",
                                       "OMPI_MCA_hwloc_base_binding_policy=none",
                                       "OMPI_MCA_orte_externally_bound=1"};
+
+// How long a connection to the server may be silent. A client sends its greeting at once, but on a
+// crowded machine a process can wait for its turn for seconds.
+constexpr std::chrono::seconds kSilenceLimit{10};
 
 // libpmix's thread reads a message in a few turns: the socket, the message, its handler.
 constexpr int kRoundTrips = 16;
@@ -97,6 +103,7 @@ class PmixServer::Impl {
         folder_(std::move(folder)),
         events_(std::move(events)),
         mailbox_(loop),
+        listener_(loop, kSilenceLimit),
         fences_(loop, sender()),
         modex_(loop, sender(),
                [this](auto rank, const PmixAnswer& answer) { fetch(rank, answer); }) {}
@@ -152,6 +159,7 @@ class PmixServer::Impl {
   std::filesystem::path folder_;
   Events events_;
   Mailbox mailbox_;
+  PmixListener listener_;
   std::unordered_map<int, ClientState> clients_;
   PmixFences fences_;
   PmixModex modex_;

@@ -78,6 +78,28 @@ def test_another_user_cannot_join_through_pmix(sandbox: Sandbox) -> None:
     job.wait()
 
 
+def connect_as_nobody(port: str) -> subprocess.Popen:
+    """A process of another user that has connected to the port, and says nothing. It ends with its stdin."""
+    code = "import socket, sys; s = socket.create_connection(('127.0.0.1', int(sys.argv[1]))); print('in', flush=True); sys.stdin.read()"
+    process = subprocess.Popen(["/usr/bin/python3", "-c", code, port], stdin=subprocess.PIPE, stdout=subprocess.PIPE, user=65534, group=65534,
+                               extra_groups=[])
+    assert process.stdout and process.stdout.readline() == b"in\n", "it could not connect"
+    return process
+
+
+def test_silent_connections_of_another_user_keep_no_rank_from_pmix(sandbox: Sandbox) -> None:
+    start, done = sandbox.files / "start", sandbox.files / "done"
+    job = sandbox.start("-np", 2, "sh", "-c", f"until [ -e {start} ]; do sleep 0.01; done; exec {CLIENT} --until {done}")
+    wait_until(lambda: len(sandbox.ranks()) == 2, "both ranks run")
+    [port] = listening_ports(job.helper("hvdrun-agent"))
+    with connect_as_nobody(port):
+        start.touch()
+        wait_until(lambda: job.out.count(b"sum") == 2 or job.process.poll() is not None, "both ranks have used PMIx")
+        with connect_as_nobody(port):
+            done.touch()
+            job.wait().expect(0)
+
+
 # From 33 ranks on, libpmix keeps what ranks have put in files.
 @pytest.mark.parametrize("size", [2, pytest.param(33, marks=[pytest.mark.measures, pytest.mark.slow])])
 def test_the_pmix_namespace_stands_in_no_public_name(sandbox: Sandbox, size: int) -> None:
@@ -244,7 +266,8 @@ TESTS_OF_ROWS = {
         "RefusesAnotherKey RefusesAClientWithoutAKey RefusesAServerWithoutAKey WhoHasTheKeyIsNotPushedOut "
         "test_a_crowd_at_the_door_changes_nothing test_agents_listen_to_nobody_and_the_launcher_to_one_address",
     "PMIx server of each host, on 127.0.0.1":
-        "test_another_user_cannot_join_through_pmix test_the_pmix_namespace_stands_in_no_public_name",
+        "test_another_user_cannot_join_through_pmix test_the_pmix_namespace_stands_in_no_public_name "
+        "test_silent_connections_of_another_user_keep_no_rank_from_pmix",
     "`MASTER_PORT`":
         "AreKeptButCanBeListenedOnByTheProgram",
     "libhvd's rendezvous without PMIx, during `hvd_init`":

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 
 import pytest
 
-from harness import BUILD, PYTHON, Sandbox, alive, blocks_in, program, python_environment, wait_until
+from harness import BUILD, HVDRUN, PYTHON, Sandbox, alive, blocks_in, program, python_environment, wait_until
 
 CLIENT = program("pmix_client")
 
@@ -108,3 +109,13 @@ def test_a_child_forked_after_shutdown_ends(sandbox: Sandbox, pmix: str) -> None
     """libpmix's thread is not in the child, so PMIx_Finalize would wait for ever there."""
     done = sandbox.run("-np", 2, "--pmix", pmix, "--label", "none", PYTHON, "-c", FORKING, env=python_environment()).expect(0)
     assert sorted(done.out_lines) == ["0 0", "1 0"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can hide /etc/passwd")
+def test_a_user_who_is_only_a_number_needs_no_home(sandbox: Sandbox) -> None:
+    """libpmix crashes without a home folder, in the server and in each client."""
+    (sandbox.files / "nsswitch.conf").write_text("passwd: files\n")
+    hide = f"mount --bind /dev/null /etc/passwd && mount --bind {sandbox.files}/nsswitch.conf /etc/nsswitch.conf && unset HOME"
+    job = sandbox.run("--mount", "sh", "-c", f'{hide} && exec "$@"', "sh", HVDRUN, "-np", 2, CLIENT, tool="unshare")
+    job.expect(0)
+    assert sorted(job.out_lines) == ["[0] rank 0 of 2: sum 1", "[1] rank 1 of 2: sum 1"]

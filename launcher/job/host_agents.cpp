@@ -366,7 +366,8 @@ std::vector<std::string> HostAgents::kill() {
 void HostAgents::clean_up_others() {
   if (srun_) srun_->reap(kSrunPatience);
   const auto has_left = [](const AgentState& agent) {
-    return !agent.host.is_this_machine && agent.greeted && !agent.done && !agent.silent;
+    const bool has_run = agent.greeted || (agent.reached && !agent.spared);
+    return !agent.host.is_this_machine && has_run && !agent.done && !agent.silent;
   };
   if (srun_) {
     std::vector<std::size_t> hosts;

@@ -8,6 +8,7 @@
 #include "agent/guard.hpp"
 #include "base/result.hpp"
 #include "channels/sent_agent.hpp"
+#include "channels/ssh_config.hpp"
 #include "protocol/link.hpp"
 
 #include <chrono>
@@ -47,6 +48,12 @@ class AgentChannel {
   // Continues an agent that is stopped (SIGSTOP), if the channel can do that.
   virtual void wake([[maybe_unused]] pid_t agent) {}
 
+  // Takes note that the agent has sent its first frame, so the login has succeeded.
+  virtual void on_reached() {}
+
+  // Returns what the user's ssh configuration says of the host, as far as it was read.
+  virtual SshFacts ssh_facts() const { return {}; }
+
   // Returns whether on_end was called, or need not be waited for.
   virtual bool ended() const = 0;
 
@@ -57,6 +64,10 @@ class AgentChannel {
   // Returns why there is no agent, if the channel ended before the agent greeted. The text is for
   // users, without the host's name, so that hosts with the same failure can be reported together.
   virtual std::string failure() const = 0;
+
+  // Returns whether the channel ended because an ssh server has closed the connection before the
+  // login.
+  virtual bool was_cut_before_login() const { return false; }
 
   // Returns what the host lacks, if the channel ended because it has no hvdrun that can be used.
   virtual std::optional<AgentLack> lack() const { return std::nullopt; }

@@ -33,6 +33,10 @@ using std::chrono::milliseconds;
 // started has the same timeout.
 constexpr milliseconds kEndTimeout{15000};
 constexpr milliseconds kConfigTimeout{10000};
+// If a server closes the connection before the login: so many logins in all, with a random pause
+// after each. The longest pause is three times as long after each.
+constexpr int kMostLogins = 4;
+constexpr milliseconds kFirstPause{400};
 // Applies if the user's configuration has no ConnectTimeout. --start-timeout may end before.
 constexpr std::chrono::seconds kLoginTimeout{30};
 
@@ -40,15 +44,22 @@ constexpr std::chrono::seconds kLoginTimeout{30};
 // name, which nothing can interrupt.
 struct Shared {
   std::mutex mutex;
-  std::condition_variable has_ended;
-  Mailbox* mailbox = nullptr;  // null after the owner's end
-  Fd socket;                   // of the connection, while there is one
+  std::condition_variable changed;  // cut or ended
+  Mailbox* mailbox = nullptr;       // null after the owner's end
+  Fd socket;                        // of the connection, while there is one
   std::string doing = "reading the ssh configuration";
+  SshFacts facts;    // of the user's configuration, once it was read
   bool cut = false;  // the owner wants the thread to end
   bool ended = false;
+
+  bool is_cut() {
+    const std::lock_guard lock(mutex);
+    return cut;
+  }
 };
 
 struct Task {
+  std::shared_ptr<LoginGate> gate;
   SshTarget target;
   SshOptions options;
   std::vector<std::string> arguments;
@@ -60,10 +71,19 @@ struct Task {
 struct End {
   Error error;                   // why there was no agent; its exit code is unused
   bool ssh_may_succeed = false;  // the system's ssh may get further
-  bool ssh_is_direct = false;    // the system's ssh would connect by itself
+  LoginGate::Place place;        // of the login, if the system's ssh may succeed
+  int logins = 0;                // that were tried
   std::optional<int> exit_code;  // of the command
   Fd stream;                     // still unused, if the system's ssh may succeed
 };
+
+// Returns the pause before another login after `logins` of them.
+milliseconds pause_after(int logins) {
+  auto longest = kFirstPause;
+  for (int i = 1; i < logins; ++i) longest *= 3;
+  const auto random = std::stoul(random_hex(2), nullptr, 16);  // below 65536
+  return longest / 4 + longest * 3 / 4 * random / 65536;
+}
 
 // Returns the user's home folder as ssh and libssh find it: not by $HOME.
 std::string home_folder() {
@@ -81,31 +101,30 @@ class Login {
 
   End run() {
     const auto shown = output_of(ssh_config_command(task_.target, task_.options), kConfigTimeout);
-    direct_ = shown && connects_directly(*shown);
+    const auto server = note_facts(shown);
+    place_ = task_.gate->enter(server, [this] { return shared_->is_cut(); });
     if (task_.use == SshUse::ssh) return hand_over("not to be used");
     if (auto opened = open_libssh(); !opened) return hand_over(opened.error().message);
     auto config = configuration(shown);
     if (!config)
       return hand_over(fmt::format("the system's ssh is needed for {}", config.error().message));
-    now("looking up its name");
-    const auto timeout = config->connect_timeout.value_or(kLoginTimeout);
-    const auto deadline = std::chrono::steady_clock::now() + timeout;
-    auto socket = connect_to_ssh(*config, timeout, [this](int made) { note_socket(made); });
-    if (!socket) return failed(socket.error().message);
-    now("logging in");
-    auto session = SshSession::log_in(*config, std::move(*socket), timeout);
-    // The system's ssh would wait as long again.
-    if (!session && std::chrono::steady_clock::now() >= deadline)
-      return failed(
-          fmt::format("the login timed out after {} s (ssh's ConnectTimeout)", timeout.count()));
-    if (!session) return hand_over(session.error().message);
-    now("starting hvdrun there");
-    if (auto started = session->start(remote_command(task_.options, task_.arguments)); !started)
-      return hand_over(started.error().message);
-    End end;
-    end.exit_code = session->proxy(task_.stream.get(),
-                                   [this](std::string_view text) { on_text_(std::string(text)); });
-    return end;
+    for (logins_ = 1;; ++logins_) {
+      now("looking up its name");
+      const auto timeout = config->connect_timeout.value_or(kLoginTimeout);
+      const auto deadline = std::chrono::steady_clock::now() + timeout;
+      auto socket = connect_to_ssh(*config, timeout, [this](int made) { note_socket(made); });
+      if (!socket) return failed(socket.error().message);
+      now("logging in");
+      auto session = SshSession::log_in(*config, std::move(*socket), timeout);
+      if (session) return run_agent(std::move(*session));
+      // The system's ssh would wait as long again.
+      if (std::chrono::steady_clock::now() >= deadline)
+        return failed(
+            fmt::format("the login timed out after {} s (ssh's ConnectTimeout)", timeout.count()));
+      const auto& why = session.error().message;
+      if (!was_cut_before_login(why) || logins_ + 1 >= kMostLogins || !pause())
+        return hand_over(why);
+    }
   }
 
  private:
@@ -116,6 +135,34 @@ class Login {
     return config;
   }
 
+  // Returns the ssh server that the login reaches first.
+  std::string note_facts(const Result<std::string>& shown) {
+    auto facts = ssh_facts(shown ? std::string_view(*shown) : std::string_view());
+    auto server = facts.server.empty() ? task_.target.host : facts.server;
+    const std::lock_guard lock(shared_->mutex);
+    shared_->facts = std::move(facts);
+    shared_->doing = fmt::format("waiting for other logins through {}", server);
+    return server;
+  }
+
+  End run_agent(SshSession session) {
+    place_.leave();
+    now("starting hvdrun there");
+    if (auto started = session.start(remote_command(task_.options, task_.arguments)); !started)
+      return hand_over(started.error().message);
+    End end;
+    end.exit_code = session.proxy(task_.stream.get(),
+                                  [this](std::string_view text) { on_text_(std::string(text)); });
+    return end;
+  }
+
+  // Waits before another login. Returns false if the owner wants the thread to end.
+  bool pause() {
+    now("waiting for another login: a server has closed the connection");
+    std::unique_lock lock(shared_->mutex);
+    return !shared_->changed.wait_for(lock, pause_after(logins_), [this] { return shared_->cut; });
+  }
+
   void now(std::string doing) {
     const std::lock_guard lock(shared_->mutex);
     shared_->doing = std::move(doing);
@@ -124,7 +171,8 @@ class Login {
   End hand_over(const std::string& why) {
     End end = failed("libssh: " + why);
     end.ssh_may_succeed = true;
-    end.ssh_is_direct = direct_;
+    end.place = std::move(place_);
+    end.logins = logins_;
     end.stream = std::move(task_.stream);
     return end;
   }
@@ -146,20 +194,23 @@ class Login {
   const std::shared_ptr<Shared> shared_;
   Task task_;
   const std::function<void(std::string)> on_text_;
-  bool direct_ = false;
+  LoginGate::Place place_;
+  int logins_ = 0;
 };
 
 class LibsshAgent final : public AgentChannel {
  public:
   LibsshAgent(const EventLoop& loop, Task task, Events events)
       : loop_(loop),
+        gate_(task.gate),
         target_(task.target),
         options_(task.options),
         arguments_(task.arguments),
         use_(task.use),
         events_(std::move(events)),
         text_([this](std::string line) { events_.on_text(std::move(line)); }),
-        mailbox_(loop) {
+        mailbox_(loop),
+        next_login_(loop, [this] { start_ssh(); }) {
     shared_->mailbox = &mailbox_;
     auto started = start_thread(
         "logs in", [this, shared = shared_, task = std::make_shared<Task>(std::move(task))] {
@@ -182,19 +233,33 @@ class LibsshAgent final : public AgentChannel {
     std::unique_lock lock(shared_->mutex);
     shared_->mailbox = nullptr;
     const bool joins =
-        shared_->has_ended.wait_for(lock, milliseconds(1000), [this] { return shared_->ended; });
+        shared_->changed.wait_for(lock, milliseconds(1000), [this] { return shared_->ended; });
     lock.unlock();
     if (thread_.joinable()) joins ? thread_.join() : thread_.detach();
   }
 
   std::string_view name() const override { return fallback_ ? fallback_->name() : "libssh"; }
-  bool ended() const override { return fallback_ ? fallback_->ended() : end_.has_value(); }
+  bool ended() const override { return end_.has_value(); }
   bool host_answers(milliseconds time) const override {
     if (fallback_) return fallback_->host_answers(time);
     const std::lock_guard lock(shared_->mutex);
     return has_acknowledged(shared_->socket.get(), time);
   }
-  void kill(pid_t agent) override { fallback_ ? fallback_->kill(agent) : cut(); }
+  void kill(pid_t agent) override {
+    cut();
+    if (fallback_) fallback_->kill(agent);
+    if (next_login_.pending()) finish();
+  }
+
+  void on_reached() override {
+    stream_.reset();
+    place_.leave();
+  }
+
+  SshFacts ssh_facts() const override {
+    const std::lock_guard lock(shared_->mutex);
+    return shared_->facts;
+  }
 
   std::string status() const override {
     if (fallback_) return fallback_->status();
@@ -222,10 +287,11 @@ class LibsshAgent final : public AgentChannel {
   bool network_failed() const override { return fallback_ && fallback_->network_failed(); }
 
   bool wait() override {
+    next_login_.cancel();
     if (fallback_) return fallback_->wait();
     {
       std::unique_lock lock(shared_->mutex);
-      shared_->has_ended.wait_for(lock, kEndTimeout, [this] { return shared_->ended; });
+      shared_->changed.wait_for(lock, kEndTimeout, [this] { return shared_->ended; });
     }
     cut();
     mailbox_.drain();
@@ -248,25 +314,26 @@ class LibsshAgent final : public AgentChannel {
     const std::lock_guard lock(shared->mutex);
     shared->socket.reset();
     shared->ended = true;
-    shared->has_ended.notify_all();
+    shared->changed.notify_all();
   }
 
   void cut() {
-    const std::lock_guard lock(shared_->mutex);
-    shared_->cut = true;
-    ::shutdown(shared_->socket.get(), SHUT_RDWR);
+    {
+      const std::lock_guard lock(shared_->mutex);
+      shared_->cut = true;
+      ::shutdown(shared_->socket.get(), SHUT_RDWR);
+      shared_->changed.notify_all();
+    }
+    gate_->wake();
   }
 
   void on_end(End end) {
-    if (end.ssh_may_succeed && use_ != SshUse::libssh && !was_cut()) {
-      SshOptions options = options_;
-      options.direct = end.ssh_is_direct;
-      auto fallback =
-          start_ssh_agent(loop_, target_, options, arguments_, events_, std::move(end.stream));
-      if (fallback) {
-        fallback_ = std::move(*fallback);
-        return;
-      }
+    if (end.ssh_may_succeed && use_ != SshUse::libssh && !shared_->is_cut()) {
+      stream_ = std::move(end.stream);
+      place_ = std::move(end.place);
+      logins_ = end.logins;
+      error_ = std::move(end.error);
+      return start_ssh();
     }
     end.stream.reset();
     end_ = std::move(end);
@@ -274,12 +341,40 @@ class LibsshAgent final : public AgentChannel {
     events_.on_end();
   }
 
-  bool was_cut() {
-    const std::lock_guard lock(shared_->mutex);
-    return shared_->cut;
+  // ssh does not read the stream before it has logged in, so that another ssh can have it.
+  void start_ssh() {
+    const auto facts = ssh_facts();
+    SshOptions options = options_;
+    options.direct = facts.direct;
+    options.overrides = facts.overrides;
+    Fd stream(::fcntl(stream_.get(), F_DUPFD_CLOEXEC, 0));
+    auto started = start_ssh_agent(loop_, target_, options, arguments_,
+                                   {events_.on_link, events_.on_text, [this] { on_ssh_end(); }},
+                                   std::move(stream));
+    if (!started) return finish();
+    fallback_ = std::move(*started);
+    ++logins_;
+  }
+
+  void on_ssh_end() {
+    if (!fallback_->was_cut_before_login() || logins_ >= kMostLogins || shared_->is_cut())
+      return finish();
+    next_login_.start(pause_after(logins_));
+  }
+
+  // Ends a channel that has no thread any more.
+  void finish() {
+    next_login_.cancel();
+    stream_.reset();
+    place_.leave();
+    end_.emplace();
+    end_->error = std::move(error_);
+    text_.end();
+    events_.on_end();
   }
 
   const EventLoop& loop_;
+  const std::shared_ptr<LoginGate> gate_;
   const SshTarget target_;
   const SshOptions options_;
   const std::vector<std::string> arguments_;
@@ -289,20 +384,24 @@ class LibsshAgent final : public AgentChannel {
   Mailbox mailbox_;
   const std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
   std::optional<End> end_;
+  // The system's ssh, once it was started, and what it is started with.
   std::unique_ptr<AgentChannel> fallback_;
+  Fd stream_;  // the agent's end of the link, until the login has succeeded
+  LoginGate::Place place_;
+  Error error_;     // why libssh was not enough
+  int logins_ = 0;  // that were tried
+  Timer next_login_;
   std::thread thread_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<AgentChannel>> start_libssh_agent(const EventLoop& loop, SshTarget target,
-                                                         SshOptions options,
-                                                         std::vector<std::string> arguments,
-                                                         SshUse use,
-                                                         const AgentChannel::Events& events) {
+Result<std::unique_ptr<AgentChannel>> start_libssh_agent(
+    const EventLoop& loop, std::shared_ptr<LoginGate> gate, SshTarget target, SshOptions options,
+    std::vector<std::string> arguments, SshUse use, const AgentChannel::Events& events) {
   HVD_TRY(LinkPair link, make_local_link());
-  Task task{std::move(target), std::move(options), std::move(arguments), std::move(link.agent.in),
-            use};
+  Task task{std::move(gate),      std::move(target),        std::move(options),
+            std::move(arguments), std::move(link.agent.in), use};
   auto agent = std::make_unique<LibsshAgent>(loop, std::move(task), events);
   link.launcher.text_first = true;
   events.on_link(std::move(link.launcher));

@@ -6,6 +6,7 @@
 #include "base/event_loop.hpp"
 #include "base/result.hpp"
 #include "channels/agent_channel.hpp"
+#include "channels/login_gate.hpp"
 #include "channels/ssh_command.hpp"
 
 #include <memory>
@@ -22,12 +23,11 @@ enum class SshUse {
   ssh,     // the system's ssh, after its configuration was read
 };
 
-// Starts an agent. `arguments` are those of hvdrun there. Calls on_link before it returns. Error:
-// no descriptors are left.
-Result<std::unique_ptr<AgentChannel>> start_libssh_agent(const EventLoop& loop, SshTarget target,
-                                                         SshOptions options,
-                                                         std::vector<std::string> arguments,
-                                                         SshUse use,
-                                                         const AgentChannel::Events& events);
+// Starts an agent. `arguments` are those of hvdrun there. Calls on_link before it returns. If a
+// server closes the connection before the login, tries again a few times. Error: no descriptors are
+// left.
+Result<std::unique_ptr<AgentChannel>> start_libssh_agent(
+    const EventLoop& loop, std::shared_ptr<LoginGate> gate, SshTarget target, SshOptions options,
+    std::vector<std::string> arguments, SshUse use, const AgentChannel::Events& events);
 
 }  // namespace hvdrun

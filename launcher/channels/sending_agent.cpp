@@ -82,6 +82,8 @@ class SendingAgent final : public AgentChannel {
   bool host_answers(std::chrono::milliseconds time) const override {
     return login_->host_answers(time);
   }
+  void on_reached() override { login_->on_reached(); }
+  SshFacts ssh_facts() const override { return login_->ssh_facts(); }
   bool ended() const override { return ended_; }
   std::string connection_failure() const override { return login_->connection_failure(); }
   bool network_failed() const override { return login_->network_failed(); }

@@ -59,6 +59,11 @@ class SshAgent final : public AgentChannel {
     return explain_ssh_failure(status_, text_.beginning(), host_, agent_path_);
   }
 
+  bool was_cut_before_login() const override {
+    return ended_ && WIFEXITED(status_) && WEXITSTATUS(status_) == kSshFailed &&
+           hvdrun::was_cut_before_login(text_.beginning());
+  }
+
   std::optional<AgentLack> lack() const override {
     if (!ended_ || !WIFEXITED(status_)) return std::nullopt;
     return find_lack(WEXITSTATUS(status_), text_.beginning(), agent_path_);

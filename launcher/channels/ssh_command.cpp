@@ -26,6 +26,7 @@ std::vector<std::string> ssh_words(const SshTarget& target, const SshOptions& op
     set(fmt::format("ServerAliveCountMax={}",
                     std::max<std::int64_t>(options.host_timeout.count() - 1, 1)));
   }
+  words.insert(words.end(), options.overrides.begin(), options.overrides.end());
   set("ClearAllForwardings=yes");
   if (options.accept_new) set("StrictHostKeyChecking=accept-new");
   if (!options.identity.empty()) {

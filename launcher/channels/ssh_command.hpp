@@ -21,7 +21,8 @@ struct SshOptions {
   // The connection is ssh's own. So ssh need not end when its server does not answer, because we
   // watch that connection.
   bool direct = false;
-  std::string agent_path;  // hvdrun on the host
+  std::vector<std::string> overrides;  // of the user's configuration; see SshFacts
+  std::string agent_path;              // hvdrun on the host
   // The agent that is used instead if it is in the host's cache folder; nullopt: none.
   std::optional<SentAgent> sent;
 };

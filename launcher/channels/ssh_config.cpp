@@ -38,7 +38,6 @@ constexpr std::array kBeyond{
     Beyond{"proxycommand", "ProxyCommand"},
     Beyond{"proxyjump", "ProxyJump"},
     Beyond{"pubkeyauthentication", "PubkeyAuthentication", "true"},
-    Beyond{"remotecommand", "RemoteCommand"},
     Beyond{"revokedhostkeys", "RevokedHostKeys"},
     Beyond{"securitykeyprovider", "SecurityKeyProvider", "internal"},
     Beyond{"verifyhostkeydns", "VerifyHostKeyDNS"},
@@ -47,6 +46,21 @@ constexpr std::array kBeyond{
 // With each of these settings another process has the connection.
 constexpr std::array<std::string_view, 4> kIndirect{"controlmaster", "controlpath", "proxycommand",
                                                     "proxyjump"};
+
+// What ssh needs in order to run a command and to carry its streams. Only the versions of ssh that
+// know a keyword print it.
+struct Needed {
+  std::string_view keyword;
+  std::string_view value;
+  std::string_view option;
+};
+
+constexpr std::array kNeeded{
+    Needed{"forkafterauthentication", "no", "ForkAfterAuthentication=no"},
+    Needed{"remotecommand", "none", "RemoteCommand=none"},
+    Needed{"sessiontype", "default", "SessionType=default"},
+    Needed{"stdinnull", "no", "StdinNull=no"},
+};
 
 bool is_plain(std::string_view value, const Beyond& beyond) {
   if (beyond.plain == "true") return value == "true";
@@ -206,18 +220,28 @@ Result<void> check_known_hosts(const SshConfig& config) {
   return {};
 }
 
-bool connects_directly(std::string_view text) {
-  bool is_config = false;
+SshFacts ssh_facts(std::string_view text) {
+  SshFacts facts{true, {}, {}};
+  std::string host;
+  std::string port;
   while (!text.empty()) {
     auto rest = next_line(text);
     const auto keyword = next_word(rest);
-    const auto value = next_word(rest);
-    is_config = is_config || keyword == "hostname";
+    const auto value = rest.substr(std::min(rest.find_first_not_of(' '), rest.size()));
     const bool is_off = value == "none" || value == "no" || value == "false";
+    if (keyword == "hostname") host = value;
+    if (keyword == "port") port = value;
+    if (keyword == "proxyjump" && !is_off) facts.server = value.substr(0, value.find(','));
+    if (keyword == "proxycommand" && !is_off) facts.server = value;
     if (!is_off && std::find(kIndirect.begin(), kIndirect.end(), keyword) != kIndirect.end())
-      return false;
+      facts.direct = false;
+    for (const auto& needed : kNeeded)
+      if (keyword == needed.keyword && value != needed.value)
+        facts.overrides.insert(facts.overrides.end(), {"-o", std::string(needed.option)});
   }
-  return is_config;
+  if (host.empty()) return {};
+  if (facts.server.empty()) facts.server = host + ":" + port;
+  return facts;
 }
 
 Result<SshConfig> parse_ssh_config(std::string_view text, const std::string& home) {

@@ -38,9 +38,18 @@ struct SshConfig {
 // configuration needs the system's ssh, or the text is no configuration.
 Result<SshConfig> parse_ssh_config(std::string_view text, const std::string& home);
 
-// Returns whether ssh's own process connects to the host, so that the connection is its socket: no
-// other program connects (ProxyJump, ProxyCommand), and no other ssh (ControlPath).
-bool connects_directly(std::string_view text);
+// What `ssh -G` says of a login by the system's ssh.
+struct SshFacts {
+  // ssh's own process connects to the host, so that the connection is its socket: no other program
+  // connects (ProxyJump, ProxyCommand), and no other ssh (ControlPath).
+  bool direct = false;
+  // Names the ssh server that the login reaches first: a jump host, otherwise the host itself. ""
+  // if the text is no configuration.
+  std::string server;
+  // Arguments of ssh that undo what would keep it from running a command and carrying its streams.
+  std::vector<std::string> overrides;
+};
+SshFacts ssh_facts(std::string_view text);
 
 // Checks that libssh would read the same host keys from these files as ssh does. libssh does not
 // know @revoked and @cert-authority, ignores negated patterns, and stops at a line that it cannot

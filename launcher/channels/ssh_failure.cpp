@@ -3,6 +3,7 @@
 #include "base/event_loop.hpp"
 #include "base/result.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 
@@ -11,9 +12,6 @@
 
 namespace hvdrun {
 namespace {
-
-// ssh(1): "exits with the exit status of the remote command or with 255 if an error occurred".
-constexpr int kSshFailed = 255;
 
 struct SshHint {
   std::string_view words;  // in ssh's message
@@ -37,6 +35,22 @@ constexpr std::array kLoginHints{
             "ssh offered too many keys; name the right one "
             "with -i"},
 };
+
+// In messages of ssh and libssh when a server closes the connection before the login.
+constexpr std::array<std::string_view, 6> kCuts{
+    "kex_exchange_identification: ", "ssh_exchange_identification: ", "Exceeded MaxStartups",
+    "Connection closed by ",         "Connection reset by ",          "Socket error: "};
+// ssh also prints such a message after a failure between a jump host and the host, of a
+// ProxyCommand, or after the login. Then one of these words is there.
+constexpr std::array<std::string_view, 4> kOtherReasons{
+    "stdio forwarding failed", "not found", "No such file or directory", "Read from remote host"};
+constexpr std::string_view kCutAdvice =
+    "an ssh server on the way closed the connection before the login; it may have had too many at "
+    "once: raise MaxStartups in its sshd_config";
+
+bool has(std::string_view text, std::string_view words) {
+  return text.find(words) != std::string_view::npos;
+}
 
 std::string_view last_line(std::string_view text) {
   while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.remove_suffix(1);
@@ -99,7 +113,15 @@ std::string explain_login_failure(std::string_view program, std::string_view err
     if (const auto line = line_with(errors, hint.words); !line.empty())
       return fmt::format("{} ({})", hint.advice, without_name(line, host));
   const auto line = last_line(errors);
+  if (was_cut_before_login(errors))
+    return fmt::format("{} ({})", kCutAdvice, without_name(line, host));
   return line.empty() ? fmt::format("{} failed without a word", program) : without_name(line, host);
+}
+
+bool was_cut_before_login(std::string_view errors) {
+  const auto is_in = [errors](std::string_view words) { return has(errors, words); };
+  return std::ranges::any_of(kCuts, is_in) && std::ranges::none_of(kOtherReasons, is_in) &&
+         std::ranges::none_of(kLoginHints, is_in, &SshHint::words);
 }
 
 std::string explain_lost_connection(int wait_status, std::string_view errors) {

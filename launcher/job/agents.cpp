@@ -82,12 +82,12 @@ void Agents::return_credit() {
   }
 }
 
-std::vector<std::string> Agents::lost_hosts() const {
-  std::vector<std::string> hosts;
+LostHosts Agents::lost_hosts() const {
+  LostHosts lost;
   for (const auto& agent : agents_)
     if (agent.gone && !agent.done && !agent.dismissed && !agent.spared && !agent.cleared_away)
-      hosts.push_back(agent.host.name);
-  return hosts;
+      (agent.silent ? lost.silent : lost.others).push_back(agent.host.name);
+  return lost;
 }
 
 }  // namespace hvdrun

@@ -5,6 +5,7 @@
 
 #include "agent/agent_options.hpp"
 #include "channels/agent_channel.hpp"
+#include "job/restart.hpp"
 #include "model/placement.hpp"
 #include "model/report.hpp"
 #include "protocol/heartbeat.hpp"
@@ -134,9 +135,9 @@ class Agents {
   void took_output(AgentState& agent, std::size_t bytes, bool may_return);
   void return_credit();
 
-  // Returns the hosts that a restart must do without: their agents were lost, and they cannot be
-  // reached any more. Call it after reap(), which tries to reach them.
-  std::vector<std::string> lost_hosts() const;
+  // Returns the hosts whose agents were lost and which cannot be reached any more. Call it after
+  // reap(), which tries to reach them.
+  LostHosts lost_hosts() const;
 
  protected:
   // Starts no further agent (those that were not started are gone), and ends those that have not

@@ -14,6 +14,7 @@
 #include "job/rank_environment.hpp"
 #include "job/rank_states.hpp"
 #include "job/rank_table.hpp"
+#include "job/restart.hpp"
 #include "job/stalls.hpp"
 #include "job/status_line.hpp"
 #include "job/stdin_forwarder.hpp"
@@ -54,8 +55,8 @@ struct JobParts {
 
 struct AttemptEnd {
   EndKind kind = EndKind::succeeded;
-  Report report;                        // of this attempt alone
-  std::vector<std::string> lost_hosts;  // that a restart must do without
+  Report report;  // of this attempt alone
+  LostHosts lost_hosts;
 };
 
 class Attempt {

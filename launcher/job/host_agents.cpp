@@ -14,6 +14,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <deque>
+#include <map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -212,7 +214,7 @@ void HostAgents::start_by_ssh(AgentState& agent) {
       arguments.assign(command->begin() + 1, command->end());
     }
     return is_ssh || use == SshUse::libssh
-               ? start_libssh_agent(loop_, target, options, arguments, use, events)
+               ? start_libssh_agent(loop_, gate_, target, options, arguments, use, events)
                : start_ssh_agent(loop_, target, options, arguments, events);
   };
   auto channel = sendings_ ? start_sending_agent(loop_, sendings_, start, channel_events(agent))
@@ -267,7 +269,7 @@ void HostAgents::attach(AgentState& agent, LinkEnd end) {
 // --- while they live -----------------------------------------------------------------------------
 
 void HostAgents::on_frame(AgentState& agent, const Frame& frame) {
-  agent.reached = true;
+  if (!std::exchange(agent.reached, true)) agent.channel->on_reached();
   if (agent.silence) agent.silence->heard();
   if (std::exchange(agent.unresponsive, false)) events_.on_text(agent, "the agent answers again");
   if (frame.type == FrameType::alive) return;
@@ -364,7 +366,8 @@ std::vector<std::string> HostAgents::kill() {
 void HostAgents::clean_up_others() {
   if (srun_) srun_->reap(kSrunPatience);
   const auto has_left = [](const AgentState& agent) {
-    return !agent.host.is_this_machine && agent.greeted && !agent.done && !agent.silent;
+    const bool has_run = agent.greeted || (agent.reached && !agent.spared);
+    return !agent.host.is_this_machine && has_run && !agent.done && !agent.silent;
   };
   if (srun_) {
     std::vector<std::size_t> hosts;
@@ -374,16 +377,27 @@ void HostAgents::clean_up_others() {
     for (const auto host : hosts) by_srun_[host]->cleared_away = true;
     return;
   }
-  std::vector<AgentState*> agents;
-  std::vector<std::vector<std::string>> commands;
-  for (auto& agent : agents_) {
-    if (!has_left(agent)) continue;
-    agents.push_back(&agent);
-    commands.push_back(ssh_command(ssh_target(agent.host), ssh_options(),
-                                   cleanup_arguments(options_.job_id, {agent.number})));
+  std::deque<AgentState*> waiting;
+  for (auto& agent : agents_)
+    if (has_left(agent)) waiting.push_back(&agent);
+  while (!waiting.empty()) {
+    // As many logins through one ssh server as at the start.
+    std::map<std::string, std::size_t> logins;
+    std::vector<AgentState*> agents;
+    std::vector<std::vector<std::string>> commands;
+    std::erase_if(waiting, [&](AgentState* agent) {
+      const auto facts = agent->channel->ssh_facts();
+      if (!facts.server.empty() && ++logins[facts.server] > LoginGate::kMost) return false;
+      auto options = ssh_options();
+      options.overrides = facts.overrides;
+      agents.push_back(agent);
+      commands.push_back(ssh_command(ssh_target(agent->host), options,
+                                     cleanup_arguments(options_.job_id, {agent->number})));
+      return true;
+    });
+    const auto ended_well = run_children(commands, kLastResortPatience);
+    for (std::size_t i = 0; i < agents.size(); ++i) agents[i]->cleared_away = ended_well[i];
   }
-  const auto ended_well = run_children(commands, kLastResortPatience);
-  for (std::size_t i = 0; i < agents.size(); ++i) agents[i]->cleared_away = ended_well[i];
 }
 
 std::vector<std::string> HostAgents::reap(const std::vector<pid_t>& spare) {

@@ -6,6 +6,7 @@
 #include "base/environment.hpp"
 #include "base/event_loop.hpp"
 #include "base/system.hpp"
+#include "channels/login_gate.hpp"
 #include "channels/sending_agent.hpp"
 #include "channels/srun_agents.hpp"
 #include "channels/ssh_command.hpp"
@@ -62,6 +63,7 @@ class HostAgents final : public Agents {
   std::optional<RaisedDescriptorLimit> descriptors_;
   std::vector<std::size_t> ranks_;  // of each agent, from start()
   std::size_t next_ = 0;            // the first agent that is not started yet
+  const std::shared_ptr<LoginGate> gate_ = std::make_shared<LoginGate>();
   std::unique_ptr<SrunAgents> srun_;
   std::vector<AgentState*> by_srun_;  // in the order of srun_
   Timer beat_;

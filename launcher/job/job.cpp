@@ -12,6 +12,7 @@
 #include "output/user_terminal.hpp"
 #include "report/advice.hpp"
 #include "report/report_text.hpp"
+#include "slurm/host_list.hpp"
 
 #include <chrono>
 #include <csignal>
@@ -39,7 +40,7 @@ class Job {
  private:
   Result<AttemptEnd> run_attempt();
   Result<AttemptEnd> restart(const AttemptEnd& failed);
-  Result<void> move_away_from(const std::vector<std::string>& lost_hosts);
+  Result<void> move_away_from(const LostHosts& lost);
   Report finish(Report report);
   bool repeat_last_lines(std::vector<std::string> lines);
 
@@ -54,7 +55,8 @@ class Job {
 
   const JobSpec& spec_;
   const JobContext& context_;
-  Plan plan_;  // less the hosts that were lost
+  Plan plan_;
+  UsableHosts hosts_;
   JobIdentity identity_;
   EventLoop loop_;
   MakeAgents make_agents_;
@@ -77,6 +79,7 @@ Job::Job(const JobSpec& spec, Plan plan, const JobContext& context, const Simula
     : spec_(spec),
       context_(context),
       plan_(std::move(plan)),
+      hosts_(plan_.allocation),
       loop_(simulation != nullptr ? simulation->time : nullptr),
       input_(loop_),
       is_real_(simulation == nullptr) {
@@ -148,10 +151,19 @@ Result<AttemptEnd> Job::restart(const AttemptEnd& failed) {
   return run_attempt();
 }
 
-Result<void> Job::move_away_from(const std::vector<std::string>& lost_hosts) {
-  if (lost_hosts.empty()) return {};
-  plan_.allocation = remaining_hosts(std::move(plan_.allocation), lost_hosts);
-  if (auto placed = place_ranks(spec_, plan_); !placed)
+Result<void> Job::move_away_from(const LostHosts& lost) {
+  hosts_.attempt_ended(plan_.allocation, lost);
+  if (lost.silent.empty() && lost.others.empty()) return {};
+  plan_.allocation = hosts_.allocation();
+  auto placed = place_ranks(spec_, plan_);
+  if (!placed)
+    if (const auto names = hosts_.take_back(); !names.empty()) {
+      note(fmt::format("the ranks do not fit on the other hosts: trying {} once more",
+                       fold_hosts(names)));
+      plan_.allocation = hosts_.allocation();
+      placed = place_ranks(spec_, plan_);
+    }
+  if (!placed)
     return with_context(
         fmt::format("{} {} not fit on what is left", plural(plan_.placement.size, "rank"),
                     plan_.placement.size == 1 ? "does" : "do"),

@@ -133,7 +133,6 @@ PasswordAuthentication no
 KbdInteractiveAuthentication no
 UsePAM no
 UseDNS no
-MaxStartups 200
 MaxSessions 200
 PrintMotd no
 PrintLastLog no

@@ -537,6 +537,21 @@ def test_a_host_that_fails_while_others_log_in_does_not_lose_them(jobs: Jobs, sh
 
 @pytest.mark.gate
 @CLIENTS
+def test_a_connection_that_drops_while_a_restart_logs_in(jobs: Jobs, shared: Path, client: str) -> None:
+    """n2's second login kills its own sshd. There is no other host for its rank."""
+    jobs.cluster.output("tee", ".bashrc", input=f"[ $(hostname) = n2 ] && rm {shared}/drop 2> /dev/null && kill -9 $PPID\n")
+    try:
+        done = jobs.run("-H", "n1:1,n2:1", "--ssh-client", client, "--max-restarts", 3, "sh", "-c",
+                        f"[ $HVD_RESTART_COUNT != 0 ] || [ $HVD_RANK != 0 ] || {{ touch {shared}/drop; exit 3; }}")
+    finally:
+        jobs.cluster.output("rm", ".bashrc")
+    assert done.returncode == 0, done.stderr
+    assert "the ranks do not fit on the other hosts: trying n2 once more" in done.stderr, done.stderr
+    assert "restart 2 of 3" in done.stderr and "restart 3 of 3" not in done.stderr, done.stderr
+
+
+@pytest.mark.gate
+@CLIENTS
 def test_hosts_that_cannot_be_reached(jobs: Jobs, client: str) -> None:
     """One line for each trouble, all hosts that have it in it."""
     by = ("--ssh-client", client)

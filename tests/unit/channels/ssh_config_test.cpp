@@ -40,13 +40,31 @@ TEST(SshConfig, IsWhatSshSays) {
 }
 
 TEST(SshConfig, SaysWhetherSshConnectsByItself) {
-  EXPECT_TRUE(connects_directly(kPlain));
-  EXPECT_TRUE(connects_directly(kPlain + "proxycommand none\ncontrolpath none\n"));
-  EXPECT_FALSE(connects_directly(kPlain + "proxyjump bastion\n"));
-  EXPECT_FALSE(connects_directly(kPlain + "proxycommand nc %h %p\n"));
-  EXPECT_FALSE(connects_directly(kPlain + "controlmaster auto\n"));
-  EXPECT_FALSE(connects_directly(kPlain + "controlpath /tmp/%C\n"));
-  EXPECT_FALSE(connects_directly("")) << "it is not known";
+  EXPECT_TRUE(ssh_facts(kPlain).direct);
+  EXPECT_TRUE(ssh_facts(kPlain + "proxycommand none\ncontrolpath none\n").direct);
+  EXPECT_FALSE(ssh_facts(kPlain + "proxyjump bastion\n").direct);
+  EXPECT_FALSE(ssh_facts(kPlain + "proxycommand nc %h %p\n").direct);
+  EXPECT_FALSE(ssh_facts(kPlain + "controlmaster auto\n").direct);
+  EXPECT_FALSE(ssh_facts(kPlain + "controlpath /tmp/%C\n").direct);
+  EXPECT_FALSE(ssh_facts("").direct) << "it is not known";
+}
+
+TEST(SshConfig, NamesTheServerThatALoginReachesFirst) {
+  const auto server = [](const std::string& more) { return ssh_facts(kPlain + more).server; };
+  EXPECT_EQ(server(""), server("proxyjump none\n"));
+  EXPECT_NE(server("").find(':'), std::string::npos) << "host and port";
+  EXPECT_EQ(server("proxyjump first,second\n"), "first");
+  EXPECT_EQ(server("proxycommand ssh -W %h:%p gate\n"), "ssh -W %h:%p gate");
+  EXPECT_EQ(ssh_facts("").server, "");
+}
+
+TEST(SshConfig, UndoesWhatKeepsSshFromRunningACommand) {
+  const auto overrides = [](const std::string& more) { return ssh_facts(kPlain + more).overrides; };
+  EXPECT_TRUE(overrides("sessiontype default\nstdinnull no\n").empty());
+  EXPECT_EQ(overrides("remotecommand tmux attach\n"),
+            (std::vector<std::string>{"-o", "RemoteCommand=none"}));
+  EXPECT_EQ(overrides("sessiontype none\nstdinnull yes\n"),
+            (std::vector<std::string>{"-o", "SessionType=default", "-o", "StdinNull=no"}));
 }
 
 TEST(SshConfig, TheUsersTimeoutCounts) {

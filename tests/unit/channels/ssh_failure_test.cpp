@@ -49,8 +49,12 @@ INSTANTIATE_TEST_SUITE_P(
         SshEnd{exited(255), "n30 and n3-x are not n3\n", "n30 and n3-x are not HOST"},
         SshEnd{exited(255), "", "ssh failed without a word"},
         SshEnd{exited(255), "\r\n", "ssh failed without a word"},
-        SshEnd{exited(255), "kex_exchange_identification: read: reset\n",
-               "kex_exchange_identification: read: reset"},
+        SshEnd{exited(255),
+               "kex_exchange_identification: Connection closed by remote host\r\n"
+               "Connection closed by n3 port 22\r\n",
+               "an ssh server on the way closed the connection before the login; it may have had "
+               "too many at once: raise MaxStartups in its sshd_config (Connection closed by HOST "
+               "port 22)"},
         SshEnd{
             exited(127), "sh: 1: exec: /opt/hvdrun: not found\n",
             "hvdrun not found at /opt/hvdrun; install the same version there, or say where it is "
@@ -72,6 +76,22 @@ TEST(SshFailure, OfAConnectionIsExplained) {
   EXPECT_EQ(explain_lost_connection(SIGKILL, "a warning of the login's\n"),
             "ssh was killed by SIGKILL");
   EXPECT_EQ(explain_lost_connection(exited(125), "hvdrun: of the agent\n"), "");
+}
+
+TEST(SshFailure, TellsACutFromOtherReasons) {
+  EXPECT_TRUE(
+      was_cut_before_login("kex_exchange_identification: read: Connection reset by peer\n"));
+  EXPECT_TRUE(was_cut_before_login("Connection closed by UNKNOWN port 65535\r\n"));
+  EXPECT_TRUE(was_cut_before_login("libssh: Socket error: disconnected"));
+  EXPECT_FALSE(was_cut_before_login(
+      "channel 0: open failed: connect failed: Connection refused\r\nstdio forwarding failed\r\n"
+      "kex_exchange_identification: Connection closed by remote host\r\n"));
+  EXPECT_FALSE(
+      was_cut_before_login("sh: 1: exec: nc: not found\nkex_exchange_identification: Connection "
+                           "closed by remote host\n"));
+  EXPECT_FALSE(was_cut_before_login("Read from remote host n3: Connection reset by peer\r\n"))
+      << "after the login";
+  EXPECT_FALSE(was_cut_before_login(""));
 }
 
 }  // namespace

@@ -52,21 +52,62 @@ Allocation three_hosts() {
   return allocation;
 }
 
-TEST(RemainingHosts, LeavesOutTheLost) {
-  EXPECT_EQ(names(remaining_hosts(three_hosts(), {})), (std::vector<std::string>{"a", "b", "c"}));
-  EXPECT_EQ(names(remaining_hosts(three_hosts(), {"b"})), (std::vector<std::string>{"a", "c"}));
-  EXPECT_EQ(names(remaining_hosts(three_hosts(), {"b", "c"})), std::vector<std::string>{"a"});
+// Returns the hosts that are left of three after an attempt.
+Allocation left_after(const LostHosts& lost) {
+  UsableHosts hosts(three_hosts());
+  hosts.attempt_ended(three_hosts(), lost);
+  return hosts.allocation();
 }
 
-TEST(RemainingHosts, KeepsTheOneThatHvdrunRunsOn) {
+using Names = std::vector<std::string>;
+
+TEST(UsableHosts, LeavesOutTheLost) {
+  EXPECT_EQ(names(left_after({})), (Names{"a", "b", "c"}));
+  EXPECT_EQ(names(left_after({{"b"}, {}})), (Names{"a", "c"}));
+  EXPECT_EQ(names(left_after({{"b"}, {"c"}})), Names{"a"});
+}
+
+TEST(UsableHosts, KeepsTheOneThatHvdrunRunsOn) {
   auto allocation = three_hosts();
   allocation.hosts[1].is_this_machine = true;
-  EXPECT_EQ(names(remaining_hosts(allocation, {"a", "b", "c"})), std::vector<std::string>{"b"});
+  UsableHosts hosts(allocation);
+  hosts.attempt_ended(allocation, {{"b"}, {"a", "c"}});
+  EXPECT_EQ(names(hosts.allocation()), Names{"b"});
+}
+
+TEST(UsableHosts, TakesBackOnceThoseThatMayBeHealthy) {
+  UsableHosts hosts(three_hosts());
+  hosts.attempt_ended(three_hosts(), {{"a"}, {"c"}});
+  EXPECT_EQ(hosts.take_back(), Names{"c"}) << "a does not answer";
+  EXPECT_EQ(names(hosts.allocation()), (Names{"b", "c"}));
+  hosts.attempt_ended(hosts.allocation(), {{}, {"c"}});
+  EXPECT_EQ(names(hosts.allocation()), Names{"b"});
+  EXPECT_EQ(hosts.take_back(), Names{}) << "c was lost twice in a row";
+}
+
+TEST(UsableHosts, TakesBackAgainAHostThatHasWorkedSince) {
+  UsableHosts hosts(three_hosts());
+  hosts.attempt_ended(three_hosts(), {{}, {"c"}});
+  hosts.take_back();
+  hosts.attempt_ended(three_hosts(), {});
+  hosts.attempt_ended(three_hosts(), {{}, {"c"}});
+  EXPECT_EQ(hosts.take_back(), Names{"c"});
+}
+
+TEST(UsableHosts, ForgetsASecondNameOfAHost) {
+  UsableHosts hosts(three_hosts());
+  auto used = three_hosts();
+  used.hosts.pop_back();
+  used.hosts[0].slots = 4;
+  hosts.attempt_ended(used, {{}, {"a"}});
+  EXPECT_EQ(hosts.take_back(), Names{"a"});
+  EXPECT_EQ(names(hosts.allocation()), (Names{"a", "b"}));
+  EXPECT_EQ(hosts.allocation().hosts[0].slots, 4);
 }
 
 TEST(PlaceRanks, PutsAsManyAsBeforeOnWhatIsLeft) {
   JobSpec spec;  // whose -np was left to the slots, six
-  Plan plan{remaining_hosts(three_hosts(), {"b"}), {}, 4};
+  Plan plan{left_after({{"b"}, {}}), {}, 4};
   const auto placed = place_ranks(spec, plan);
   ASSERT_TRUE(placed) << placed.error().message;
   EXPECT_EQ(plan.placement.size, 4);
@@ -76,7 +117,7 @@ TEST(PlaceRanks, PutsAsManyAsBeforeOnWhatIsLeft) {
 }
 
 TEST(PlaceRanks, SaysWhenTheyDoNotFit) {
-  Plan plan{remaining_hosts(three_hosts(), {"b", "c"}), {}, 4};
+  Plan plan{left_after({{"b", "c"}, {}}), {}, 4};
   EXPECT_FALSE(place_ranks({}, plan));
   plan.allocation.hosts.clear();
   plan.size = 1;
@@ -86,7 +127,7 @@ TEST(PlaceRanks, SaysWhenTheyDoNotFit) {
 TEST(PlaceRanks, KeepsToTheRanksOfEachHost) {
   JobSpec spec;
   spec.ranks_per_host = 1;
-  Plan plan{remaining_hosts(three_hosts(), {"b"}), {}, 3};
+  Plan plan{left_after({{"b"}, {}}), {}, 3};
   EXPECT_FALSE(place_ranks(spec, plan));
   plan.size = 2;
   EXPECT_TRUE(place_ranks(spec, plan));

@@ -96,8 +96,10 @@ if [ "$1" = 2 ]; then export HVD_SHM_DIR="$2/$HVD_RANK"; mkdir -p "$HVD_SHM_DIR"
 LD_PRELOAD="$3" exec "$4"
 """
     report = sandbox.files / "report.json"
+    preloaded = sandbox.files / "large_pages.so"  # the checkout's path may have a space, LD_PRELOAD may not
+    preloaded.symlink_to(program("large_pages.so"))
     done = sandbox.run("-np", 2, "--report", report, "sh", "-c", rank, "rank", hosts, sandbox.files,
-                       program("large_pages.so"), program("large_pages_user"),
+                       preloaded, program("large_pages_user"),
                        env={"ASAN_OPTIONS": "verify_asan_link_order=0"}).expect(0)
     for number in range(2):
         assert f"[{number}] pages of 65536, sums 2 4 6" in done.out_text

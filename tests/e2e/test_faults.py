@@ -33,18 +33,25 @@ ERRORS: dict[str, list[str]] = {
     "chdir": ["EIO", "ENOMEM"],
     "clone": ["EAGAIN", "ENOMEM"],
     "connect": ["EAGAIN"],
+    "directory": ["EIO", "ENOSPC", "ENOMEM"],
+    "duplicate": ["EMFILE"],
     "epoll": ["EINTR"],
     "eventfd": ["EMFILE", "ENFILE", "ENOMEM"],
     "mmap": ["ENOMEM"],
     "open": ["EINTR", "EMFILE", "ENFILE", "ENOMEM", "EIO"],
+    "pidfd": ["EMFILE", "ENFILE", "ENOMEM", "EPERM"],
     "pipe": ["EMFILE", "ENFILE"],
     "poll": ["EINTR", "ENOMEM"],
+    "random": ["EPERM", "ENOSYS"],
     "read": ["EINTR", "EIO"],
     "rename": ["EIO", "ENOSPC", "ENOMEM"],
+    "signalfd": ["EMFILE", "ENFILE", "ENOMEM"],
     "socket": ["EMFILE", "ENFILE", "ENOMEM"],
     "sync": ["EIO", "ENOSPC", "EINTR"],
+    "timerfd": ["EMFILE", "ENFILE", "ENOMEM"],
     "truncate": ["EINTR", "EIO"],
-    "write": ["EINTR", "EIO", "ENOSPC"],
+    "watch": ["EMFILE", "ENOMEM", "ENOSPC"],
+    "write": ["EINTR", "EIO", "ENOSPC", "ENOBUFS", "ENOMEM"],
 }
 # What a sanitizer's runtime calls itself tells nothing of ours.
 CALLS = sorted(set(ERRORS) - ({"clone", "mmap", "pipe"} if SANITIZED else set()))
@@ -53,6 +60,8 @@ IN_GATE = {(1, "launcher", "clone"), (1, "launcher", "socket"), (1, "agent", "cl
            (1, "guard", "pipe"), (1, "rank", "rename"), (1, "rank", "sync"), (2, "rank", "connect")}
 # Of a disk, not of pipes, sockets and events.
 OF_FILES = {"EIO", "ENOSPC"}
+# Where the kernel lacks memory for a packet.
+OF_SOCKETS = {"ENOBUFS", "ENOMEM"}
 # What libpmix says, or ends its process with, where it has no words for the error; and pthread_create(3) has one error
 # for all.
 OTHER_WORDS = ["pmix_progress_thread_start failed", "input in flex scanner failed", "FD_SETSIZE on fd_set"]
@@ -72,6 +81,8 @@ class Calls:
     def errors(self) -> list[str]:
         fitting = [name for name in ERRORS[self.call]
                    if name not in OF_FILES or self.kind.rstrip("+") in ("file", "proc", "-")]
+        if self.call == "write" and self.kind.rstrip("+") != "socket":
+            fitting = [name for name in fitting if name not in OF_SOCKETS]
         if self.kind.endswith("+"):
             fitting = [name for name in fitting if name != "EINTR"]  # such a call never waits
         return fitting + (["EAGAIN"] if self.kind.endswith("+") and "EAGAIN" not in fitting else [])

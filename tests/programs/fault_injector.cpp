@@ -80,12 +80,21 @@ const std::vector<Call> kCalls{
     {"socket", About::nothing, {SYS_socket, SYS_socketpair}},
     {"pipe", About::nothing, {SYS_pipe2}},
     {"eventfd", About::nothing, {SYS_eventfd2}},
+    {"signalfd", About::nothing, {SYS_signalfd4}},
+    {"timerfd", About::nothing, {SYS_timerfd_create}},
+    {"watch", About::nothing, {SYS_epoll_create1, SYS_epoll_ctl}},
+    {"random", About::nothing, {SYS_getrandom}},
+    {"pidfd", About::nothing, {SYS_pidfd_open}},
 #ifdef __x86_64__
+    {"directory", About::nothing, {SYS_mkdir, SYS_mkdirat}},
+    {"duplicate", About::descriptor, {SYS_dup, SYS_dup2, SYS_dup3}},
     {"clone", About::nothing, {SYS_clone, SYS_clone3, SYS_fork, SYS_vfork}},
     {"rename", About::nothing, {SYS_rename, SYS_renameat, SYS_renameat2}},
     {"epoll", About::nothing, {SYS_epoll_wait, SYS_epoll_pwait}},
     {"poll", About::nothing, {SYS_poll, SYS_ppoll}},
 #else
+    {"directory", About::nothing, {SYS_mkdirat}},
+    {"duplicate", About::descriptor, {SYS_dup, SYS_dup3}},
     {"clone", About::nothing, {SYS_clone, SYS_clone3}},
     {"rename", About::nothing, {SYS_renameat, SYS_renameat2}},
     {"epoll", About::nothing, {SYS_epoll_pwait}},
@@ -93,10 +102,11 @@ const std::vector<Call> kCalls{
 #endif
 };
 
-const std::map<std::string, int> kErrors{// NOLINT(cert-err58-cpp): a table
-                                         {"EINTR", EINTR},   {"EAGAIN", EAGAIN}, {"ENOSPC", ENOSPC},
-                                         {"EMFILE", EMFILE}, {"ENOMEM", ENOMEM}, {"EIO", EIO},
-                                         {"ENFILE", ENFILE}};
+// NOLINTNEXTLINE(cert-err58-cpp): a table
+const std::map<std::string, int> kErrors{
+    {"EINTR", EINTR},   {"EAGAIN", EAGAIN}, {"ENOSPC", ENOSPC}, {"EMFILE", EMFILE},
+    {"ENOMEM", ENOMEM}, {"EIO", EIO},       {"ENFILE", ENFILE}, {"ENOBUFS", ENOBUFS},
+    {"EPERM", EPERM},   {"ENOSYS", ENOSYS}};
 
 using Key = std::tuple<std::string, std::string, std::string>;  // role, call, kind
 

@@ -208,9 +208,9 @@ enum { HVD_AVERAGE = 0, HVD_SUM = 1, HVD_ADASUM = 2, HVD_MIN = 3, HVD_MAX = 4, H
  * this library returns the error.
  *   NCCL does the arithmetic: sums of 16-bit floats may be rounded more than once, min and max drop
  * NaNs, and NCCL chooses the order of summation. What NCCL cannot do goes through host memory, and
- * the CPU waits for it: 16-bit integers, bool, averages of integers, scale factors that NCCL cannot
- * apply, Adasum without libhvd's kernels, sums while a rank has joined or with HVD_REPRODUCIBLE=1,
- * and several ranks on one GPU (if their NCCL_HOSTID is the same). */
+ * the CPU waits: 16-bit integers, bool, averages of integers, factors that NCCL cannot apply,
+ * Adasum without kernels, sums while a rank has joined or with HVD_REPRODUCIBLE=1, ranks that share
+ * a GPU (and NCCL_HOSTID), and between hosts all calls with HVD_DATA_TLS=1 or with compression. */
 enum { HVD_HOST = 0, HVD_CUDA = 1 };
 
 /* The form in which an allreduce sends its data to other hosts (hvd_options.compression), for sums

@@ -23,7 +23,7 @@ def test_calls_fail_that_linux_4_18_lacks(jobs: Jobs) -> None:  # noqa: F811
 @pytest.mark.parametrize("client, options", [("libssh", []), ("openssh", []), ("openssh", ["--filter"])])
 def test_over_ssh(jobs: Jobs, shared: Path, client: str, options: list[str]) -> None:  # noqa: F811
     agent = shared / "hvdrun"
-    jobs.cluster.output("tee", agent, input=f'#!/bin/sh\nexec {OLD_KERNEL} {" ".join(options)} {HVDRUN} "$@"\n')
+    jobs.cluster.output("tee", agent, input=f'#!/bin/sh\nexec "{OLD_KERNEL}" {" ".join(options)} "{HVDRUN}" "$@"\n')
     jobs.cluster.output("chmod", "755", agent)
     done = jobs.cluster.run(OLD_KERNEL, *options, HVDRUN, "--ssh-client", client, "--agent-path", agent, "-np", 2, "-H", "n1:1,n2:1",
                             "sh", "-c", RANK)

@@ -89,7 +89,7 @@ def connect_as_nobody(port: str) -> subprocess.Popen:
 
 def test_silent_connections_of_another_user_keep_no_rank_from_pmix(sandbox: Sandbox) -> None:
     start, done = sandbox.files / "start", sandbox.files / "done"
-    job = sandbox.start("-np", 2, "sh", "-c", f"until [ -e {start} ]; do sleep 0.01; done; exec {CLIENT} --until {done}")
+    job = sandbox.start("-np", 2, "sh", "-c", f"until [ -e {start} ]; do sleep 0.01; done; exec '{CLIENT}' --until {done}")
     wait_until(lambda: len(sandbox.ranks()) == 2, "both ranks run")
     [port] = listening_ports(job.helper("hvdrun-agent"))
     with connect_as_nobody(port):

@@ -68,7 +68,7 @@ def test_the_end_of_a_first_program_does_not_fail_the_second(sandbox: Sandbox) -
     go, pids = sandbox.files / "go", sandbox.files / "pids"
     job = sandbox.start("-np", 2, "--label", "none", "sh", "-c",
                         f'"{CLIENT}" --quiet $([ $HVD_RANK = 0 ] || echo --until {go}); [ $HVD_RANK = 1 ] || echo $$ > {pids}; '
-                        f'exec {program("../examples/hello")}')
+                        f'exec "{program("../examples/hello")}"')
     wait_until(lambda: any(waits(int(pid)) for pid, in sandbox.lines_of("pids")), "rank 0's second program in hvd_init")
     go.touch()
     assert "the ranks add up to 1" in job.wait().expect(0).out_lines

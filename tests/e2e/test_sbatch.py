@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -27,7 +28,7 @@ def test_prints_the_script(sandbox: Sandbox) -> None:
                  "#SBATCH --ntasks-per-node=4", "#SBATCH --cpus-per-task=40", "#SBATCH --gres=gpu:4", "#SBATCH --time=2:00:00",
                  "module load gcc/8 cuda || exit 1"):
         assert f"\n{line}\n" in done.out_text, done.out_text
-    assert done.out_text.endswith("hvdrun -np 16 --label rank -- python3 train.py --name 'a b'\n"), done.out_text
+    assert done.out_text.endswith(f"exec {shlex.quote(str(HVDRUN))} -np 16 --label rank -- python3 train.py --name 'a b'\n"), done.out_text
 
 
 # What a node has beside SLURM: conda says what it is asked for.

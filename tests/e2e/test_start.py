@@ -32,7 +32,7 @@ def test_ranks_whose_lists_differ_are_told_so_in_time(sandbox: Sandbox, pmix: st
 @pytest.mark.parametrize("pmix", ["on", "off"])
 def test_a_rank_that_does_not_come_is_named(sandbox: Sandbox, pmix: str) -> None:
     done = sandbox.run("-np", 3, "--pmix", pmix, "--grace", "0.3", "sh", "-c",
-                       f'[ $HVD_RANK = 1 ] && exec sleep 1000; exec {program("../examples/hello")}',
+                       f'[ $HVD_RANK = 1 ] && exec sleep 1000; exec "{program("../examples/hello")}"',
                        env={"HVD_START_TIMEOUT": "1"})
     assert done.code != 0 and re.search("rank 1 did not come .*within 1 s .HVD_START_TIMEOUT", done.err_text), done
 

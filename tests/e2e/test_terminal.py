@@ -214,7 +214,7 @@ def test_three_times_ctrl_c_stops_the_job(sandbox: Sandbox) -> None:
 def test_without_a_terminal_it_is_refused(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 2, "--tty", 1, "true").expect(2)
     assert "--tty needs a terminal, and hvdrun's standard input is none" in done.err_text
-    shown = shown_by(spawn(sandbox, "sh", "-c", f"{HVDRUN} -np 2 --tty 1 true >out; echo code=$?"), 0)
+    shown = shown_by(spawn(sandbox, "sh", "-c", f"{shlex.quote(str(HVDRUN))} -np 2 --tty 1 true >out; echo code=$?"), 0)
     assert "--tty needs a terminal, and hvdrun's standard output is none" in shown and "code=2" in shown, shown
 
 

@@ -34,9 +34,11 @@ class Fd {
   int fd_ = -1;
 };
 
-// Returns whether a call on a non-blocking descriptor that set this errno is to be tried again.
+// Returns whether a call on a non-blocking descriptor that set this errno is to be tried again. The
+// kernel may lack memory for a packet (ENOBUFS, ENOMEM); the connection is whole all the same.
 inline bool would_block(int errno_value) {
-  return errno_value == EAGAIN || errno_value == EWOULDBLOCK || errno_value == EINTR;
+  return errno_value == EAGAIN || errno_value == EWOULDBLOCK || errno_value == EINTR ||
+         errno_value == ENOBUFS || errno_value == ENOMEM;
 }
 
 }  // namespace common

@@ -198,8 +198,8 @@ Result<Fd> accept_from(const Fd& listener) {
       return socket;
     }
     if (would_block(errno) && errno != EINTR) return Fd();
-    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM ||
-        errno == EBADF || errno == EINVAL || errno == ENOTSOCK || errno == EPERM)
+    if (errno == EMFILE || errno == ENFILE || errno == EBADF || errno == EINVAL ||
+        errno == ENOTSOCK || errno == EPERM)
       return fail_errno("cannot accept a connection", errno);
   }
 }

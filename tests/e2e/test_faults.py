@@ -24,6 +24,7 @@ from harness import HVDRUN, SANITIZED, SOAK, Done, Sandbox, program, read_bytes,
 INJECTOR, VICTIM = program("fault_injector"), program("fault_victim")
 ROLES = ["launcher", "agent", "guard", "rank"]
 DELAY_MS = 8000
+START_TIMEOUT_S = 30  # a client of libpmix that cannot watch its socket waits for so long
 JOBS_AT_ONCE = 2  # of seven processes each
 
 # What the manual pages give for a call and can happen to us. EAGAIN is for descriptors that do not block ("+").
@@ -62,9 +63,9 @@ IN_GATE = {(1, "launcher", "clone"), (1, "launcher", "socket"), (1, "agent", "cl
 OF_FILES = {"EIO", "ENOSPC"}
 # Where the kernel lacks memory for a packet.
 OF_SOCKETS = {"ENOBUFS", "ENOMEM"}
-# What libpmix says, or ends its process with, where it has no words for the error; and pthread_create(3) has one error
-# for all.
-OTHER_WORDS = ["pmix_progress_thread_start failed", "input in flex scanner failed", "FD_SETSIZE on fd_set"]
+# What libpmix says, or ends its process with, where it has no words for the error; what libhvd says where libpmix has lost
+# a message; and pthread_create(3) has one error for all.
+OTHER_WORDS = ["PMIX ERROR: UNREACHABLE", f"did not come within {START_TIMEOUT_S} s (HVD_START_TIMEOUT)", "pmix_progress_thread_start failed", "input in flex scanner failed", "FD_SETSIZE on fd_set"]
 
 # One worker runs them all, so that they do not pile up.
 pytestmark = pytest.mark.xdist_group("faults")
@@ -121,9 +122,9 @@ class Trial:
         """Not as the sandbox runs hvdrun: the injector comes first."""
         report = self.sandbox.files / "report.json"
         report.unlink(missing_ok=True)
-        running = self.sandbox.start(*options, "--", HVDRUN, "-np", 2, "--grace", 5, "--report", report, "--output-filename",
-                                     self.sandbox.files / "out", "--timeline-filename", self.sandbox.files / "timeline.json",
-                                     *self.rank, tool=INJECTOR)
+        running = self.sandbox.start(*options, "--", HVDRUN, "-np", 2, "-x", f"HVD_START_TIMEOUT={START_TIMEOUT_S}", "--grace", 5,
+                                     "--report", report, "--output-filename", self.sandbox.files / "out",
+                                     "--timeline-filename", self.sandbox.files / "timeline.json", *self.rank, tool=INJECTOR)
         return running.wait()
 
     def counts(self) -> list[Calls]:

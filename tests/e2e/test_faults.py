@@ -65,7 +65,8 @@ OF_FILES = {"EIO", "ENOSPC"}
 OF_SOCKETS = {"ENOBUFS", "ENOMEM"}
 # What libpmix says, or ends its process with, where it has no words for the error; what libhvd says where libpmix has lost
 # a message; and pthread_create(3) has one error for all.
-OTHER_WORDS = ["PMIX ERROR: UNREACHABLE", f"did not come within {START_TIMEOUT_S} s (HVD_START_TIMEOUT)", "pmix_progress_thread_start failed", "input in flex scanner failed", "FD_SETSIZE on fd_set"]
+OTHER_WORDS = ["PMIX ERROR: UNREACHABLE", f"did not come within {START_TIMEOUT_S} s (HVD_START_TIMEOUT)",
+               "pmix_progress_thread_start failed", "input in flex scanner failed", "FD_SETSIZE on fd_set"]
 
 # One worker runs them all, so that they do not pile up.
 pytestmark = pytest.mark.xdist_group("faults")

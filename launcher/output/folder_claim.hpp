@@ -2,7 +2,7 @@
 // keeps it locked until its process ends. So two runs never write to one folder at once, and a part
 // of a SLURM job recognizes the files of the part before it. Loop thread only.
 //
-// A run goes on without a lock if the file system has none, or if the file is another user's.
+// A run continues without a lock if the file system has none, or if the file is another user's.
 #pragma once
 
 #include "base/result.hpp"

@@ -28,6 +28,7 @@
 #include "resources/inventory.hpp"
 #include "resources/placement_json.hpp"
 #include "resources/placement_table.hpp"
+#include "slurm/job_part.hpp"
 #include "slurm/slurm_command.hpp"
 
 #include <algorithm>
@@ -126,6 +127,9 @@ Result<int> run(JobSpec spec, const JobContext& context) {
     for (const auto& line : plan_lines(spec, plan)) print_own_line(line, spec.output.color);
   HVD_CHECK(settle_terminal(spec, plan));
   block_signals(not_ignored(job_signals()));
+  spec.output.part = find_job_part(context.environment);
+  for (const auto& file : {spec.report_file, spec.timeline_file})
+    HVD_CHECK(keep_earlier_part(file, spec.output.part));
   if (!spec.report_file.empty()) HVD_CHECK(check_report_file(spec.report_file));
   HVD_TRY(Report report, run_job(spec, std::move(plan), context));
   const auto requeue = plan_requeue(spec, report, context.environment);

@@ -37,6 +37,11 @@ void RankInputs::write(const InputMessage& input) {
   writer->second.write(bytes);
 }
 
+std::uint64_t RankInputs::taken(int rank) const {
+  const auto writer = writers_.find(rank);
+  return writer == writers_.end() || terminals_.contains(rank) ? 0 : writer->second.taken();
+}
+
 void RankInputs::close(int rank) {
   if (const auto writer = writers_.find(rank); writer != writers_.end()) writer->second.close();
 }

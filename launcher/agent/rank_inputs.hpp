@@ -11,6 +11,7 @@
 #include "protocol/messages.hpp"
 #include "protocol/terminal_messages.hpp"
 
+#include <cstdint>
 #include <map>
 
 #include <sys/types.h>
@@ -26,6 +27,11 @@ class RankInputs {
   void add(const RankProcess& process, RankPipes& pipes);
 
   void write(const InputMessage& input);
+
+  // Returns how much of its input the rank has read. A terminal's, and that of a rank that has none
+  // from here, is 0.
+  std::uint64_t taken(int rank) const;
+
   void close(int rank);
   void close_all();
 

@@ -25,8 +25,8 @@ double to_seconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
 }
 
-Result<Fd> duplicate(const Fd& fd) {
-  Fd other(::fcntl(fd.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+Result<Fd> duplicate(int fd) {
+  Fd other(::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
   if (!other) return fail_errno("cannot duplicate a descriptor", errno);
   return other;
 }
@@ -34,11 +34,11 @@ Result<Fd> duplicate(const Fd& fd) {
 Result<RankStreams> make_terminal_streams(const TerminalSettings& settings) {
   RankStreams streams;
   HVD_TRY(PseudoTerminal terminal, open_pseudo_terminal(settings));
-  HVD_TRY(streams.ours.input, duplicate(terminal.ours));
-  HVD_TRY(streams.ours.output, duplicate(terminal.ours));
+  HVD_TRY(streams.ours.input, duplicate(terminal.ours.get()));
+  HVD_TRY(streams.ours.output, duplicate(terminal.ours.get()));
   streams.ours.terminal = std::move(terminal.ours);
-  HVD_TRY(streams.child_output, duplicate(terminal.ranks));
-  HVD_TRY(streams.child_error, duplicate(terminal.ranks));
+  HVD_TRY(streams.child_output, duplicate(terminal.ranks.get()));
+  HVD_TRY(streams.child_error, duplicate(terminal.ranks.get()));
   streams.child_input = std::move(terminal.ranks);
   return streams;
 }
@@ -53,6 +53,9 @@ Result<RankStreams> make_streams(const LaunchRank& rank) {
     streams.child_input = std::move(input.read);
     streams.ours.input = std::move(input.write);
     HVD_CHECK(set_nonblocking(streams.ours.input.get()));
+  }
+  if (rank.inherits_input) {
+    HVD_TRY(streams.child_input, duplicate(STDIN_FILENO));
   }
   HVD_CHECK(set_nonblocking(output.read.get()));
   HVD_CHECK(set_nonblocking(error.read.get()));

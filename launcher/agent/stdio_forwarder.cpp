@@ -10,6 +10,7 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <sys/ioctl.h>
 
 namespace hvdrun {
 namespace {
@@ -108,10 +109,24 @@ void StdinWriter::write(std::string_view bytes) {
 
 void StdinWriter::close() {
   closing_ = true;
-  if (waiting_.empty()) {
-    event_.reset();
-    pipe_.reset();
-  }
+  if (waiting_.empty()) close_pipe();
+}
+
+// Keeps the bytes in the pipe countable. As a reader we would keep the rank's end from being seen,
+// so we are none before the last byte is written.
+void StdinWriter::close_pipe() {
+  event_.reset();
+  if (!pipe_) return;
+  const auto path = "/proc/self/fd/" + std::to_string(pipe_.get());
+  rest_.reset(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  pipe_.reset();
+}
+
+std::uint64_t StdinWriter::taken() const {
+  const int pipe = pipe_ ? pipe_.get() : rest_.get();
+  int unread = 0;
+  if (pipe >= 0) ::ioctl(pipe, FIONREAD, &unread);
+  return written_ - std::min(written_, static_cast<std::uint64_t>(unread));
 }
 
 void StdinWriter::write_out() {
@@ -120,15 +135,13 @@ void StdinWriter::write_out() {
     return event_.enable();
   // If the rank has closed its stdin (EPIPE), the rest is dropped, as by a shell's pipe.
   const std::size_t gone = put < 0 ? waiting_.size() : static_cast<std::size_t>(put);
+  if (put > 0) written_ += static_cast<std::uint64_t>(put);
   waiting_.erase(0, gone);
   if (!waiting_.empty()) {
     event_.enable();
   } else {
     event_.disable();
-    if (put < 0 || closing_) {
-      event_.reset();
-      pipe_.reset();
-    }
+    if (put < 0 || closing_) close_pipe();
   }
   on_written_(gone);
 }

@@ -68,10 +68,16 @@ class StdinWriter {
   void write(std::string_view bytes);
   void close();  // gives the rank end of file after the bytes that wait
 
+  // Returns the bytes that the rank has read from the pipe.
+  std::uint64_t taken() const;
+
  private:
   void write_out();
+  void close_pipe();
 
   Fd pipe_;
+  Fd rest_;  // the pipe's other end, after pipe_ was closed: what the rank has not read
+  std::uint64_t written_ = 0;
   FdEvent event_;
   std::function<void(std::size_t)> on_written_;
   std::string waiting_;

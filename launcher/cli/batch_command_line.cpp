@@ -6,6 +6,7 @@
 #include "cli/help.hpp"
 #include "cli/option_sets.hpp"
 #include "cli/words.hpp"
+#include "common/text.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -52,8 +53,31 @@ std::vector<std::string> options_for_hvdrun(const std::vector<ParsedOption>& use
   return words;
 }
 
-Result<void> check_uses(const std::string& command, const std::vector<ParsedOption>& uses) {
+// Refuses options of hvdrun that mean something else to SLURM's sbatch and salloc, where the value
+// shows that this was meant, or where hvdrun's own meaning has no use.
+Result<void> check_slurms_meaning(const ParsedOption& use, const Environment& environment) {
+  const auto name = use.option->name;
+  if (use.spelling == "-x" && use.value.find('=') == std::string::npos &&
+      find_variable(environment, use.value) == nullptr)
+    return usage_error(
+        "-x " + quote_if_needed(use.value) +
+        ": there is no such variable here, and those that the job sets reach the ranks "
+        "without -x; to leave out hosts: --sbatch-arg=--exclude=" +
+        use.value);
+  if (name == "include" || name == "exclude")
+    return usage_error(use.spelling + ": SLURM chooses the hosts; use --sbatch-arg=--" +
+                       (name == "include" ? "nodelist=" : "exclude=") + use.value);
+  if (use.spelling == "-i")
+    return usage_error(
+        "-i is a private key of ssh, which a SLURM job does not use; to give the program a file as "
+        "input: sh -c 'exec PROGRAM < FILE'");
+  return {};
+}
+
+Result<void> check_uses(const std::string& command, const std::vector<ParsedOption>& uses,
+                        const Environment& environment) {
   for (const auto& use : uses) {
+    HVD_CHECK(check_slurms_meaning(use, environment));
     const auto name = use.option->name;
     if (name == "hosts" || name == "hostfile")
       return fail(use.spelling + ": SLURM chooses the hosts; hvdrun " + command +
@@ -104,7 +128,7 @@ Result<BatchInvocation> parse_batch_command_line(const std::string& command,
         words.action->name == "version" ? cli::version_text() : cli::batch_help_text(command);
     return invocation;
   }
-  HVD_CHECK(check_uses(command, words.options));
+  HVD_CHECK(check_uses(command, words.options, environment));
   HVD_TRY(auto gathered,
           cli::gather_settings(words.options, environment, system_paths.site_config_file));
   auto& settings = gathered.settings;

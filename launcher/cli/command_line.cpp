@@ -127,6 +127,7 @@ Result<Invocation> parse_command_line(const std::vector<std::string>& args,
   if (!program && may_be_command && program.error().exit_code == kExitNotFound)
     return fail(program.error().message + cli::hint_for_first_word(words.command.front()),
                 kExitNotFound);
+  if (program && may_be_command) HVD_CHECK(cli::check_meant_command(words.command));
   HVD_TRY(spec.program, std::move(program));
   spec.command = std::move(words.command);
   auto folders = cli::find_horovod_module();

@@ -3,6 +3,7 @@
 #include "common/text.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <iterator>
 #include <vector>
 
@@ -48,6 +49,18 @@ constexpr Word kMeanings[] = {
     {"launch", "hvdrun -np N program"},
 };
 
+// Of these words, those that are programs of many machines: kill(1) would take a job's number for a
+// process's. They are refused, and the message names the command.
+constexpr Word kMeantFirst[] = {
+    {"kill", "hvdrun cancel"},   {"killall", "hvdrun cancel"}, {"pkill", "hvdrun cancel"},
+    {"stop", "hvdrun cancel"},   {"delete", "hvdrun cancel"},  {"bkill", "hvdrun cancel"},
+    {"qdel", "hvdrun cancel"},   {"ps", "hvdrun jobs"},        {"status", "hvdrun jobs"},
+    {"queue", "hvdrun jobs"},    {"qstat", "hvdrun jobs"},     {"bjobs", "hvdrun jobs"},
+    {"watch", "hvdrun follow"},  {"wait", "hvdrun follow"},    {"logs", "hvdrun follow"},
+    {"attach", "hvdrun follow"}, {"batch", "hvdrun sbatch"},   {"submit", "hvdrun sbatch"},
+    {"qsub", "hvdrun sbatch"},   {"bsub", "hvdrun sbatch"},
+};
+
 std::string_view find(std::span<const Word> words, std::string_view word) {
   const auto at = std::find_if(words.begin(), words.end(),
                                [word](const Word& known) { return known.word == word; });
@@ -66,6 +79,20 @@ Result<void> check_first_word(std::string_view word) {
   const std::string name(word);
   return fail(name + " is a program of its own: type " + std::string(instead) + "; hvdrun run " +
                   name + " … starts it once on each slot",
+              kExitUsage);
+}
+
+Result<void> check_meant_command(const std::vector<std::string>& command) {
+  const auto meant = find(kMeantFirst, command.front());
+  if (meant.empty()) return {};
+  std::string jobs;
+  for (auto word = command.begin() + 1; word != command.end(); ++word)
+    if (!word->empty() && std::isdigit(static_cast<unsigned char>(word->front())) != 0)
+      jobs += " " + quote_if_needed(*word);
+  const bool takes_jobs = meant == "hvdrun cancel" || meant == "hvdrun follow";
+  return fail(command.front() + " is no command of hvdrun: type " + std::string(meant) +
+                  (takes_jobs ? jobs : std::string()) + "; hvdrun run " + command.front() +
+                  " … starts the program of that name on each slot",
               kExitUsage);
 }
 

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace hvdrun::cli {
 
@@ -17,6 +18,11 @@ std::span<const std::string_view> command_names();
 // Refuses programs of which one copy per slot makes no sense, such as squeue and top. The error
 // (kExitUsage) says how to start one all the same.
 Result<void> check_first_word(std::string_view word);
+
+// Refuses programs whose names are what other tools call a command of hvdrun, such as kill and ps.
+// The error (kExitUsage) says what to type: "hvdrun cancel 12" for {"kill", "12"}. Call it for a
+// program that exists; hint_for_first_word() is for one that does not.
+Result<void> check_meant_command(const std::vector<std::string>& command);
 
 // Returns what to type instead of a word that is neither a command nor a program, to follow an
 // error: "; did you mean hvdrun jobs?". Empty if nothing is like it.

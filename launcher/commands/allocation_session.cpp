@@ -12,6 +12,7 @@
 #include "slurm/salloc_line.hpp"
 #include "slurm/slurm_command.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -40,6 +41,8 @@ constexpr std::chrono::milliseconds kEndTimeout{10'000};
 // group.
 constexpr std::chrono::milliseconds kSameSignal{200};
 
+constexpr std::chrono::milliseconds kChildPoll{50};
+
 const std::vector<int> kSessionSignals{SIGINT, SIGQUIT, SIGTERM, SIGHUP};
 
 // Returns the exit code that a shell gives for a wait status.
@@ -53,15 +56,25 @@ bool has_terminal() {
   return ::tcgetpgrp(STDIN_FILENO) == ::getpgrp();
 }
 
-// Waits. Returns false if one of kSessionSignals ends the wait, because the user does not want to
-// wait. The signals must be blocked.
-bool wait_for(std::chrono::milliseconds pause) {
+// Returns whether this is a terminal that salloc has given to what it started.
+bool has_taken_terminal() {
+  return ::isatty(STDIN_FILENO) != 0 && !has_terminal();
+}
+
+void signal_children(int signal) {
+  for (const auto& process : all_processes())
+    if (process.parent == ::getpid()) send_signal(process, signal);
+}
+
+// Returns the next of kSessionSignals that comes within `pause`; 0 if none does. They must be
+// blocked.
+int next_signal(std::chrono::milliseconds pause) {
   sigset_t set;
   sigemptyset(&set);
   for (const int signal : not_ignored(kSessionSignals)) sigaddset(&set, signal);
   const auto whole = std::chrono::duration_cast<std::chrono::seconds>(pause);
   const timespec time{whole.count(), std::chrono::nanoseconds(pause - whole).count()};
-  return ::sigtimedwait(&set, nullptr, &time) < 0;
+  return std::max(::sigtimedwait(&set, nullptr, &time), 0);
 }
 
 }  // namespace
@@ -96,6 +109,7 @@ AllocationSession::AllocationSession(const Environment& environment, Fd exit_rep
   // salloc gives the terminal to what it runs, so that we write to it from the background.
   std::signal(SIGTTOU, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
 Result<int> AllocationSession::run(const std::vector<std::string>& salloc) {
@@ -246,6 +260,7 @@ Result<int> AllocationSession::finish() {
     print_own_line(job_ ? "job " + job_->text + ": the request is withdrawn" : "interrupted");
     return kExitSignalBase + interrupted_;
   }
+  if (WIFSIGNALED(status)) return clean_up_after_salloc(WTERMSIG(status));
   if (!is_granted_) {
     if (code == kExitNotFound) return explain_start_failure("salloc", {"", kExitNotFound});
     if (!job_) return kExitUsage;  // refused; salloc printed why
@@ -262,6 +277,38 @@ Result<int> AllocationSession::finish() {
     code = kExitLauncher;
   }
   return code;
+}
+
+// Ends what ran over the allocation, and gives the allocation back. A signal of the user while we
+// wait is passed on.
+Result<int> AllocationSession::clean_up_after_salloc(int signal) {
+  print_own_line(error_text(fmt::format("salloc was killed by {}{}", signal_name(signal),
+                                        job_ ? "; its job " + job_->text + " is ended" : "")));
+  // A program ends in its own time, on hosts that it still has. A shell may be srun, which ends
+  // with the allocation; interactive shells ignore SIGTERM but end on SIGHUP.
+  const bool is_program = static_cast<bool>(exit_report_);
+  signal_children(is_program ? SIGTERM : SIGHUP);
+  if (!is_program) cancel_job();
+  while (::waitpid(-1, nullptr, WNOHANG) >= 0)
+    if (const int asked = next_signal(kChildPoll); asked != 0) signal_children(asked);
+  // Not before, because a program in the background that uses the terminal is stopped.
+  if (has_taken_terminal()) ::tcsetpgrp(STDIN_FILENO, ::getpgrp());
+  if (is_program) cancel_job();
+  return kExitLauncher;
+}
+
+void AllocationSession::cancel_job() const {
+  if (!job_) return;
+  ProgramRequest request;
+  request.command = {"scancel", job_->text};
+  request.environment = query_environment(environment_);
+  request.timeout = kCommandTimeout;
+  const auto end = run_slurm(std::move(request));
+  if (!end || end->code != 0)
+    print_own_line(warning_text(fmt::format(
+        "job {} could not be cancelled ({}) and may still have its hosts; hvdrun cancel "
+        "{}",
+        job_->text, end ? complaint(*end) : end.error().message, job_->text)));
 }
 
 bool AllocationSession::exit_was_reported() const {
@@ -289,7 +336,7 @@ std::string AllocationSession::how_it_was_lost(int& code) {
       code = watch.end()->exit_code;
       return watch.end()->text;
     }
-    if (!wait_for(watch.pause(now))) break;
+    if (next_signal(watch.pause(now)) != 0) break;  // the user does not want to wait
   }
   return "job " + job_->text + " was ended, and SLURM does not say why";
 }

@@ -3,7 +3,8 @@
 //
 // salloc is our child, at a terminal in our process group. Its stderr is a pipe that we read. An
 // hvdrun that runs over the allocation is a child of salloc. It reports its exit code through a
-// socket pair, because salloc's own exit code is 0 if that hvdrun is killed.
+// socket pair, because salloc's own exit code is 0 if that hvdrun is killed. If salloc is killed,
+// what it has started becomes our child. We end that, and give the allocation back with scancel.
 #pragma once
 
 #include "base/environment.hpp"
@@ -59,6 +60,8 @@ class AllocationSession {
   void ask();
   void take_answer(const ProgramEnd& end);
   Result<int> finish();
+  Result<int> clean_up_after_salloc(int signal);
+  void cancel_job() const;
   bool exit_was_reported() const;
   std::string how_it_was_lost(int& code);
 

@@ -11,11 +11,14 @@
 #include "output/own_line.hpp"
 #include "slurm/script_template.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <optional>
+#include <string_view>
 #include <system_error>
 
 namespace hvdrun {
@@ -56,7 +59,10 @@ bool is_batch_script(const std::filesystem::path& file) {
 // The user of sbatch knows -o as the file of the job's output.
 Result<void> check_script_file(const std::filesystem::path& file) {
   const auto hint = "; -o writes the script, and --output names the file of the job's output";
-  if (file.string().find('%') != std::string::npos)
+  constexpr std::string_view kOutputs[] = {".out", ".log", ".err", ".txt"};
+  const auto ending = file.extension().string();
+  if (file.string().find('%') != std::string::npos ||
+      std::find(std::begin(kOutputs), std::end(kOutputs), ending) != std::end(kOutputs))
     return fail("-o: a script cannot have the name " + quote(file.string()) + hint, kExitUsage);
   std::error_code error;
   if (std::filesystem::is_regular_file(file, error) && !std::filesystem::is_empty(file, error) &&

@@ -281,6 +281,7 @@ void Attempt::start_input() {
     return agents_->on_host(table_.host_index(rank));
   };
   terminal_.begin(placement().size);
+  if (inherits_input(parts_.spec, parts_.plan)) return;
   parts_.input.start(input_receivers(parts_.spec, placement().size),
                      {[this, agent_of](int rank, std::string_view bytes) {
                         if (terminal_.is_of(rank)) terminal_.take_keys(bytes, parts_.loop.now());
@@ -317,7 +318,7 @@ Result<void> Attempt::on_output(AgentState& agent, const Frame& frame) {
 
 Result<void> Attempt::on_exited(const ExitedMessage& message) {
   HVD_TRY(const RankReport* rank, table_.exited(message, parts_.loop.now()));
-  parts_.input.remove(message.rank);
+  parts_.input.remove(message.rank, message.input_taken);
   if (terminal_.was_interrupted(*rank))
     stop({EndKind::interrupted, "interrupted", kExitSignalBase + SIGINT});
   judge(*rank);

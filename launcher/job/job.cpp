@@ -81,7 +81,7 @@ Job::Job(const JobSpec& spec, Plan plan, const JobContext& context, const Simula
       plan_(std::move(plan)),
       hosts_(plan_.allocation),
       loop_(simulation != nullptr ? simulation->time : nullptr),
-      input_(loop_),
+      input_(loop_, spec.max_restarts > 0),
       is_real_(simulation == nullptr) {
   identity_.id = random_hex(16);
   if (simulation != nullptr) {
@@ -148,6 +148,11 @@ Result<AttemptEnd> Job::restart(const AttemptEnd& failed) {
   note(warning_text(fmt::format("{}; restart {} of {}", attempts_.back().reason, restarts(),
                                 spec_.max_restarts)));
   for (const auto& line : attempts_.back().failures) note(line);
+  if (input_.has_lost_its_beginning())
+    note(warning_text(fmt::format(
+        "the restarted ranks get only the rest of the input: more than {} MiB came through a pipe; "
+        "from a file (< FILE) they get all of it again",
+        StdinForwarder::kMostKept >> 20)));
   return run_attempt();
 }
 
@@ -223,6 +228,10 @@ Report Job::finish(Report report) {
   report.wall_seconds = std::chrono::duration<double>(loop_.now() - begun_).count();
   report.attempts = std::move(attempts_);
   auto lines = report_lines(report);
+  if (const auto unread = input_.finish(); unread > 0 && !end_)
+    lines.push_back(fmt::format(
+        "{} of input {} read that no rank took; --stdin none leaves the input to others",
+        plural(unread, "byte"), unread == 1 ? "was" : "were"));
   for (auto& line : advice(report, spec_)) lines.push_back(std::move(line));
   for (const auto& line : lines) note(line);
   over_ = true;

@@ -12,6 +12,8 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace hvdrun {
 namespace {
@@ -102,6 +104,20 @@ std::vector<int> input_receivers(const JobSpec& spec, int size) {
   return receivers;
 }
 
+bool inherits_input(const JobSpec& spec, const Plan& plan) {
+  const auto receivers = input_receivers(spec, plan.placement.size);
+  if (receivers.size() != 1 || spec.output.terminal_rank || spec.max_restarts > 0) return false;
+  struct stat status {};
+  if (::fstat(STDIN_FILENO, &status) != 0 || S_ISREG(status.st_mode) || ::isatty(STDIN_FILENO) != 0)
+    return false;
+  return std::any_of(
+      plan.placement.hosts.begin(), plan.placement.hosts.end(), [&](const auto& host) {
+        return runs_here(plan, host.host) &&
+               std::any_of(host.ranks.begin(), host.ranks.end(),
+                           [&](const auto& placed) { return placed.rank == receivers.front(); });
+      });
+}
+
 LaunchMessage launch_message(const JobSpec& spec, const Plan& plan, const JobIdentity& identity,
                              const JobContext& context, std::size_t host_index,
                              const std::optional<TerminalSettings>& terminal) {
@@ -127,12 +143,15 @@ LaunchMessage launch_message(const JobSpec& spec, const Plan& plan, const JobIde
   message.kill_signal = spec.stop.signal.value_or(SIGTERM);
   message.grace = spec.stop.grace;
   const auto receivers = input_receivers(spec, placement.size);
+  const bool inherits = inherits_input(spec, plan);
   for (const auto& placed : placement.hosts[host_index].ranks) {
     LaunchRank rank;
     rank.rank = placed.rank;
     rank.local_rank = placed.local_rank;
-    rank.wants_input =
+    const bool reads =
         std::find(receivers.begin(), receivers.end(), placed.rank) != receivers.end();
+    rank.wants_input = reads && !inherits;
+    rank.inherits_input = reads && inherits;
     if (placed.rank == spec.output.terminal_rank) rank.terminal = terminal;
     for (auto& [name, value, reason] :
          rank_environment(caller, spec, identity, placement, host_index, placed))

@@ -20,6 +20,11 @@ namespace hvdrun {
 // Returns the ranks that read hvdrun's stdin.
 std::vector<int> input_receivers(const JobSpec& spec, int size);
 
+// Returns whether the one rank that reads hvdrun's stdin, a pipe, gets that pipe itself. It must
+// run on this host, and the job must have no restarts. Then what it does not read stays in the
+// pipe, for hvdrun's caller.
+bool inherits_input(const JobSpec& spec, const Plan& plan);
+
 class Agents;
 
 // Returns whether each agent holds as many ports as its ranks need.

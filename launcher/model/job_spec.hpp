@@ -4,6 +4,7 @@
 
 #include "model/host_request.hpp"
 #include "model/rank_set.hpp"
+#include "slurm/job_part.hpp"
 
 #include <chrono>
 #include <csignal>
@@ -62,6 +63,7 @@ struct OutputSpec {
   ColorMode color = ColorMode::automatic;
   ProgressMode progress = ProgressMode::automatic;
   std::filesystem::path directory;    // --output-filename; empty: no files
+  JobPart part;                       // a later one appends to the files of earlier ones
   std::optional<RankSet> only_ranks;  // --only-rank: what the terminal shows
   OnOutputError on_error = OnOutputError::keep_running;
   // The rank that has hvdrun's terminal as its own, with the keys: --tty, or the only rank of a job

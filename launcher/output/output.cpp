@@ -89,6 +89,7 @@ class Output::Impl {
       : loop_(loop),
         choice_(spec.on_error),
         directory_(spec.directory),
+        part_(spec.part),
         terminal_rank_(spec.terminal_rank),
         events_(std::move(events)) {}
 
@@ -113,6 +114,7 @@ class Output::Impl {
   event_base* loop_;
   const OnOutputError choice_;
   const std::filesystem::path directory_;
+  const JobPart part_;
   const std::optional<int> terminal_rank_;
   const Events events_;
   ProgressStyle progress_style_ = ProgressStyle::none;
@@ -398,7 +400,7 @@ Result<void> Output::Impl::begin(const Placement& placement) {
   last_stderr_.assign(static_cast<std::size_t>(placement.size), {});
   shown_at_.assign(static_cast<std::size_t>(placement.size), 0);
   if (!directory_.empty() && !files_) {
-    HVD_TRY(files_, RankFiles::create(directory_, placement.size));
+    HVD_TRY(files_, RankFiles::create(directory_, placement.size, part_));
   }
   return {};
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <system_error>
 #include <utility>
 
@@ -35,11 +36,23 @@ Result<void> make_folder(const fs::path& folder) {
                     error.value(), kExitUsage);
 }
 
+// Returns 7 for "rank.0007"; nullopt for a name that folder_name() never returns.
+std::optional<int> rank_of_folder(std::string_view name) {
+  constexpr std::string_view kPrefix = "rank.";
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  name.remove_prefix(kPrefix.size());
+  int rank = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), rank);
+  const bool is_number = error == std::errc() && end == name.data() + name.size() && rank >= 0;
+  return is_number && name.size() >= kDigitsAtLeast ? std::optional(rank) : std::nullopt;
+}
+
 }  // namespace
 
-Result<RankFiles> RankFiles::create(const fs::path& directory, int ranks, std::size_t most_open) {
+Result<RankFiles> RankFiles::create(const fs::path& directory, int ranks, const JobPart& part,
+                                    std::size_t most_open) {
   RankFiles files(directory, ranks, most_open);
-  HVD_CHECK(files.create_all(ranks));
+  HVD_CHECK(files.create_all(ranks, part));
   return files;
 }
 
@@ -68,15 +81,41 @@ fs::path RankFiles::path_of(std::size_t index) const {
   return folder_of(static_cast<int>(index / 2)) / (index % 2 == 0 ? "stdout" : "stderr");
 }
 
-Result<void> RankFiles::create_all(int ranks) {
+// Removes what an earlier run with more ranks has left, which would look like this run's. Links are
+// not followed, and files with other names stay.
+Result<void> RankFiles::remove_other_ranks() const {
+  std::error_code error;
+  std::vector<fs::path> others;
+  for (fs::directory_iterator at(directory_, error), end; !error && at != end;
+       at.increment(error)) {
+    const auto rank = rank_of_folder(at->path().filename().string());
+    if (rank && (*rank >= ranks_ || folder_of(*rank) != at->path())) others.push_back(at->path());
+  }
+  for (const auto& folder : others) {
+    const Fd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!fd) continue;
+    for (const auto* name : {"stdout", "stderr"})
+      if (::unlinkat(fd.get(), name, 0) != 0 && errno != ENOENT)
+        return fail_errno(fmt::format("--output-filename: cannot remove '{}' of an earlier run",
+                                      (folder / name).string()),
+                          errno, kExitUsage);
+    ::rmdir(folder.c_str());
+  }
+  return {};
+}
+
+Result<void> RankFiles::create_all(int ranks, const JobPart& part) {
   HVD_CHECK(make_folder(directory_));
+  HVD_TRY(claim_, FolderClaim::make(directory_, part));
+  if (!claim_->continues()) HVD_CHECK(remove_other_ranks());
+  const int truncate = claim_->continues() ? 0 : O_TRUNC;
   for (int rank = 0; rank < ranks; ++rank) {
     HVD_CHECK(make_folder(folder_of(rank)));
     for (const std::size_t stream : {0, 1}) {
       const fs::path path = path_of(static_cast<std::size_t>(rank) * 2 + stream);
       // Symbolic links are not followed: others who may write in the folder could choose which file
       // is emptied.
-      const Fd fd(::open(path.c_str(), kOpenFlags | O_TRUNC | O_NOFOLLOW, 0666));
+      const Fd fd(::open(path.c_str(), kOpenFlags | truncate | O_NOFOLLOW, 0666));
       if (!fd)
         return fail_errno(fmt::format("--output-filename: cannot open '{}'", path.string()), errno,
                           kExitUsage);

@@ -1,14 +1,18 @@
 // --output-filename DIR: the raw bytes of each rank in DIR/rank.0007/stdout and stderr.
 //
 // Bytes are written immediately, without a buffer of ours, so that `tail -f` shows them and they
-// survive hvdrun's death. Files of an earlier run are emptied; folders of its higher ranks stay.
-// Half of the descriptor limit may be open files. Beyond that the least recently used one is
-// closed, and opened again when its rank prints more. Loop thread only. A file that cannot be
-// written is given up; the others are still written.
+// survive hvdrun's death. A run empties the files of an earlier one, and removes those of ranks
+// that it does not have itself. A later part of the same SLURM job appends to them. A run that
+// begins while another one writes there is an error (FolderClaim). Half of the descriptor limit may
+// be open files. Beyond that the least recently used one is closed, and opened again when its rank
+// prints more. Loop thread only. A file that cannot be written is given up; the others are still
+// written.
 #pragma once
 
 #include "base/result.hpp"
 #include "common/fd.hpp"
+#include "model/job_spec.hpp"
+#include "output/folder_claim.hpp"
 #include "output/stream.hpp"
 
 #include <cstddef>
@@ -24,8 +28,10 @@ namespace hvdrun {
 
 class RankFiles {
  public:
-  // Creates the folders and empty files. Error (kExitUsage), with the path: one cannot be created.
+  // Creates the folders and empty files. Error (kExitUsage), with the path: one cannot be created,
+  // or another run writes there.
   static Result<RankFiles> create(const std::filesystem::path& directory, int ranks,
+                                  const JobPart& part = {},
                                   std::size_t most_open = default_most_open());
 
   // Returns "rank.0007": four digits, or as many as the job's highest rank needs.
@@ -54,7 +60,8 @@ class RankFiles {
 
   std::filesystem::path folder_of(int rank) const;
   std::filesystem::path path_of(std::size_t index) const;
-  Result<void> create_all(int ranks);
+  Result<void> create_all(int ranks, const JobPart& part);
+  Result<void> remove_other_ranks() const;
   // Opens the file if it is not open. Returns false, with errno, if it cannot be opened.
   bool make_open(std::size_t index);
   void give_up(std::size_t index, int errno_value);
@@ -65,6 +72,7 @@ class RankFiles {
   std::vector<File> files_;      // by rank, stdout and stderr
   std::list<std::size_t> open_;  // the most recently used first
   std::optional<Error> error_;
+  std::optional<FolderClaim> claim_;
 };
 
 }  // namespace hvdrun

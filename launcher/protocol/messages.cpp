@@ -173,6 +173,7 @@ static Json rank_json(const LaunchRank& rank) {
   return {{"rank", rank.rank},
           {"local_rank", rank.local_rank},
           {"wants_input", rank.wants_input},
+          {"inherits_input", rank.inherits_input},
           {"terminal", rank.terminal ? terminal_json(*rank.terminal) : Json()},
           {"environment", std::move(environment)},
           {"cpus", rank.cpus},
@@ -184,6 +185,7 @@ static LaunchRank rank_of(const Json& json) {
   json.at("rank").get_to(rank.rank);
   json.at("local_rank").get_to(rank.local_rank);
   json.at("wants_input").get_to(rank.wants_input);
+  json.at("inherits_input").get_to(rank.inherits_input);
   if (const auto& terminal = json.at("terminal"); !terminal.is_null())
     rank.terminal = terminal_of(terminal);
   for (const auto& pair : json.at("environment"))
@@ -326,6 +328,7 @@ static void read(const Json& json, ExitedMessage& m) {
   json.at("user_seconds").get_to(m.user_seconds);
   json.at("system_seconds").get_to(m.system_seconds);
   json.at("peak_memory_bytes").get_to(m.peak_memory_bytes);
+  json.at("input_taken").get_to(m.input_taken);
   m.last_error = text_of(json.at("last_error"));
   m.in_collective = text_of(json.at("in_collective"));
   m.counters = counters_of(json.at("counters"));
@@ -343,6 +346,7 @@ std::string pack(const ExitedMessage& m) {
                      {"user_seconds", m.user_seconds},
                      {"system_seconds", m.system_seconds},
                      {"peak_memory_bytes", m.peak_memory_bytes},
+                     {"input_taken", m.input_taken},
                      {"last_error", bytes(m.last_error)},
                      {"in_collective", bytes(m.in_collective)},
                      {"counters", counters_json(m.counters)},

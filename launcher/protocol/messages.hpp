@@ -76,6 +76,7 @@ struct LaunchRank {
   int rank = 0;
   int local_rank = 0;
   bool wants_input = false;                  // gets a pipe as stdin; the others /dev/null
+  bool inherits_input = false;               // gets the agent's own stdin
   std::optional<TerminalSettings> terminal;  // gets a pseudo-terminal with these, for all streams
   std::vector<std::pair<std::string, std::string>> environment;  // added to the job's
   std::vector<int> cpus;                                         // empty: not bound
@@ -124,6 +125,7 @@ struct ExitedMessage {
   double user_seconds = 0;
   double system_seconds = 0;
   std::uint64_t peak_memory_bytes = 0;
+  std::uint64_t input_taken = 0;  // bytes of input frames that it has read
   // From the status page:
   std::string last_error;
   std::string in_collective;

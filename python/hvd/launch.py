@@ -16,6 +16,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -168,13 +169,12 @@ class _Job:
         Raises a KeyboardInterrupt after hvdrun has ended. No file is written, so a killed caller leaves none.
         """
         report, reports_end = os.pipe()
-        process = start_process(program, [words[0], "--report", f"/dev/fd/{reports_end}", *words[1:]], env,
-                                stdin=subprocess.PIPE, pass_fds=(reports_end,))
+        with _file_with(self.mark.encode() + b"\n" + message) as call:
+            process = start_process(program, [words[0], "--report", f"/dev/fd/{reports_end}", *words[1:]], env,
+                                    stdin=call.fileno(), pass_fds=(reports_end,))
         os.close(reports_end)
-        assert process.stdin and process.stdout and process.stderr
-        message = self.mark.encode() + b"\n" + message
-        threads = [threading.Thread(target=_write, args=(process.stdin, message), daemon=True),
-                   threading.Thread(target=self._read_out, args=(process.stdout,), daemon=True),
+        assert process.stdout and process.stderr
+        threads = [threading.Thread(target=self._read_out, args=(process.stdout,), daemon=True),
                    threading.Thread(target=self._read_err, args=(process.stderr,), daemon=True),
                    threading.Thread(target=self._read_report, args=(report,), daemon=True)]
         for thread in threads:
@@ -237,12 +237,16 @@ def own_lines(text: str) -> list[str]:
     return [_COLOR.sub("", line) for line in text.splitlines() if line.startswith("hvdrun: ")]
 
 
-def _write(stream: IO[bytes], message: bytes) -> None:
+def _file_with(message: bytes) -> IO[bytes]:
+    """Returns a file without a name, at its beginning. hvdrun reads it again at a restart, as it cannot read a pipe."""
+    stream: IO[bytes]
     try:
-        with stream:
-            stream.write(message)
-    except BrokenPipeError:
-        pass  # hvdrun has printed why it ended
+        stream = open(os.memfd_create("hvd.run"), "w+b")
+    except (AttributeError, OSError):  # a Python for an older libc; a sandbox that refuses the call
+        stream = tempfile.TemporaryFile()
+    stream.write(message)
+    stream.seek(0)
+    return stream
 
 
 def show(stream: Any, text: str) -> None:

@@ -141,6 +141,38 @@ def assert_nothing_left(cluster: Cluster) -> None:
                    f"nothing of it runs on {host}")
 
 
+@pytest.mark.gate
+def test_a_killed_salloc_ends_the_program_and_the_job(cluster: Cluster, shared: Path) -> None:
+    with running(cluster, shared) as process:
+        cluster.output("pkill", "-KILL", "-x", "salloc", user="root")
+        out, said = process.communicate(timeout=TIME_LIMIT_S)
+        assert process.returncode == 125 and out.count("asked") == 2, out + said
+        assert re.search(r"hvdrun: error: salloc was killed by SIGKILL; its job \d+ is ended\n", said), said
+    assert_nothing_left(cluster)
+
+
+def test_a_killed_salloc_ends_the_shell(cluster: Cluster, shared: Path) -> None:
+    with terminal(cluster, shared, HVDRUN, "salloc", "-np", 2, environment={"SHELL": "/bin/bash"}) as child:
+        child.expect("in this shell, hvdrun PROGRAM uses all of it")
+        child.sendline("echo is'-'up")
+        child.expect("is-up")
+        cluster.output("pkill", "-KILL", "-x", "salloc", user="root")
+        said, code = end_of(child)
+        assert "salloc was killed by SIGKILL; its job" in said and code == 125, said
+    assert_nothing_left(cluster)
+
+
+def test_a_salloc_that_is_killed_while_it_waits_withdraws_the_request(cluster: Cluster, shared: Path) -> None:
+    with full(cluster, shared):
+        process = cluster.start(HVDRUN, "salloc", "-np", 2, "--", "true", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, text=True)
+        wait_until(lambda: any("PENDING" in line for line in own_jobs(cluster)), "the request is in the queue")
+        cluster.output("pkill", "-KILL", "-x", "salloc", user="root")
+        said, _ = process.communicate(timeout=TIME_LIMIT_S)
+        assert process.returncode == 125 and "salloc was killed by SIGKILL; its job" in said, said
+        wait_until(lambda: not any("PENDING" in line for line in own_jobs(cluster)), "the request is gone")
+
+
 def test_a_job_whose_hvdrun_is_killed_is_no_success(cluster: Cluster, shared: Path) -> None:
     """salloc's own exit code is 0 then."""
     with running(cluster, shared) as process:

@@ -216,8 +216,8 @@ def test_a_job_goes_through_the_queue_again_and_on_from_its_checkpoint(cluster: 
     epochs = 100
     whole = cluster.output(HVDRUN, "-np", 2, DIGITS, "--epochs", epochs, folder=shared)
     requeues = 2 if SOAK else 1
-    job = hvdrun(cluster, shared, "sbatch", "-np", 2, "--requeue", "--output", "out", "--submit", "--", DIGITS, "--epochs", epochs,
-                 "--checkpoint-dir", "ck").stdout.strip()
+    job = hvdrun(cluster, shared, "sbatch", "-np", 2, "--requeue", "--output", "out", "--output-filename", "logs", "--report",
+                 "run.json", "--submit", "--", DIGITS, "--epochs", epochs, "--checkpoint-dir", "ck").stdout.strip()
     out = cluster.root_of("login") / str(shared / "out").lstrip("/")
 
     def text() -> str:
@@ -233,6 +233,9 @@ def test_a_job_goes_through_the_queue_again_and_on_from_its_checkpoint(cluster: 
         wait_until(lambda: text().count("continuing from") == number, f"run {number + 1} has begun", 120 + TIME_LIMIT_S)
     wait_until(lambda: "test accuracy" in text(), "the job has come to its end")
     assert losses(text()) == losses(whole)
+    assert losses((out.parent / "logs/rank.0000/stdout").read_text()) == losses(whole), "a requeue keeps the files of ranks"
+    reports = [f"run.json.job{job}.part{number}" for number in range(requeues)]
+    assert [path.name for path in sorted(out.parent.glob("run.json.*"))] == reports
 
 
 @pytest.mark.gate

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import resource
+import signal
 import subprocess
 
 import pytest
@@ -117,7 +118,7 @@ def test_output_filename_gives_each_rank_its_files(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 2, "--output-filename", folder, *shell("echo out $HVD_RANK; printf err >&2")).expect(0)
     for rank in range(2):
         # Horovod's names: the number has as many digits as the job's greatest rank needs, at least.
-        [place] = [path for path in folder.iterdir() if int(path.name.removeprefix("rank.")) == rank]
+        [place] = [path for path in folder.glob("rank.*") if int(path.name.removeprefix("rank.")) == rank]
         assert re.fullmatch(r"rank\.\d+", place.name)
         assert (place / "stdout").read_text() == f"out {rank}\n"
         assert (place / "stderr").read_text().rstrip("\n") == "err"
@@ -126,7 +127,33 @@ def test_output_filename_gives_each_rank_its_files(sandbox: Sandbox) -> None:
 
 def test_output_folders_are_numbered_with_four_digits(sandbox: Sandbox) -> None:
     sandbox.run("-np", 2, "--output-filename", sandbox.files / "logs", "true").expect(0)
-    assert sorted(path.name for path in (sandbox.files / "logs").iterdir()) == ["rank.0000", "rank.0001"]
+    assert sorted(path.name for path in (sandbox.files / "logs").iterdir()) == [".hvdrun", "rank.0000", "rank.0001"]
+
+
+def test_a_part_of_a_job_after_a_requeue_keeps_what_there_is(sandbox: Sandbox) -> None:
+    """SLURM_RESTART_COUNT is what SLURM sets then; SLURM itself is in tests/cluster."""
+    logs, report = sandbox.files / "logs", sandbox.files / "run.json"
+    for part in range(2):
+        sandbox.run("-np", 2, "--output-filename", logs, "--report", report, *shell(f"echo part {part}"),
+                    env={"SLURM_JOB_ID": "12", "SLURM_RESTART_COUNT": str(part)}).expect(0)
+    assert (logs / "rank.0001/stdout").read_text() == "part 0\npart 1\n"
+    assert sorted(path.name for path in sandbox.files.glob("run.json*")) == ["run.json", "run.json.job12.part0"]
+    sandbox.run("-np", 1, "--output-filename", logs, *shell("echo by hand")).expect(0)
+    assert (logs / "rank.0000/stdout").read_text() == "by hand\n"
+    assert not (logs / "rank.0001").exists(), "an earlier run's further ranks are not this run's"
+
+
+def test_two_jobs_at_once_do_not_share_a_folder(sandbox: Sandbox) -> None:
+    words = ("-np", 1, "--output-filename", sandbox.files / "logs")
+    first = sandbox.start(*words, *shell("echo first; exec sleep 7777"))
+    first.wait_for(b"first")
+    second = sandbox.run(*words, "touch", sandbox.files / "started").expect(2)
+    assert f"the hvdrun with process id {first.pid} on " in second.err_text
+    assert not (sandbox.files / "started").exists()
+    first.signal(signal.SIGTERM)
+    first.wait().expect(128 + signal.SIGTERM)
+    assert (sandbox.files / "logs/rank.0000/stdout").read_text() == "first\n"
+    sandbox.run(*words, "true").expect(0)
 
 
 def test_only_rank_hides_the_others_on_the_terminal_alone(sandbox: Sandbox) -> None:

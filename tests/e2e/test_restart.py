@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from harness import (SOAK, Done, Running, Sandbox, alive, all_pids, blocks_in, parent_of, process_state, program,
+from harness import (HVDRUN_WORD, SOAK, Done, Running, Sandbox, alive, all_pids, blocks_in, parent_of, process_state, program,
                      read_bytes, wait_until)
 
 # Every rank says where it is, in every try: "RANK PID TRY".
@@ -350,17 +350,44 @@ def test_an_unfinished_line_ends_with_its_try(sandbox: Sandbox) -> None:
     assert running.wait().expect(0).out_lines == ["[0] try 0", "[0] try 1"]
 
 
-def test_a_later_try_reads_on(sandbox: Sandbox) -> None:
+# Of the first try, rank 1 fails when both have read.
+FROM_THE_START = ("cat > got.$HVD_RESTART_COUNT.$HVD_RANK; touch read.$HVD_RESTART_COUNT.$HVD_RANK; "
+                  "[ $HVD_RANK$HVD_RESTART_COUNT = 10 ] || exit 0; until [ -e read.0.0 ]; do sleep 0.01; done; exit 3")
+
+
+@pytest.mark.parametrize("to", ["0", "all"])
+def test_a_later_try_gets_the_input_from_its_beginning(sandbox: Sandbox, to: str) -> None:
+    """From a file and from a pipe, which a program cannot read twice."""
+    data = b"x" * 200_000 + b"\n"
+    (sandbox.files / "data").write_bytes(data)
+    for source in ("{} < data", "cat data | {}"):
+        for path in sandbox.files.glob("read.*"):
+            path.unlink()
+        command = f"{HVDRUN_WORD} -np 2 --stdin {to} --max-restarts 1 sh -c '{FROM_THE_START}'"
+        sandbox.run("-c", source.format(command), tool="bash").expect(0)
+        for attempt in range(2):
+            for rank in range(2):
+                expected = data if to == "all" or rank == 0 else b""
+                assert (sandbox.files / f"got.{attempt}.{rank}").read_bytes() == expected, (source, attempt, rank)
+
+
+def test_a_later_try_says_that_it_gets_only_the_rest(sandbox: Sandbox) -> None:
+    command = f"head -c 20000000 /dev/zero | {HVDRUN_WORD} -np 1 --max-restarts 1 sh -c '{FROM_THE_START.replace('= 10', '= 00')}'"
+    done = sandbox.run("-c", command, tool="bash").expect(0)
+    assert "warning: the restarted ranks get only the rest of the input: more than 16 MiB came through a pipe" in done.err_text
+    assert (sandbox.files / "got.1.0").read_bytes() == b""
+
+
+def test_typed_lines_reach_a_later_try(sandbox: Sandbox) -> None:
     read_end, write_end = os.pipe()
-    running = sandbox.start("-np", 2, "--max-restarts", 2, "sh", "-c",
-                            'read -r line || line=nothing; [ "$HVD_RANK" = 1 ] || echo "try $HVD_RESTART_COUNT got $line";'
-                            f'[ "$HVD_RANK" = 1 ] && {WAIT}; [ "$HVD_RESTART_COUNT" = 2 ] || exit 3; kill $$',
+    running = sandbox.start("-np", 2, "--max-restarts", 1, "sh", "-c",
+                            'read -r line; [ "$HVD_RANK" = 1 ] || echo "try $HVD_RESTART_COUNT got $line"; '
+                            f'[ "$HVD_RANK" = 1 ] && {WAIT}; [ "$HVD_RESTART_COUNT" = 1 ] || exit 3; read -r line; echo "then $line"; kill $$',
                             stdin=read_end)
     os.close(read_end)
     os.write(write_end, b"one\n")
-    running.wait_for(b"try 0 got one\n")
+    running.wait_for(b"try 1 got one\n")
     os.write(write_end, b"two\n")
-    running.wait_for(b"try 1 got two\n")
+    running.wait_for(b"then two\n")
     os.close(write_end)
-    running.wait_for(b"try 2 got nothing\n")
     running.wait().expect(128 + signal.SIGTERM)

@@ -63,6 +63,9 @@ def test_what_would_not_do_what_is_meant_is_refused(sandbox: Sandbox) -> None:
         assert "--array needs indices such as 0-9, 1,3 or 0-99%4" in refused("--array", array)
     for mail in ("foo", "@", "a@:END"):
         assert "--mail needs an address such as me@example.org" in refused("--mail", mail)
+    for file in ("job.log", "out.txt", "%j"):
+        assert "--output names the file of the job's output" in refused("-o", file)
+    assert "to leave out hosts: --sbatch-arg=--exclude=n1" in refused("-x", "n1")
     for array in ("0", "0-9", "1,3", "0-15:4", "1,5-9:2%4"):
         assert hvdrun(sandbox, "sbatch", "-np", 1, "--array", array, "--", "true").code == 0
 

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from harness import TIME_LIMIT, Sandbox, wait_until
+from harness import HVDRUN_WORD, TIME_LIMIT, Sandbox, wait_until
 
 COPY = ("sh", "-c", "cat; echo end of $HVD_RANK")
 
@@ -64,6 +64,43 @@ def test_the_job_ends_though_stdin_stays_open(sandbox: Sandbox) -> None:
     finally:
         os.close(read_end)
         os.close(write_end)
+
+
+LINES = "one\ntwo\nthree\n"
+
+
+@pytest.mark.parametrize("source", ["{} < lines", "cat lines | {}"])
+@pytest.mark.parametrize("options", ["-np 2", "-np 1"])
+def test_what_no_rank_reads_is_left_to_the_loop_of_a_shell(sandbox: Sandbox, source: str, options: str) -> None:
+    (sandbox.files / "lines").write_text(LINES)
+    loop = f"while read -r line; do echo got $line; {HVDRUN_WORD} {options} true; done"
+    done = sandbox.run("-c", source.format(f"{{ {loop}; }}"), tool="bash")
+    assert done.out_lines == ["got one", "got two", "got three"] and "of input" not in done.err_text, done
+
+
+def test_what_was_read_from_a_pipe_for_nobody_is_said(sandbox: Sandbox) -> None:
+    done = sandbox.run("-c", f"printf 'one\\ntwo\\n' | {HVDRUN_WORD} -np 2 --stdin all head -c 5", tool="bash").expect(0)
+    assert "note: 3 bytes of input were read that no rank took; --stdin none leaves the input to others" in done.err_text
+
+
+def test_a_script_on_stdin_continues_after_hvdrun(sandbox: Sandbox) -> None:
+    (sandbox.files / "script").write_text(f"{HVDRUN_WORD} -np 2 true\necho second\n")
+    for source in ("bash -s < script", "cat script | bash -s"):
+        assert sandbox.run("-c", source, tool="bash").out_lines == ["second"], source
+
+
+@pytest.mark.parametrize("options", [("-np", 2), ("-np", 2, "--stdin", "all"), ("-np", 2, "--max-restarts", 1)])
+def test_a_file_is_left_where_the_ranks_have_stopped_to_read(sandbox: Sandbox, options: tuple[object, ...]) -> None:
+    (sandbox.files / "lines").write_text("the first line\n" + LINES)
+    with open(sandbox.files / "lines", "rb") as lines:
+        lines.readline()
+        os.lseek(lines.fileno(), len("the first line\n"), os.SEEK_SET)
+        done = sandbox.start(*options, "sh", "-c", "[ $HVD_RANK = 1 ] || head -c 4", stdin=lines).wait().expect(0)
+        assert done.out_lines == ["[0] one"]
+        assert os.read(lines.fileno(), 100) == b"two\nthree\n"
+    with open(sandbox.files / "lines", "rb") as lines:
+        sandbox.start(*options, "cat", stdin=lines).wait().expect(0)
+        assert os.read(lines.fileno(), 100) == b"", "all of it was read"
 
 
 def test_a_rank_number_that_is_not_there_is_an_error(sandbox: Sandbox) -> None:

@@ -80,6 +80,20 @@ def test_functions_of_modules_environment_and_options(sandbox: Sandbox) -> None:
     assert (sandbox.files / "out/rank.0001/stdout").exists()
 
 
+def test_a_restart_calls_the_function_again(sandbox: Sandbox) -> None:
+    (sandbox.files / "mine.py").write_text("""if True:
+        import os, sys
+        def attempt(text):
+            if os.environ["HVD_RANK"] + os.environ["HVD_RESTART_COUNT"] == "10":
+                sys.exit(3)
+            return os.environ["HVD_RESTART_COUNT"], len(text)
+    """)
+    done = run_at_a_prompt(sandbox, """if True:
+        import hvd, mine
+        print(hvd.run(mine.attempt, ("x" * 20_000_000,), np=2, options=["--max-restarts", "2"]))""").expect(0)
+    assert done.out_lines == ["[('1', 20000000), ('1', 20000000)]"]
+
+
 def test_another_python_keeps_its_own_modules(sandbox: Sandbox) -> None:
     (sandbox.files / "mine.py").write_text(
         "import sys\ndef look(): return sys.prefix, len(sys.path) == len({*sys.path})\n")

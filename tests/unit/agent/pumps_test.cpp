@@ -129,6 +129,22 @@ TEST_F(Proxies, InputToARankThatReadsNoMoreIsDropped) {
   forwarder.write("abc");
   forwarder.write("de");
   EXPECT_EQ(written, 5u);
+  EXPECT_EQ(forwarder.taken(), 0u);
+}
+
+TEST_F(Proxies, InputThatARankHasReadIsCounted) {
+  for (const bool ends : {false, true}) {
+    auto stdin_pipe = pipe();
+    StdinWriter forwarder(loop_, std::move(stdin_pipe.write), [](std::size_t) {});
+    forwarder.write("abcdefgh");
+    if (ends) forwarder.close();
+    EXPECT_EQ(forwarder.taken(), 0u);
+    char bytes[3];
+    EXPECT_EQ(::read(stdin_pipe.read.get(), bytes, sizeof bytes), 3);
+    EXPECT_EQ(forwarder.taken(), 3u);
+    stdin_pipe.read.reset();  // the rank has ended
+    EXPECT_EQ(forwarder.taken(), 3u);
+  }
 }
 
 }  // namespace

@@ -53,6 +53,18 @@ TEST(BatchCommandLine, HandsHvdrunsOptionsOnAsTheyWereTyped) {
   EXPECT_THAT(call->command, ElementsAre("python3", "-np"));
 }
 
+TEST(BatchCommandLine, OptionsThatSlurmReadsInAnotherWayAreRefused) {
+  EXPECT_THAT(batch_error({"-np", "2", "-x", "n1", "x"}), HasSubstr("--sbatch-arg=--exclude=n1"));
+  EXPECT_THAT(batch_error({"-np", "2", "-xn[1-3]", "x"}),
+              HasSubstr("--sbatch-arg=--exclude=n[1-3]"));
+  EXPECT_THAT(batch_error({"-np", "2", "--exclude=n1", "x"}),
+              HasSubstr("--exclude: SLURM chooses the hosts; use --sbatch-arg=--exclude=n1"));
+  EXPECT_THAT(batch_error({"-np", "2", "--include", "n1", "x"}),
+              HasSubstr("--sbatch-arg=--nodelist=n1"));
+  EXPECT_THAT(batch_error({"-np", "2", "-i", "data", "x"}), HasSubstr("PROGRAM < FILE"));
+  EXPECT_EQ(batch_error({"-np", "2", "-x", "A=1", "--env", "HOME", "x"}), "no error");
+}
+
 TEST(BatchCommandLine, RestartsAreRequeuesWithRequeue) {
   EXPECT_THAT(parse({"-np", "2", "--max-restarts", "3", "x"})->hvdrun_options,
               ElementsAre("--max-restarts", "3"));

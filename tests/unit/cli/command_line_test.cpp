@@ -175,6 +175,21 @@ TEST_F(CommandLine, AFirstWordOfTheClusterIsRefused) {
   EXPECT_EQ(error({"run", "top-of-no-path"}).exit_code, kExitNotFound);
 }
 
+TEST_F(CommandLine, AProgramWithTheNameOfAnotherToolsCommandIsRefused) {
+  for (const auto* name : {"kill", "ps", "status"})
+    folder_.write_program(std::string("bin/") + name);
+  const auto refused = error({"kill", "-9", "12", "13_4"});
+  EXPECT_EQ(
+      refused.message,
+      "kill is no command of hvdrun: type hvdrun cancel 12 13_4; hvdrun run kill … starts the "
+      "program of that name on each slot");
+  EXPECT_EQ(refused.exit_code, kExitUsage);
+  EXPECT_THAT(error({"ps", "12"}).message, HasSubstr(": type hvdrun jobs; hvdrun run ps"));
+  EXPECT_THAT(error({"status"}).message, HasSubstr("status is no command of hvdrun"));
+  EXPECT_TRUE(parse({"run", "kill", "12"}));
+  EXPECT_TRUE(parse({"-np", "1", "kill", "12"}));
+}
+
 TEST_F(CommandLine, AWordThatIsNearACommandIsNamed) {
   EXPECT_THAT(error({"sbacth"}).message, HasSubstr("; did you mean hvdrun sbatch?"));
   EXPECT_THAT(error({"status"}).message, HasSubstr("; did you mean hvdrun jobs?"));

@@ -35,6 +35,63 @@ TEST(RankFiles, OfAFormerRunAreEmptied) {
   EXPECT_EQ(contents(folder.path() / "rank.0000/stdout"), "second");
 }
 
+void write_all(const fs::path& folder, int ranks, const JobPart& part, std::string_view text) {
+  auto files = RankFiles::create(folder, ranks, part);
+  ASSERT_TRUE(files) << files.error().message;
+  for (int rank = 0; rank < ranks; ++rank) files->write(rank, Stream::out, text);
+}
+
+TEST(RankFiles, OfAnEarlierPartOfTheJobGrow) {
+  const TemporaryFolder folder;
+  const auto out = folder.path() / "rank.0001/stdout";
+  write_all(folder.path(), 2, {"12", 0}, "part 0\n");
+  write_all(folder.path(), 2, {"12", 1}, "part 1\n");
+  EXPECT_EQ(contents(out), "part 0\npart 1\n");
+  write_all(folder.path(), 2, {"13", 1}, "another job\n");
+  EXPECT_EQ(contents(out), "another job\n");
+  write_all(folder.path(), 2, {}, "by hand\n");
+  EXPECT_EQ(contents(out), "by hand\n");
+}
+
+TEST(RankFiles, OfRanksThatARunDoesNotHaveAreRemoved) {
+  const TemporaryFolder folder;
+  const auto at = [&](const char* name) { return folder.path() / name; };
+  write_all(folder.path(), 4, {}, "4 ranks");
+  for (const char* name :
+       {"rank.0003/notes", "rank.9/stdout", "rank.0002x/stdout", "elsewhere/stdout"}) {
+    fs::create_directories(at(name).parent_path());
+    std::ofstream(at(name)) << "the user's";
+  }
+  fs::create_directory_symlink(at("elsewhere"), at("rank.0007"));
+  write_all(folder.path(), 2, {}, "2 ranks");
+  EXPECT_EQ(contents(at("rank.0001/stdout")), "2 ranks");
+  EXPECT_FALSE(fs::exists(at("rank.0002")));
+  EXPECT_FALSE(fs::exists(at("rank.0003/stdout")));
+  for (const char* name :
+       {"rank.0003/notes", "rank.9/stdout", "rank.0002x/stdout", "elsewhere/stdout"})
+    EXPECT_EQ(contents(at(name)), "the user's") << name;
+}
+
+TEST(RankFiles, AreOneRunsAtATime) {
+  const TemporaryFolder folder;
+  auto first = RankFiles::create(folder.path(), 1, {"12", 0});
+  ASSERT_TRUE(first);
+  first->write(0, Stream::out, "first");
+  for (const JobPart& part : {JobPart{}, JobPart{"12", 0}, JobPart{"13", 1}}) {
+    const auto second = RankFiles::create(folder.path(), 1, part);
+    ASSERT_FALSE(second);
+    EXPECT_EQ(second.error().exit_code, kExitUsage);
+    EXPECT_NE(second.error().message.find("process id " + std::to_string(::getpid()) + " on "),
+              std::string::npos)
+        << second.error().message;
+    EXPECT_NE(second.error().message.find("(SLURM job 12) writes to"), std::string::npos);
+  }
+  EXPECT_EQ(contents(folder.path() / "rank.0000/stdout"), "first");
+  // NFS may keep the lock of a host that was lost.
+  EXPECT_TRUE(RankFiles::create(folder.path(), 1, {"12", 1}));
+  EXPECT_EQ(contents(folder.path() / "rank.0000/stdout"), "first");
+}
+
 TEST(RankFiles, NumbersAreWideEnoughForTheHighestRank) {
   EXPECT_EQ(RankFiles::folder_name(7, 8), "rank.0007");
   EXPECT_EQ(RankFiles::folder_name(7, 10'000), "rank.0007");
@@ -44,7 +101,7 @@ TEST(RankFiles, NumbersAreWideEnoughForTheHighestRank) {
 
 TEST(RankFiles, GoOnPastTheMostThatMayBeOpen) {
   const TemporaryFolder folder;
-  auto files = RankFiles::create(folder.path(), 10, 3);
+  auto files = RankFiles::create(folder.path(), 10, {}, 3);
   ASSERT_TRUE(files);
   for (int round = 0; round < 5; ++round)
     for (int rank = 0; rank < 10; ++rank) files->write(rank, Stream::out, std::to_string(round));

@@ -51,12 +51,6 @@ using std::chrono::milliseconds;
 
 // Processes that outlive their rank get this long to end by themselves before the kill signal.
 constexpr milliseconds kLinger{250};
-// Descriptors of the agent itself, and of each rank: both ends of its pipes, its eventfd, PMIx's
-// connection.
-constexpr std::size_t kOwnDescriptors = 64;
-constexpr std::size_t kDescriptorsPerRank = 8;
-// Of a rank that is being started: both ends of two pipes, the status page's eventfd.
-constexpr std::size_t kLeastPerRank = 6;
 // If the launcher is silent for this many host time-outs, its host has crashed, though the
 // connection is open. A launcher that is only delayed (stopped, swapped out) is back before that.
 constexpr int kSilentTimeouts = 15;
@@ -233,7 +227,9 @@ void Agent::start_pmix() {
        [this](FrameType type, std::uint32_t destination, std::string_view payload) {
          link_.send(type, destination, payload);
        },
-       [this](const Error& error) { fail_job(error); }});
+       [this](const Error& error) { fail_job(error); },
+       [this](int rank) { return ranks_.pid_of(rank); },
+       [this](const std::string& text) { warn(local_host_name() + ": " + text); }});
   if (server) {
     pmix_ = std::move(*server);
   } else if (options_.pmix == PmixMode::on) {

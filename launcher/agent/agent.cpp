@@ -7,7 +7,6 @@
 #include "agent/host_watch.hpp"
 #include "agent/job_folders.hpp"
 #include "agent/page_watch.hpp"
-#include "agent/pmix_job_info.hpp"
 #include "agent/pmix_library.hpp"
 #include "agent/pmix_server.hpp"
 #include "agent/process_tree.hpp"
@@ -383,7 +382,7 @@ Result<void> Agent::prepare() {
   pages_.emplace(std::move(pages));
   page_watch_.emplace(loop_, *pages_, ranks_, link_, *job_);
   if (!pmix_) return {};
-  add_home_for_pmix(job_->environment);
+  pmix_->add_defaults(job_->environment);
   return pmix_->register_job(PmixJob::of(*job_));
 }
 

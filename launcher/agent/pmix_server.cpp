@@ -125,6 +125,9 @@ class PmixServer::Impl {
 
   Result<void> start(std::size_t local_ranks);
   Result<void> register_job(const PmixJob& job);
+  void add_defaults(std::vector<std::string>& environment) const {
+    add_defaults_of_pmix(library_, environment);
+  }
   Result<std::vector<std::string>> environment_of(int rank) const;
   Result<void> on_frame(const Frame& frame);
   void rank_ended(int rank) { modex_.rank_ended(static_cast<std::uint32_t>(rank)); }
@@ -385,6 +388,9 @@ Result<std::unique_ptr<PmixServer>> PmixServer::start(const EventLoop& loop,
 
 Result<void> PmixServer::register_job(const PmixJob& job) {
   return impl_->register_job(job);
+}
+void PmixServer::add_defaults(std::vector<std::string>& environment) const {
+  impl_->add_defaults(environment);
 }
 Result<std::vector<std::string>> PmixServer::environment_of(int rank) const {
   return impl_->environment_of(rank);

@@ -47,6 +47,9 @@ class PmixServer {
   // within 10 s.
   Result<void> register_job(const PmixJob& job);
 
+  // Adds variables that the user may have set: add_defaults_of_pmix().
+  void add_defaults(std::vector<std::string>& environment) const;
+
   // Returns the variables by which the rank finds this server: "NAME=VALUE" each. Error: PMIx
   // refuses.
   Result<std::vector<std::string>> environment_of(int rank) const;

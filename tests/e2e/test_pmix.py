@@ -152,3 +152,11 @@ def test_a_user_who_is_only_a_number_needs_no_home(sandbox: Sandbox) -> None:
     job = sandbox.run("--mount", "sh", "-c", f'{hide} && exec "$@"', "sh", HVDRUN, "-np", 2, CLIENT, tool="unshare")
     job.expect(0)
     assert sorted(job.out_lines) == ["[0] rank 0 of 2: sum 1", "[1] rank 1 of 2: sum 1"]
+
+
+def test_intel_mpi_is_told_where_libpmix_is(sandbox: Sandbox) -> None:
+    show = ("sh", "-c", "echo $I_MPI_PMI_LIBRARY")
+    assert "libpmix" in sandbox.run("-np", 1, "--label", "none", *show).expect(0).out_text
+    users = sandbox.run("-np", 1, "--label", "none", *show, env={"I_MPI_PMI_LIBRARY": "mine"}).expect(0)
+    assert users.out_lines == ["mine"]
+    assert sandbox.run("-np", 1, "--label", "none", "--pmix", "off", *show).expect(0).out_lines == [""]

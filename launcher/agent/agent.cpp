@@ -7,7 +7,6 @@
 #include "agent/host_watch.hpp"
 #include "agent/job_folders.hpp"
 #include "agent/page_watch.hpp"
-#include "agent/pmix_job_info.hpp"
 #include "agent/pmix_library.hpp"
 #include "agent/pmix_server.hpp"
 #include "agent/process_tree.hpp"
@@ -51,12 +50,6 @@ using std::chrono::milliseconds;
 
 // Processes that outlive their rank get this long to end by themselves before the kill signal.
 constexpr milliseconds kLinger{250};
-// Descriptors of the agent itself, and of each rank: both ends of its pipes, its eventfd, PMIx's
-// connection.
-constexpr std::size_t kOwnDescriptors = 64;
-constexpr std::size_t kDescriptorsPerRank = 8;
-// Of a rank that is being started: both ends of two pipes, the status page's eventfd.
-constexpr std::size_t kLeastPerRank = 6;
 // If the launcher is silent for this many host time-outs, its host has crashed, though the
 // connection is open. A launcher that is only delayed (stopped, swapped out) is back before that.
 constexpr int kSilentTimeouts = 15;
@@ -233,7 +226,9 @@ void Agent::start_pmix() {
        [this](FrameType type, std::uint32_t destination, std::string_view payload) {
          link_.send(type, destination, payload);
        },
-       [this](const Error& error) { fail_job(error); }});
+       [this](const Error& error) { fail_job(error); },
+       [this](int rank) { return ranks_.pid_of(rank); },
+       [this](const std::string& text) { warn(local_host_name() + ": " + text); }});
   if (server) {
     pmix_ = std::move(*server);
   } else if (options_.pmix == PmixMode::on) {
@@ -387,7 +382,7 @@ Result<void> Agent::prepare() {
   pages_.emplace(std::move(pages));
   page_watch_.emplace(loop_, *pages_, ranks_, link_, *job_);
   if (!pmix_) return {};
-  add_home_for_pmix(job_->environment);
+  pmix_->add_defaults(job_->environment);
   return pmix_->register_job(PmixJob::of(*job_));
 }
 

@@ -1,6 +1,7 @@
 #include "agent/connection_watch.hpp"
 
 #include "agent/process_tree.hpp"
+#include "agent/socket_owner.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -20,7 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kSocket = "socket:[";
 // States and timers of connections in /proc/net/tcp.
 constexpr std::string_view kListening = "0A";
 constexpr std::string_view kTimeWait = "06";
@@ -62,7 +62,7 @@ std::optional<std::chrono::milliseconds> closed_ago(std::string_view timer) {
 }
 
 // Adds the inodes in a table of sockets. Returns false if it cannot be read.
-bool add_inodes(const fs::path& table, std::set<std::string>& inodes) {
+bool add_inodes(const fs::path& table, std::set<std::uint64_t>& inodes) {
   std::ifstream lines(table);
   if (!lines) return false;
   std::string line;
@@ -72,23 +72,9 @@ bool add_inodes(const fs::path& table, std::set<std::string>& inodes) {
     std::istringstream words(line);
     std::string word;
     for (int i = 0; i < 10; ++i) words >> word;
-    inodes.insert(word);
+    inodes.insert(std::strtoull(word.c_str(), nullptr, 10));
   }
   return true;
-}
-
-// Returns the inodes of the process' open sockets of all kinds. Returns an error if its descriptors
-// cannot be seen.
-std::set<std::string> sockets_of(const fs::path& process, std::error_code& error) {
-  std::set<std::string> sockets;
-  fs::directory_iterator at(process / "fd", error);
-  for (; !error && at != fs::directory_iterator(); at.increment(error)) {
-    std::error_code closed;  // meanwhile
-    const auto target = fs::read_symlink(at->path(), closed).string();
-    if (target.starts_with(kSocket))
-      sockets.insert(target.substr(kSocket.size(), target.size() - kSocket.size() - 1));
-  }
-  return sockets;
 }
 
 // Returns how long to wait before the next look at ranks that have run for this long.
@@ -148,19 +134,19 @@ void ConnectionWatch::finish() {
 bool has_tcp_socket(pid_t pid, SocketsByNamespace& known) {
   const fs::path process = fs::path("/proc") / std::to_string(pid);
   std::error_code error;
-  const auto sockets = sockets_of(process, error);
+  const auto sockets = sockets_of(pid, error);
   if (error) return error.value() != ENOENT && error.value() != ESRCH;
   if (sockets.empty()) return false;
   const auto name = fs::read_symlink(process / "ns" / "net", error).string();
   auto found = known.find(name);
   if (error || found == known.end()) {
-    std::set<std::string> inodes;
+    std::set<std::uint64_t> inodes;
     if (!add_inodes(process / "net" / "tcp", inodes)) return fs::exists(process, error);
     add_inodes(process / "net" / "tcp6", inodes);
     found = known.insert_or_assign(name, std::move(inodes)).first;
   }
   return std::any_of(sockets.begin(), sockets.end(),
-                     [&](const auto& socket) { return found->second.contains(socket); });
+                     [&](auto socket) { return found->second.contains(socket); });
 }
 
 bool has_connection(const std::set<int>& ports, std::chrono::milliseconds age) {

@@ -21,6 +21,7 @@
 #include "protocol/messages.hpp"
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <set>
@@ -80,7 +81,7 @@ class ConnectionWatch {
 
 // The inodes of all TCP sockets in each network namespace, by the namespace's name. For one look,
 // so that a namespace of many processes is read once.
-using SocketsByNamespace = std::map<std::string, std::set<std::string>>;
+using SocketsByNamespace = std::map<std::string, std::set<std::uint64_t>>;
 
 // Returns whether the process has a TCP socket that listens or is connected. Returns true also if
 // that cannot be seen, because the process is another user's or has no /proc/PID/net. Returns false

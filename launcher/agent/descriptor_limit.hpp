@@ -12,6 +12,13 @@
 
 namespace hvdrun {
 
+// Descriptors of the agent itself, and of each rank: both ends of its pipes, its eventfd, PMIx's
+// connection.
+inline constexpr std::size_t kOwnDescriptors = 64;
+inline constexpr std::size_t kDescriptorsPerRank = 8;
+// Of a rank that is being started: both ends of two pipes, the status page's eventfd.
+inline constexpr std::size_t kLeastPerRank = 6;
+
 // Raises the limit to `wanted`, or as far as the system allows, and lets the kernel enlarge the
 // table of descriptors now. Returns the limit from before, which ranks are to have. Cannot fail.
 //

@@ -3,6 +3,7 @@
 
 #include "protocol/messages.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -15,16 +16,17 @@ struct PmixJob {
     std::string name;
     std::vector<int> ranks;
   };
-  // A secret: a process that knows it can join the job as one of its ranks, because libpmix listens
-  // on 127.0.0.1 for every user of the host, and psec/native believes the user id that a client
-  // states. So it is unguessable, and is in the ranks' environment only.
+  // A secret: a process that knows it can join the job as one of its ranks. PmixListener refuses
+  // other users only if the kernel says who connects, and psec/native believes the user id that
+  // a client states. So it is unguessable, and is in the ranks' environment only.
   std::string nspace;
   int size = 0;
   int host_index = 0;  // this agent's
   std::vector<Host> hosts;
+  std::chrono::milliseconds stall_time{0};  // warn of longer waits; 0: never
 
   static PmixJob of(const LaunchMessage& launch) {
-    PmixJob job{launch.pmix_namespace, launch.size, launch.host_index, {}};
+    PmixJob job{launch.pmix_namespace, launch.size, launch.host_index, {}, launch.stall_time};
     for (const auto& host : launch.hosts) job.hosts.push_back({host.name, host.ranks});
     return job;
   }

@@ -5,7 +5,9 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <string_view>
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <hwloc.h>
 #include <pwd.h>
@@ -21,6 +23,9 @@ constexpr std::size_t kRanksByMessage = 32;
 
 // What Docker and OpenShift set for such a user.
 constexpr const char* kNoHome = "/";
+
+// Without it Intel MPI does not use PMIx, and each rank is rank 0 of 1.
+constexpr std::string_view kIntelMpi = "I_MPI_PMI_LIBRARY";
 
 bool has_passwd_entry() {
   return ::getpwuid(::geteuid()) != nullptr;
@@ -63,10 +68,17 @@ hwloc_topology* quick_topology() {
   return nullptr;
 }
 
-void add_home_for_pmix(std::vector<std::string>& environment) {
-  const auto has_home = std::any_of(environment.begin(), environment.end(),
-                                    [](const auto& entry) { return entry.starts_with("HOME="); });
-  if (!has_home && !has_passwd_entry()) environment.push_back(std::string("HOME=") + kNoHome);
+void add_defaults_of_pmix(const PmixLibrary& library, std::vector<std::string>& environment) {
+  const auto has = [&](std::string_view name) {
+    return std::any_of(environment.begin(), environment.end(), [name](std::string_view entry) {
+      return entry.starts_with(name) && entry.substr(name.size()).starts_with('=');
+    });
+  };
+  if (!has("HOME") && !has_passwd_entry()) environment.push_back(std::string("HOME=") + kNoHome);
+  Dl_info file{};
+  const auto* const function = reinterpret_cast<const void*>(library.PMIx_Get_version);
+  if (!has(kIntelMpi) && ::dladdr(function, &file) != 0)
+    environment.push_back(fmt::format("{}={}", kIntelMpi, file.dli_fname));
 }
 
 void prepare_pmix_environment(std::size_t local_ranks) {

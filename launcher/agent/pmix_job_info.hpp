@@ -25,9 +25,10 @@ hwloc_topology* quick_topology();
 // the caller's environment.
 void prepare_pmix_environment(std::size_t local_ranks);
 
-// Adds HOME=/ to the ranks' environment if it has no HOME and the user has no entry in passwd(5),
-// as in a container whose user is a number only. libpmix would crash there in each of its clients.
-void add_home_for_pmix(std::vector<std::string>& environment);
+// Adds to the ranks' environment, unless it has them: I_MPI_PMI_LIBRARY, by which Intel MPI finds
+// libpmix; and HOME=/ for a user without an entry in passwd(5), as in a container whose user is a
+// number only. libpmix would crash there in each of its clients.
+void add_defaults_of_pmix(const PmixLibrary& library, std::vector<std::string>& environment);
 
 // Describes the job to libpmix. `folder` is for the files of PMIx and of its clients. Error:
 // libpmix cannot pack the maps of hosts and ranks.

@@ -36,6 +36,10 @@ bool is_silent(int socket) {
   return info.tcpi_segs_in > 0 && info.tcpi_data_segs_in == 0;
 }
 
+bool is_closed(const PmixListener::Connection& connection) {
+  return cookie_of(connection.socket) != connection.cookie;
+}
+
 }  // namespace
 
 PmixListener::PmixListener(const EventLoop& loop, std::chrono::milliseconds limit)
@@ -48,13 +52,18 @@ PmixListener::~PmixListener() {
 }
 
 void PmixListener::accepted(int socket) {
-  if (const auto user = user_at_other_end(socket); user && *user != ::geteuid()) {
+  if (const auto owner = owner_of_other_end(socket); owner && owner->user != ::geteuid()) {
     ::shutdown(socket, SHUT_RDWR);
     return;
   }
   const auto cookie = cookie_of(socket);
   if (cookie == 0) return;
   const std::lock_guard lock(mutex_);
+  all_.push_back({socket, cookie});
+  if (all_.size() >= closed_removed_at_) {
+    std::erase_if(all_, is_closed);
+    closed_removed_at_ = 2 * all_.size() + 64;
+  }
   silent_.push_back({socket, cookie});
   if (silent_.size() > 1) return;
   mailbox_.post([this] {
@@ -62,13 +71,18 @@ void PmixListener::accepted(int socket) {
   });
 }
 
+std::vector<PmixListener::Connection> PmixListener::open_connections() {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(all_, is_closed);
+  return all_;
+}
+
 void PmixListener::look() {
   const std::lock_guard lock(mutex_);
   std::erase_if(silent_, [](Connection& connection) {
-    const int socket = connection.socket;
-    if (cookie_of(socket) != connection.cookie || !is_silent(socket)) return true;
+    if (is_closed(connection) || !is_silent(connection.socket)) return true;
     if (++connection.looks < kLooks) return false;
-    ::shutdown(socket, SHUT_RDWR);
+    ::shutdown(connection.socket, SHUT_RDWR);
     return true;
   });
   if (!silent_.empty()) timer_.start(interval_);

@@ -14,6 +14,7 @@
 #include "base/event_loop.hpp"
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <vector>
@@ -29,20 +30,26 @@ class PmixListener {
   PmixListener(const PmixListener&) = delete;
   PmixListener& operator=(const PmixListener&) = delete;
 
+  struct Connection {
+    int socket;
+    std::uint64_t cookie;  // a later connection with the same descriptor has another
+    int looks = 0;
+  };
+
   // Takes note of a connection that this process has accepted. For any thread.
   void accepted(int socket);
 
+  // Returns the connections that are open, the earliest first.
+  std::vector<Connection> open_connections();
+
  private:
-  struct Connection {
-    int socket;
-    std::uint64_t cookie;  // tells the connection from a later one with the same descriptor
-    int looks = 0;
-  };
   void look();
 
   std::chrono::milliseconds interval_;
   std::mutex mutex_;
-  std::vector<Connection> silent_;  // guarded by mutex_
+  std::vector<Connection> silent_;  // guarded by mutex_, as the next ones
+  std::vector<Connection> all_;
+  std::size_t closed_removed_at_ = 64;  // the size of all_ at which closed ones are removed
   TimeoutTimer timer_;
   Mailbox mailbox_;
 };

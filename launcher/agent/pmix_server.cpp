@@ -1,5 +1,6 @@
 #include "agent/pmix_server.hpp"
 
+#include "agent/pmix_clients.hpp"
 #include "agent/pmix_directives.hpp"
 #include "agent/pmix_job.hpp"
 #include "agent/pmix_job_info.hpp"
@@ -15,12 +16,15 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <future>
+#include <memory>
 #include <set>
 #include <string_view>
 #include <system_error>
-#include <unordered_map>
 
 #include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 namespace hvdrun {
@@ -36,10 +40,11 @@ constexpr std::array kOpenMpiSettings{"OMPI_MCA_schizo=^orte,slurm",
 // crowded machine a process can wait for its turn for seconds.
 constexpr std::chrono::seconds kSilenceLimit{10};
 
+// How long libpmix's thread waits for a look at a rank's processes, and then for a client to ask.
+constexpr std::chrono::seconds kLookLimit{2};
+
 // libpmix's thread reads a message in a few turns: the socket, the message, its handler.
 constexpr int kRoundTrips = 16;
-
-enum class ClientState : char { away, connected, finalized };
 
 static_assert(kPmixSuccess == PMIX_SUCCESS && kPmixTimeout == PMIX_ERR_TIMEOUT &&
               kPmixNotFound == PMIX_ERR_NOT_FOUND &&
@@ -81,6 +86,14 @@ bool has_started_threads(std::string_view version, const std::set<std::string>& 
                        [&](const auto& thread) { return !before.contains(thread); }) >= 2;
 }
 
+// Refuses a client that has just connected. libpmix's PMIx_Init fails if the connection ends while
+// it waits for an answer, but waits for ever if the connection ends before it has asked.
+void refuse(int socket) {
+  pollfd asked{socket, POLLIN, 0};
+  ::poll(&asked, 1, static_cast<int>(std::chrono::milliseconds(kLookLimit).count()));
+  ::shutdown(socket, SHUT_RDWR);
+}
+
 // Let clients register for events and send them. libpmix keeps the list and delivers on this host.
 pmix_status_t on_register_events(pmix_status_t*, size_t, const pmix_info_t[], size_t,
                                  pmix_op_cbfunc_t, void*) {
@@ -104,6 +117,7 @@ class PmixServer::Impl {
         events_(std::move(events)),
         mailbox_(loop),
         listener_(loop, kSilenceLimit),
+        clients_(loop, listener_, {events_.pid_of, events_.on_warning}),
         fences_(loop, sender()),
         modex_(loop, sender(),
                [this](auto rank, const PmixAnswer& answer) { fetch(rank, answer); }) {}
@@ -111,16 +125,16 @@ class PmixServer::Impl {
 
   Result<void> start(std::size_t local_ranks);
   Result<void> register_job(const PmixJob& job);
+  void add_defaults(std::vector<std::string>& environment) const {
+    add_defaults_of_pmix(library_, environment);
+  }
   Result<std::vector<std::string>> environment_of(int rank) const;
   Result<void> on_frame(const Frame& frame);
   void rank_ended(int rank) { modex_.rank_ended(static_cast<std::uint32_t>(rank)); }
   void drain() { mailbox_.drain(); }
   void settle(std::function<void()> done, int round_trips);
-  bool had_clients() const { return !clients_.empty(); }
-  bool left_without_finalize(int rank) const {
-    const auto at = clients_.find(rank);
-    return at != clients_.end() && at->second == ClientState::connected;
-  }
+  bool had_clients() const { return clients_.any(); }
+  bool left_without_finalize(int rank) const { return clients_.left_without_finalize(rank); }
 
  private:
   static pmix_server_module_t make_module();
@@ -138,9 +152,6 @@ class PmixServer::Impl {
   static pmix_status_t on_direct_modex(const pmix_proc_t* proc, const pmix_info_t info[],
                                        size_t info_count, pmix_modex_cbfunc_t done, void* context);
   static void on_fetched(pmix_status_t status, char* data, size_t size, void* context);
-  void post_state(pmix_rank_t rank, ClientState state) {
-    mailbox_.post([this, rank, state] { clients_[static_cast<int>(rank)] = state; });
-  }
   void post_abort(pmix_rank_t rank, int code, std::string text) {
     mailbox_.post([this, rank, code, text = std::move(text)]() mutable {
       events_.on_abort(static_cast<int>(rank), code, std::move(text));
@@ -160,20 +171,40 @@ class PmixServer::Impl {
   Events events_;
   Mailbox mailbox_;
   PmixListener listener_;
-  std::unordered_map<int, ClientState> clients_;
+  PmixClients clients_;
+  std::set<pmix_rank_t> connected_;  // those that have not finalized; for libpmix's thread
   PmixFences fences_;
   PmixModex modex_;
 };
 
+// Answers at once, except a rank that has not left PMIx since it connected before: it may have
+// started a second program, which must be refused before it takes part in a fence. libpmix 4.2
+// gives no callback for a later answer, so its thread waits for the loop.
 pmix_status_t PmixServer::Impl::on_connected(const pmix_proc_t* proc, void*, pmix_info_t*, size_t,
                                              pmix_op_cbfunc_t, void*) {
-  if (auto* server = current.load()) server->post_state(proc->rank, ClientState::connected);
+  auto* server = current.load();
+  if (server == nullptr) return PMIX_OPERATION_SUCCEEDED;
+  const auto rank = static_cast<int>(proc->rank);
+  if (server->connected_.insert(proc->rank).second) {
+    server->mailbox_.post([server, rank] { server->clients_.connected(rank); });
+    return PMIX_OPERATION_SUCCEEDED;
+  }
+  auto looked = std::make_shared<std::promise<std::optional<int>>>();
+  server->mailbox_.post(
+      [server, rank, looked] { looked->set_value(server->clients_.find_second_program(rank)); });
+  auto found = looked->get_future();
+  if (found.wait_for(kLookLimit) == std::future_status::ready)
+    if (const auto socket = found.get()) refuse(*socket);
   return PMIX_OPERATION_SUCCEEDED;
 }
 
 pmix_status_t PmixServer::Impl::on_finalized(const pmix_proc_t* proc, void*, pmix_op_cbfunc_t,
                                              void*) {
-  if (auto* server = current.load()) server->post_state(proc->rank, ClientState::finalized);
+  auto* server = current.load();
+  if (server == nullptr) return PMIX_OPERATION_SUCCEEDED;
+  server->connected_.erase(proc->rank);
+  server->mailbox_.post(
+      [server, rank = static_cast<int>(proc->rank)] { server->clients_.finalized(rank); });
   return PMIX_OPERATION_SUCCEEDED;
 }
 
@@ -267,6 +298,7 @@ Result<void> PmixServer::Impl::register_job(const PmixJob& job) {
   nspace_ = job.nspace;
   fences_.set_job(job);
   modex_.set_job(job);
+  clients_.set_job(job);
   HVD_TRY(PmixInfoList info, describe_job(library_, job, folder_));
   const auto job_taken = wait_for_pmix(1, [&](int, pmix_op_cbfunc_t done, void* context) {
     return library_.PMIx_server_register_nspace(nspace_.c_str(), static_cast<int>(here.size()),
@@ -356,6 +388,9 @@ Result<std::unique_ptr<PmixServer>> PmixServer::start(const EventLoop& loop,
 
 Result<void> PmixServer::register_job(const PmixJob& job) {
   return impl_->register_job(job);
+}
+void PmixServer::add_defaults(std::vector<std::string>& environment) const {
+  impl_->add_defaults(environment);
 }
 Result<std::vector<std::string>> PmixServer::environment_of(int rank) const {
   return impl_->environment_of(rank);

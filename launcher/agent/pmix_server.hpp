@@ -31,6 +31,9 @@ class PmixServer {
     PmixSend send;
     // The job cannot continue.
     std::function<void(const Error&)> on_error;
+    // Returns the rank's first process; 0 if it has ended.
+    std::function<pid_t(int rank)> pid_of;
+    std::function<void(const std::string& text)> on_warning;
   };
 
   // Opens libpmix and its listener on 127.0.0.1. Its files are all below `folder`. Takes about 5
@@ -43,6 +46,9 @@ class PmixServer {
   // Registers the job and this host's ranks with PMIx. Error: PMIx refuses, or does not answer
   // within 10 s.
   Result<void> register_job(const PmixJob& job);
+
+  // Adds variables that the user may have set: add_defaults_of_pmix().
+  void add_defaults(std::vector<std::string>& environment) const;
 
   // Returns the variables by which the rank finds this server: "NAME=VALUE" each. Error: PMIx
   // refuses.

@@ -182,6 +182,13 @@ void RankProcesses::begin_stop() {
   }
 }
 
+pid_t RankProcesses::pid_of(int rank) const {
+  const auto at = std::find_if(ranks_.begin(), ranks_.end(), [rank](const RankProcess& process) {
+    return process.rank == rank && process.alive;
+  });
+  return at == ranks_.end() ? 0 : at->pid;
+}
+
 bool RankProcesses::none_left() const {
   if (any_rank_alive()) return false;
   // A process below us that loses its parent becomes our child, so without children none is left.

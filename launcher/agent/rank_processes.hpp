@@ -83,6 +83,8 @@ class RankProcesses {
   // Returns whether neither a rank lives nor a process that outlives its rank.
   bool none_left() const;
   bool any_rank_alive() const { return alive_ > 0; }
+  // Returns 0 if the rank has ended or was not started.
+  pid_t pid_of(int rank) const;
   const std::vector<RankProcess>& all() const { return ranks_; }
 
  private:

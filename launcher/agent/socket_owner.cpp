@@ -6,9 +6,12 @@
 #include <charconv>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <string_view>
+#include <system_error>
 
 #include <fmt/format.h>
 #include <linux/inet_diag.h>
@@ -37,7 +40,7 @@ std::optional<Ends> ends_of_other(int socket) {
   return ends;
 }
 
-std::optional<uid_t> ask_kernel(const Ends& ends) {
+std::optional<SocketOwner> ask_kernel(const Ends& ends) {
   const Fd link(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
   if (!link) return {};
   struct {
@@ -68,7 +71,7 @@ std::optional<uid_t> ask_kernel(const Ends& ends) {
   inet_diag_msg answer;
   std::memcpy(&answer, bytes.data() + NLMSG_HDRLEN, sizeof answer);
   if (answer.idiag_inode == 0) return {};  // no process has it any more
-  return answer.idiag_uid;
+  return SocketOwner{answer.idiag_uid, answer.idiag_inode};
 }
 
 // Returns an address as in /proc/net/tcp, "0100007F:1F90".
@@ -76,7 +79,14 @@ std::string as_in_table(const sockaddr_in& address) {
   return fmt::format("{:08X}:{:04X}", address.sin_addr.s_addr, ntohs(address.sin_port));
 }
 
-std::optional<uid_t> search_table(const Ends& ends) {
+template <typename Number>
+bool read_number(std::string_view text, Number& number) {
+  const auto* const end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, number);
+  return read.ec == std::errc() && read.ptr == end;
+}
+
+std::optional<SocketOwner> search_table(const Ends& ends) {
   const auto own = as_in_table(ends.own);
   const auto other = as_in_table(ends.other);
   std::ifstream table("/proc/self/net/tcp");
@@ -86,20 +96,36 @@ std::optional<uid_t> search_table(const Ends& ends) {
     std::array<std::string, 10> word;
     for (auto& each : word) words >> each;
     if (word[1] != own || word[2] != other || word[9] == "0") continue;
-    uid_t user = 0;
-    const auto* const end = word[7].data() + word[7].size();
-    if (std::from_chars(word[7].data(), end, user).ptr == end) return user;
+    SocketOwner owner;
+    if (read_number(word[7], owner.user) && read_number(word[9], owner.inode)) return owner;
   }
   return {};
 }
 
 }  // namespace
 
-std::optional<uid_t> user_at_other_end(int socket) {
+std::optional<SocketOwner> owner_of_other_end(int socket) {
   const auto ends = ends_of_other(socket);
   if (!ends) return {};
-  if (const auto user = ask_kernel(*ends)) return user;
+  if (const auto owner = ask_kernel(*ends)) return owner;
   return search_table(*ends);
+}
+
+std::set<std::uint64_t> sockets_of(pid_t pid, std::error_code& error) {
+  std::set<std::uint64_t> inodes;
+  std::filesystem::directory_iterator at(fmt::format("/proc/{}/fd", pid), error);
+  for (; !error && at != std::filesystem::directory_iterator(); at.increment(error)) {
+    std::error_code closed;  // meanwhile
+    const auto target = std::filesystem::read_symlink(at->path(), closed).string();
+    constexpr std::string_view kSocket = "socket:[";
+    std::uint64_t inode = 0;
+    if (target.starts_with(kSocket) &&
+        read_number(
+            std::string_view(target).substr(kSocket.size(), target.size() - kSocket.size() - 1),
+            inode))
+      inodes.insert(inode);
+  }
+  return inodes;
 }
 
 }  // namespace hvdrun

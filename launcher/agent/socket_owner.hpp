@@ -4,14 +4,27 @@
 // that is asked for all of them (/proc/net/tcp), which takes milliseconds. For any thread.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <set>
+#include <system_error>
 
 #include <sys/types.h>
 
 namespace hvdrun {
 
-// Returns the user who opened the other end of a connected IPv4 socket. Returns nullopt if that
-// cannot be known: the kernel does not say, or the other end is closed or on another host.
-std::optional<uid_t> user_at_other_end(int socket);
+struct SocketOwner {
+  uid_t user = 0;
+  std::uint64_t inode = 0;
+};
+
+// Returns who has the other end of a connected IPv4 socket: the user who opened it, and its inode.
+// Returns nullopt if that cannot be known: the kernel does not say, or the other end is closed or
+// on another host.
+std::optional<SocketOwner> owner_of_other_end(int socket);
+
+// Returns the inodes of the process' open sockets of all kinds. Returns an error if its descriptors
+// cannot be seen.
+std::set<std::uint64_t> sockets_of(pid_t pid, std::error_code& error);
 
 }  // namespace hvdrun

@@ -107,6 +107,8 @@ struct HostPlacement {
   std::vector<RankPlacement> ranks;  // by local rank
   // The host's inventory is not known yet: neither are its cores, and its GPUs are what SLURM says.
   bool is_provisional = false;
+  // There are more ranks than cores, or than processors that the host's cgroup may use.
+  bool shares_cores = false;
 };
 
 struct Placement {

@@ -162,6 +162,13 @@ void add_notes(const JobSpec& spec, const Host& host, std::size_t ranks, HostNot
               ": CUDA shows a process one MIG device, so each rank sees only its own");
 }
 
+// Returns whether some of the ranks must share a core.
+bool share_cores(const HostInventory& inventory, std::size_t ranks) {
+  const auto count = static_cast<double>(ranks);
+  return count > inventory.cpu_quota.value_or(count) ||
+         (!inventory.cores.empty() && ranks > inventory.cores.size());
+}
+
 Result<HostPlacement> place_on_host(const JobSpec& spec, const Host& host, int count,
                                     HostNotes& notes) {
   HostPlacement placed;
@@ -175,6 +182,7 @@ Result<HostPlacement> place_on_host(const JobSpec& spec, const Host& host, int c
     if (ranks_get_gpus(spec, host)) give_expected_gpus(spec, count_gpus(host), placed);
     return placed;
   }
+  placed.shares_cores = share_cores(*host.inventory, placed.ranks.size());
   if (ranks_get_gpus(spec, host)) give_gpus(spec, *host.inventory, placed);
   HVD_CHECK(give_cores(spec, host, placed, notes));
   return placed;

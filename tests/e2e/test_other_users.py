@@ -46,8 +46,8 @@ def started(sandbox: Sandbox, size: int) -> Running:
     return job
 
 
-def intrude(nspace: str, ports: list[str]) -> bool:
-    done = subprocess.run([program("pmix_intruder"), nspace, *ports], capture_output=True, text=True, timeout=TIME_LIMIT)
+def intrude(nspace: str, ports: list[str], user: int) -> bool:
+    done = subprocess.run([program("pmix_intruder"), str(user), nspace, *ports], capture_output=True, text=True, timeout=TIME_LIMIT)
     assert done.returncode in (0, 1), done
     return done.returncode == 0 and "joined" in done.stdout
 
@@ -70,10 +70,11 @@ def test_another_user_cannot_join_through_pmix(sandbox: Sandbox) -> None:
     rank = environment_of(sandbox.ranks()[0])
     for folder in sandbox.shm.iterdir():  # its name holds the job's id, for all to see
         for guess in (folder.name, folder.name.rpartition("-")[0], f"hvd-{rank['HVD_JOB_ID']}-0", rank["HVD_JOB_ID"]):
-            assert not intrude(guess, ports), f"joined by what stands in the name {folder}"
+            assert not intrude(guess, ports, 0), f"joined by what stands in the name {folder}"
+    assert not intrude(rank["PMIX_NAMESPACE"], ports, 65534), "another user joined, with the secret"
     assert job.process.poll() is None, job.wait()
-    # The intruder is one: with the secret it gets in.
-    assert intrude(rank["PMIX_NAMESPACE"], ports)
+    # The intruder is one: the job's user gets in with the secret.
+    assert intrude(rank["PMIX_NAMESPACE"], ports, 0)
     job.signal(signal.SIGTERM)
     job.wait()
 

@@ -74,6 +74,39 @@ def test_the_end_of_a_first_program_does_not_fail_the_second(sandbox: Sandbox) -
     assert "the ranks add up to 1" in job.wait().expect(0).out_lines
 
 
+def test_a_second_program_of_a_rank_is_refused_and_the_first_goes_on(sandbox: Sandbox) -> None:
+    """Otherwise the second waits for rank 1, and its part in a fence is taken for the first one's."""
+    go, done = sandbox.files / "go", sandbox.files / "done"
+    job = sandbox.start("-np", 2, "--label", "none", "sh", "-c",
+                        f'if [ $HVD_RANK = 1 ]; then exec {CLIENT} --until {done}; fi; {CLIENT} --until {done} & first=$!; '
+                        f'until [ -e {go} ]; do sleep 0.01; done; {CLIENT} 2> /dev/null || echo "the second failed"; touch {done}; wait $first')
+    wait_until(lambda: job.out.count(b"sum") == 2 or job.process.poll() is not None, "both ranks have used PMIx")
+    go.touch()
+    result = job.wait().expect(0)
+    assert sorted(result.out_lines) == ["rank 0 of 2: sum 1", "rank 1 of 2: sum 1", "the second failed"]
+    assert re.search(r"rank 0 has started a program of MPI or PMIx, pid \d+ \(pmix_client\), beside its own; it is refused", result.err_text)
+
+
+def test_one_rank_alone_may_start_a_second_program(sandbox: Sandbox) -> None:
+    job = sandbox.run("-np", 1, "--label", "none", "sh", "-c",
+                      f"{CLIENT} --until {sandbox.files}/done & first=$!; {CLIENT}; touch {sandbox.files}/done; wait $first")
+    assert job.expect(0).out_lines == ["rank 0 of 1: sum 0"] * 2
+
+
+def test_a_rank_that_opens_pmix_alone_is_named(sandbox: Sandbox) -> None:
+    """As a program of MPI does that a rank starts while the others start none. It waits for them."""
+    done = sandbox.files / "done"
+    job = sandbox.start("-np", 3, "sh", "-c", f"[ $HVD_RANK = 1 ] || until [ -e {done} ]; do sleep 0.01; done; {CLIENT} || exit",
+                        env={"HVD_STALL_CHECK_TIME_SECONDS": "1"})
+    job.wait_for(b"which have not", "err")
+    done.touch()
+    found = re.search(r"warning: .*: rank 1 \(pid \d+ \(pmix_client\)\) has started MPI, PMIx or libhvd at least 1 s ago and may wait there "
+                      r"for ranks 0,2, which have not. If pmix_client is to run as one process: `(.*) pmix_client …`", job.wait().expect(0).err_text)
+    assert found
+    alone = sandbox.run("-np", 2, "sh", "-c", f"{found[1]} {CLIENT}; echo tried")  # what it says is a command
+    assert alone.expect(0).out_text.count("tried") == 2
+
+
 def test_clients_die_with_a_killed_launcher(sandbox: Sandbox) -> None:
     running = sandbox.start("-np", 3, program("spawner"), "--setsid", 1, "--pids", sandbox.files / "pids", "--",
                             "sh", "-c", f"'{CLIENT}'; echo ready $$ >> {sandbox.files}/pids; sleep 1000")
@@ -119,3 +152,11 @@ def test_a_user_who_is_only_a_number_needs_no_home(sandbox: Sandbox) -> None:
     job = sandbox.run("--mount", "sh", "-c", f'{hide} && exec "$@"', "sh", HVDRUN, "-np", 2, CLIENT, tool="unshare")
     job.expect(0)
     assert sorted(job.out_lines) == ["[0] rank 0 of 2: sum 1", "[1] rank 1 of 2: sum 1"]
+
+
+def test_intel_mpi_is_told_where_libpmix_is(sandbox: Sandbox) -> None:
+    show = ("sh", "-c", "echo $I_MPI_PMI_LIBRARY")
+    assert "libpmix" in sandbox.run("-np", 1, "--label", "none", *show).expect(0).out_text
+    users = sandbox.run("-np", 1, "--label", "none", *show, env={"I_MPI_PMI_LIBRARY": "mine"}).expect(0)
+    assert users.out_lines == ["mine"]
+    assert sandbox.run("-np", 1, "--label", "none", "--pmix", "off", *show).expect(0).out_lines == [""]

@@ -1,7 +1,7 @@
-/* Another user of the host who tries to join a job through PMIx as its rank 0. Started as root, it
- * becomes user 65534 first.
+/* A user of the host who tries to join a job of root through PMIx as its rank 0. Started as root,
+ * it becomes the user first.
  *
- *   pmix_intruder NAMESPACE PORT...
+ *   pmix_intruder USER NAMESPACE PORT...
  *
  * Tries each port of 127.0.0.1. Prints "joined" and ends with 0 when one of them takes it for rank
  * 0 of the namespace; ends with 1 when none does. What it says of itself is what psec/native asks
@@ -43,15 +43,16 @@ static int join(const char* nspace, const char* port) {
 }
 
 int main(int argc, char** argv) {
-  if (argc < 3) return 2;
-  if (setgroups(0, NULL) != 0 || setresgid(65534, 65534, 65534) != 0 ||
-      setresuid(65534, 65534, 65534) != 0) {
+  if (argc < 4) return 2;
+  const uid_t user = (uid_t)atoi(argv[1]);
+  if (setgroups(0, NULL) != 0 || setresgid(user, user, user) != 0 ||
+      setresuid(user, user, user) != 0) {
     perror("cannot become another user");
     return 2;
   }
-  for (int i = 2; i < argc; i++) { /* libpmix opens once in a process */
+  for (int i = 3; i < argc; i++) { /* libpmix opens once in a process */
     const pid_t child = fork();
-    if (child == 0) _exit(join(argv[1], argv[i]));
+    if (child == 0) _exit(join(argv[2], argv[i]));
     int status = 0;
     waitpid(child, &status, 0);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return 0;

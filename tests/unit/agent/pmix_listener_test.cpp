@@ -83,11 +83,15 @@ TEST_F(PmixListenerTest, TouchesNoLaterConnectionWithTheSameDescriptor) {
   EXPECT_EQ(read_byte(later.get()), 1);
 }
 
-TEST_F(PmixListenerTest, KnowsTheUserAtTheOtherEnd) {
+TEST_F(PmixListenerTest, KnowsWhoHasTheOtherEnd) {
   Pair pair = connect();
-  EXPECT_EQ(user_at_other_end(pair.server.get()), ::geteuid());
+  const auto owner = owner_of_other_end(pair.server.get());
+  ASSERT_TRUE(owner);
+  EXPECT_EQ(owner->user, ::geteuid());
+  std::error_code error;
+  EXPECT_TRUE(sockets_of(::getpid(), error).contains(owner->inode));
   pair.client.reset();
-  EXPECT_EQ(user_at_other_end(pair.server.get()), std::nullopt);
+  EXPECT_FALSE(owner_of_other_end(pair.server.get()));
 }
 
 }  // namespace

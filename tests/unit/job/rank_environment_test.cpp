@@ -174,6 +174,28 @@ TEST(FrameworkVariables, PutAnAddressOfIpv6InBracketsBeforeItsPort) {
   EXPECT_EQ(got.at("NCCL_PORT"), "7");
 }
 
+TEST(RankEnvironment, LetsRanksOfOpenMpiYieldWhereTheyShareCores) {
+  const auto yields = [](bool shares, const Environment& caller, const JobSpec& spec = {}) {
+    Placement placement = uneven();
+    placement.hosts[0].shares_cores = !shares;  // another host's cores do not matter
+    placement.hosts[1].shares_cores = shares;
+    JobIdentity job{"id", "key", "10.0.0.1", "29511", 0};
+    job.ports = {{"10.0.0.1", "10.0.0.2"}, {{"1", "2", "3", "4", "5", "6"}, {"7", "8"}}};
+    std::string text;
+    for (const auto& variable :
+         rank_environment(caller, spec, job, placement, 1, placement.hosts[1].ranks[0]))
+      if (variable.name.starts_with("OMPI_MCA_"))
+        text += variable.name + "=" + variable.value + " ";
+    return text;
+  };
+  EXPECT_EQ(yields(false, {}), "");
+  EXPECT_EQ(yields(true, {}), "OMPI_MCA_mpi_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1 ");
+  EXPECT_EQ(yields(true, {{"OMPI_MCA_mpi_oversubscribe", "0"}}), "OMPI_MCA_mpi_yield_when_idle=1 ");
+  JobSpec spec;
+  spec.environment = {{"OMPI_MCA_mpi_yield_when_idle", "0"}};
+  EXPECT_EQ(yields(true, {}, spec), "OMPI_MCA_mpi_oversubscribe=1 ");
+}
+
 TEST(RankEnvironment, ExceptsTheJobsHostsFromTheProxyOfGrpc) {
   const auto exceptions = [](const Environment& caller, const JobSpec& spec = {}) {
     const auto got = environment_of_last(caller, spec);

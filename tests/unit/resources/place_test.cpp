@@ -18,6 +18,19 @@ std::string brief(const Placement& placement) {
   return text;
 }
 
+TEST(Place, KnowsWhereRanksShareCores) {
+  const auto shares = [](int ranks, std::size_t cores, std::optional<double> quota) {
+    auto allocation = allocation_of({cpu_host(static_cast<int>(cores))});
+    allocation.hosts[0].inventory->cpu_quota = quota;
+    const auto placement = place(job(ranks), allocation);
+    return placement && placement->hosts.at(0).shares_cores;
+  };
+  EXPECT_FALSE(shares(4, 4, {}));
+  EXPECT_TRUE(shares(5, 4, {}));
+  EXPECT_FALSE(shares(2, 4, 2));
+  EXPECT_TRUE(shares(3, 4, 2.5));
+}
+
 struct CountCase {
   const char* what;
   std::vector<MadeHost> hosts;

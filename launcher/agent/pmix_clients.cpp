@@ -1,0 +1,102 @@
+#include "agent/pmix_clients.hpp"
+
+#include "agent/socket_owner.hpp"
+#include "common/text.hpp"
+
+#include <algorithm>
+#include <map>
+#include <system_error>
+
+#include <fmt/format.h>
+
+namespace hvdrun {
+namespace {
+
+// Without the second, Open MPI 4 would not run as one process: see kOpenMpiSettings.
+constexpr std::string_view kAlone = "env -u PMIX_NAMESPACE -u OMPI_MCA_schizo";
+
+}  // namespace
+
+PmixClients::PmixClients(const EventLoop& loop, PmixListener& listener, Events events)
+    : listener_(listener),
+      events_(std::move(events)),
+      timer_(loop, [this] { look_for_waiting(); }) {}
+
+void PmixClients::set_job(const PmixJob& job) {
+  ranks_ = job.local_ranks();
+  job_size_ = job.size;
+  limit_ = job.stall_time;
+}
+
+void PmixClients::connected(int rank) {
+  const bool is_first = states_.empty();
+  states_[rank] = State::connected;
+  if (is_first && limit_.count() > 0) timer_.start(limit_);
+}
+
+bool PmixClients::left_without_finalize(int rank) const {
+  const auto at = states_.find(rank);
+  return at != states_.end() && at->second == State::connected;
+}
+
+// Returns the processes of a rank that have connections to the server, in the order of these. Of
+// several that share one by fork(2), it is the one that the others descend from.
+std::vector<PmixClients::Client> PmixClients::clients_of(int rank) const {
+  std::vector<Client> clients;
+  const pid_t first = events_.pid_of(rank);
+  if (first == 0) return clients;
+  const auto processes = all_processes();
+  auto own = descendants_of(first, processes);  // parents before their children
+  const auto root = std::find_if(processes.begin(), processes.end(),
+                                 [first](const auto& process) { return process.pid == first; });
+  if (root != processes.end()) own.insert(own.begin(), *root);
+  std::map<std::uint64_t, const ProcessInfo*> holders;
+  for (const auto& process : own) {
+    std::error_code error;
+    for (const auto inode : sockets_of(process.pid, error)) holders.emplace(inode, &process);
+  }
+  for (const auto& connection : listener_.open_connections())
+    if (const auto owner = owner_of_other_end(connection.socket))
+      if (const auto at = holders.find(owner->inode); at != holders.end())
+        clients.push_back({connection.socket, *at->second});
+  return clients;
+}
+
+std::optional<int> PmixClients::find_second_program(int rank) {
+  if (job_size_ == 1) return {};  // there is no other rank to wait for
+  const auto clients = clients_of(rank);
+  if (clients.size() < 2 || clients.front().process.pid == clients.back().process.pid) return {};
+  const auto& [socket, process] = clients.back();
+  if (std::exchange(warned_, true)) return socket;
+  events_.on_warning(fmt::format(
+      "rank {} has started a program of MPI or PMIx, {}, beside its own; it is refused. To run it "
+      "as one process: `{} {} …`",
+      rank, to_string(process), kAlone, process.name));
+  return socket;
+}
+
+// Warns of ranks that wait in the start of MPI, PMIx or libhvd for ranks that have not begun it.
+void PmixClients::look_for_waiting() {
+  std::vector<int> missing;
+  for (const int rank : ranks_)
+    if (!states_.contains(rank) && events_.pid_of(rank) != 0) missing.push_back(rank);
+  if (missing.empty()) return;
+  const auto waits = std::find_if(ranks_.begin(), ranks_.end(), [this](int rank) {
+    return left_without_finalize(rank) && events_.pid_of(rank) != 0;
+  });
+  if (waits == ranks_.end()) return;
+  const auto clients = clients_of(*waits);
+  if (clients.empty()) return;
+  const auto& process = clients.back().process;
+  auto text = fmt::format(
+      "rank {} ({}) has started MPI, PMIx or libhvd at least {:.3g} s ago and may wait there for "
+      "{}, which {} not",
+      *waits, to_string(process), std::chrono::duration<double>(limit_).count(),
+      describe_ranks(missing), missing.size() == 1 ? "has" : "have");
+  if (process.pid != events_.pid_of(*waits))
+    text += fmt::format(". If {} is to run as one process: `{} {} …`", process.name, kAlone,
+                        process.name);
+  events_.on_warning(text);
+}
+
+}  // namespace hvdrun

@@ -15,6 +15,7 @@
 #include "agent/rank_processes.hpp"
 #include "agent/status_pages.hpp"
 #include "agent/stdio_forwarder.hpp"
+#include "agent/user_signals.hpp"
 #include "base/environment.hpp"
 #include "base/event_loop.hpp"
 #include "base/severity.hpp"
@@ -122,6 +123,7 @@ class Agent {
   Fd guard_alive_;
   FdEvent guard_event_;
   RankProcesses ranks_;
+  UserSignals user_signals_;
   OomWatch oom_;
   GpuWatch gpus_;
   std::unique_ptr<PmixServer> pmix_;
@@ -159,9 +161,11 @@ Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
       output_(loop_, link_, [this](int) { consider_leaving(); }),
       inputs_(loop_, link_),
       signals_(
-          loop_, {SIGCHLD, SIGTERM, SIGINT, SIGHUP},
+          loop_, {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2},
           [this](int signal) {
             if (signal == SIGCHLD) return on_child();
+            if (signal == SIGUSR1 || signal == SIGUSR2)
+              return user_signals_.came_from(signals_.sender(), signal);
             if (options_.ignores_signals) return;
             fail_job({fmt::format("the agent on {} got {}", local_host_name(), signal_name(signal)),
                       kExitLauncher});
@@ -169,6 +173,11 @@ Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
       guard_alive_(std::move(guard_alive)),
       guard_event_(loop_, guard_alive_.get(), FdEvent::readable, [this] { on_guard_gone(); }),
       ranks_(raise_descriptor_limit(kOwnDescriptors + kDescriptorsPerRank * options.local_ranks)),
+      user_signals_(loop_, ranks_, options.ignores_signals && !options.launcher_is_here,
+                    [this](int signal) {
+                      link_.send(FrameType::signal, kToLauncher,
+                                 pack_number(static_cast<std::uint32_t>(signal)));
+                    }),
       connections_(loop_, [this] { return ranks_joined(); }),
       grace_timer_(loop_, [this] { kill_all(); }),
       final_kill_(loop_, {[this] { consider_leaving(); },
@@ -254,6 +263,7 @@ void Agent::on_frame(const Frame& frame) {
 }
 
 Result<void> Agent::handle(const Frame& frame) {
+  if (RankInputs::is_for(frame.type)) return inputs_.take(frame);
   switch (frame.type) {
     case FrameType::hold_ports: {
       HVD_TRY(const auto wanted, parse<HoldPortsMessage>(frame.payload));
@@ -266,21 +276,6 @@ Result<void> Agent::handle(const Frame& frame) {
     case FrameType::output_credit: {
       HVD_TRY(const auto bytes, parse_number(frame.payload));
       output_.add_credit(bytes);
-      return {};
-    }
-    case FrameType::input: {
-      HVD_TRY(const auto input, parse_input(frame.payload));
-      inputs_.write(input);
-      return {};
-    }
-    case FrameType::input_closed: {
-      HVD_TRY(const auto rank, parse_number(frame.payload));
-      inputs_.close(static_cast<int>(rank));
-      return {};
-    }
-    case FrameType::window: {
-      HVD_TRY(const auto window, parse_window(frame.payload));
-      inputs_.resize(window);
       return {};
     }
     case FrameType::stop: {
@@ -297,7 +292,8 @@ Result<void> Agent::handle(const Frame& frame) {
       return {};
     case FrameType::signal: {
       HVD_TRY(const auto signal, parse_number(frame.payload));
-      ranks_.signal_ranks(static_cast<int>(signal));
+      signals_.poll();  // SLURM may have sent it to us and the ranks, too
+      user_signals_.pass_on(static_cast<int>(signal));
       return {};
     }
     case FrameType::pause:
@@ -589,8 +585,6 @@ int run_agent(const AgentOptions& options, LinkEnd link, Fd guard_alive) {
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  // SLURM may send a user's signal to all processes of a step, also to this one. The launcher
-  // forwards it to the ranks.
   block_signals({SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2});
   // Never destroyed: libpmix's thread may still call us while the process ends.
   auto* agent = new Agent(options, std::move(link), std::move(guard_alive));

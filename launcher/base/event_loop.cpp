@@ -285,8 +285,10 @@ SignalWatch::SignalWatch(const EventLoop& loop, const std::vector<int>& signals,
 
 void SignalWatch::poll() {
   signalfd_siginfo info{};
-  while (::read(fd_.get(), &info, sizeof info) == sizeof info)
+  while (::read(fd_.get(), &info, sizeof info) == sizeof info) {
+    sender_ = static_cast<pid_t>(info.ssi_pid);
     callback_(static_cast<int>(info.ssi_signo));
+  }
 }
 
 std::string signal_name(int signal) {

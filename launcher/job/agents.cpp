@@ -11,6 +11,10 @@ namespace {
 // Credit is returned in amounts of at least this, so that there are few frames.
 constexpr std::uint32_t kCreditStep = kOutputWindow / 8;
 
+// A signal that SLURM sends to the launcher and to a step comes from the second one within this
+// time.
+constexpr std::chrono::seconds kSameSignal{1};
+
 }  // namespace
 
 AgentState& Agents::add_agent(const Host& host) {
@@ -59,6 +63,22 @@ std::vector<HostHardware> Agents::hardware() const {
 
 void Agents::send_all(FrameType type, std::string_view payload) {
   for (auto& agent : agents_) agent.send(type, payload);
+}
+
+void Agents::send_signal(int signal) {
+  sent_signals_[signal] = Silence::Clock::now();
+  send_all(FrameType::signal, pack_number(static_cast<std::uint32_t>(signal)));
+}
+
+void Agents::on_signal_of_step(AgentState& from, int signal) {
+  int& known = step_signals_[signal];
+  if (++from.step_signals[signal] <= known) return;
+  ++known;
+  const auto sent = sent_signals_.find(signal);
+  if (sent != sent_signals_.end() && Silence::Clock::now() - sent->second < kSameSignal) return;
+  for (auto& agent : agents_)
+    if (agent.host.is_this_machine)
+      agent.send(FrameType::signal, pack_number(static_cast<std::uint32_t>(signal)));
 }
 
 void Agents::stop_starting(bool too_long) {

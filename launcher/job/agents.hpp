@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -46,6 +47,8 @@ struct AgentState {
   bool started = false;
   bool paused = false;
   bool done = false;
+
+  std::map<int, int> step_signals;  // how often it has reported a signal of SLURM's
 
   bool unresponsive = false;  // it gives no sign of life, though its host answers
   bool silent = false;        // it was given up because its host no longer answers
@@ -129,6 +132,9 @@ class Agents {
 
   void send_all(FrameType type, std::string_view payload = {});
 
+  // Sends a user's signal to the ranks of all hosts.
+  void send_signal(int signal);
+
   // Takes note that output was shown or written, so that the agent may send as much again. The
   // agent gets the credit when enough has accumulated, or by return_credit().
   void took_output(AgentState& agent, std::size_t bytes, bool may_return);
@@ -145,10 +151,18 @@ class Agents {
 
   AgentState& add_agent(const Host& host);
 
+  // Takes a signal that SLURM has sent to an agent's step. It sends it to the ranks of the step by
+  // itself, but there are others: those on this host. Each agent of the step reports it.
+  void on_signal_of_step(AgentState& from, int signal);
+
   Events events_;
   std::deque<AgentState> agents_;     // in the order of starts; a deque keeps their addresses
   std::vector<AgentState*> by_host_;  // by host index
   bool launched_ = false;             // assign() was called
+
+ private:
+  std::map<int, Silence::Clock::time_point> sent_signals_;  // when a user's signal was sent last
+  std::map<int, int> step_signals_;  // how often SLURM has sent a signal to steps
 };
 
 }  // namespace hvdrun

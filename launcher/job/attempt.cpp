@@ -484,7 +484,7 @@ void Attempt::on_signal(int signal) {
 void Attempt::send_user_signal(int signal) {
   if (!agents_->all(&AgentState::started))
     note(warning_text(signal_name(signal) + " came before all ranks had started; those miss it"));
-  agents_->send_all(FrameType::signal, pack_number(static_cast<std::uint32_t>(signal)));
+  agents_->send_signal(signal);
 }
 
 // The shell sees us stopped once all ranks are; SIGCONT goes on in on_signal().

@@ -1,6 +1,6 @@
 // Finds out which signal a batch job asks SLURM to send before its time limit, if that signal
 // reaches only steps of srun (sbatch(1), --signal without "B:"). Plain functions for any thread.
-// They read /proc and the batch script; what they cannot read counts as no signal.
+// They read /proc and the batch script. If they cannot read it, they find no signal.
 #pragma once
 
 #include "base/environment.hpp"

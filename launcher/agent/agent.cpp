@@ -3,6 +3,7 @@
 #include "agent/connection_watch.hpp"
 #include "agent/descriptor_limit.hpp"
 #include "agent/gloo_interface.hpp"
+#include "agent/guard_messages.hpp"
 #include "agent/held_ports.hpp"
 #include "agent/host_watch.hpp"
 #include "agent/job_folders.hpp"
@@ -62,6 +63,8 @@ constexpr std::size_t kLeastPerRank = 6;
 constexpr int kSilentTimeouts = 15;
 // How long to wait for the end of output when no process of the job is left.
 constexpr milliseconds kOutputTimeout{1000};
+// What the end may take beside the grace period: rounds of SIGKILL, the last output.
+constexpr milliseconds kEndTimeout{20000};
 // How long to wait for libpmix's thread before a rank's end is reported without its answer.
 constexpr milliseconds kSettleTimeout{60000};
 
@@ -419,8 +422,7 @@ void Agent::report_exit(const RankProcesses::Exit& exit) {
   const RankProcess& process = ranks_.all()[exit.index];
   ExitedMessage message = exited_message(*pages_, process, exit);
   message.lost_connection = pmix_ && pmix_->left_without_finalize(process.rank);
-  message.out_of_memory = WIFSIGNALED(process.wait_status) &&
-                          WTERMSIG(process.wait_status) == SIGKILL && oom_.happened();
+  message.out_of_memory = oom_.may_explain(process.wait_status);
   if (pmix_) pmix_->rank_ended(process.rank);
   if (!message.lost_connection || message.wait_status != 0)
     return link_.send(FrameType::exited, kToLauncher, pack(message));
@@ -483,6 +485,7 @@ void Agent::on_launcher_gone(const std::optional<Error>& error) {
   if (error) fail_job(with_context(local_host_name(), *error));
   output_.discard();
   inputs_.close_all();
+  report_end_begins(guard_, (job_ ? job_->grace : milliseconds(0)) + kEndTimeout);
   if (!job_) return leave();
   stop(job_->kill_signal, job_->grace);
   consider_leaving();

@@ -51,8 +51,8 @@ std::vector<ProcessInfo> takers_below(pid_t first, int signal,
 }
 
 UserSignals::UserSignals(const EventLoop& loop, const RankProcesses& ranks, bool in_step,
-                         std::function<void(int)> tell)
-    : ranks_(ranks), in_step_(in_step), tell_(std::move(tell)), wait_(loop, [this] {
+                         std::function<void(int)> report)
+    : ranks_(ranks), in_step_(in_step), report_(std::move(report)), wait_(loop, [this] {
         for (const int signal : std::exchange(waiting_, {})) send(signal);
       }) {}
 
@@ -66,7 +66,7 @@ void UserSignals::came_from(pid_t sender, int signal) {
   // Others who signal this process by mistake do not signal the ranks.
   if (name_of(sender) != "slurmstepd") return;
   from_slurm_[signal] = Clock::now();
-  if (in_step_) tell_(signal);  // otherwise the launcher has got it, too
+  if (in_step_) report_(signal);  // otherwise the launcher has got it, too
 }
 
 void UserSignals::send(int signal) {

@@ -34,10 +34,10 @@ std::vector<ProcessInfo> takers_below(pid_t first, int signal,
 
 class UserSignals {
  public:
-  // `in_step`: SLURM has started this agent in a step. `tell` reports a signal that SLURM has sent
-  // to that step.
+  // `in_step`: SLURM has started this agent in a step. `report` is called with a signal that SLURM
+  // has sent to that step.
   UserSignals(const EventLoop& loop, const RankProcesses& ranks, bool in_step,
-              std::function<void(int)> tell);
+              std::function<void(int)> report);
 
   // Sends the launcher's signal to the ranks. If SLURM may send it too, waits a moment for that.
   void pass_on(int signal);
@@ -52,7 +52,7 @@ class UserSignals {
 
   const RankProcesses& ranks_;
   const bool in_step_;
-  const std::function<void(int)> tell_;
+  const std::function<void(int)> report_;
   std::map<int, Clock::time_point> from_slurm_;  // the signals that the launcher may send, too
   std::vector<int> waiting_;
   Timer wait_;

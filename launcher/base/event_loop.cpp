@@ -29,9 +29,10 @@ event_base* make_base() {
   event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
   // Ignores $EVENT_EPOLL_USE_CHANGELIST, which would delay what FdEvent does at once.
   event_config_set_flag(config, EVENT_BASE_FLAG_IGNORE_ENV);
-  // libevent has printed what is wrong.
   event_set_fatal_callback([](int) { end_process(kCannotWait, errno); });
+  event_set_log_callback([](int, const char*) {});  // that line says it
   event_base* base = event_base_new_with_config(config);
+  event_set_log_callback(nullptr);
   event_config_free(config);
   if (base == nullptr) end_process(kCannotWait, errno);
   return base;

@@ -90,6 +90,14 @@ void Agents::stop_starting(bool too_long) {
   cut_starting();
 }
 
+void Agents::abandon() {
+  for (auto& agent : agents_) {
+    if (agent.gone) continue;
+    agent.link_closed = agent.gone = true;
+    events_.on_gone(agent);
+  }
+}
+
 void Agents::took_output(AgentState& agent, std::size_t bytes, bool may_return) {
   agent.credit_owed += static_cast<std::uint32_t>(bytes);
   if (agent.credit_owed >= kCreditStep && may_return) return_credit();
@@ -100,6 +108,14 @@ void Agents::return_credit() {
     if (agent.credit_owed == 0) continue;
     agent.send(FrameType::output_credit, pack_number(std::exchange(agent.credit_owed, 0)));
   }
+}
+
+std::vector<std::string> Agents::unconfirmed_hosts() const {
+  std::vector<std::string> hosts;
+  for (const auto& agent : agents_)
+    if (agent.started && !agent.done && !agent.cleared_away && !agent.host.is_this_machine)
+      hosts.push_back(agent.host.name);
+  return hosts;
 }
 
 std::vector<std::string> Agents::lost_hosts() const {

@@ -106,6 +106,9 @@ class Agents {
   // Kills the agents that are not gone; their guards end what they leave. Returns their hosts.
   virtual std::vector<std::string> kill() = 0;
 
+  // Gives up the agents that are not gone after kill(): they are frozen, or hang in the kernel.
+  void abandon();
+
   // Returns a line to print when all have ended; empty if there is none.
   virtual std::string last_note() const = 0;
 
@@ -143,6 +146,9 @@ class Agents {
   // Returns the hosts that a restart must do without: their agents were lost, and they cannot be
   // reached any more. Call it after reap(), which tries to reach them.
   std::vector<std::string> lost_hosts() const;
+
+  // Returns the other hosts of which it is not known whether anything of the attempt is left there.
+  std::vector<std::string> unconfirmed_hosts() const;
 
  protected:
   // Starts no further agent (those that were not started are gone), and ends those that have not

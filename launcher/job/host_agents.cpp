@@ -402,7 +402,7 @@ std::vector<std::string> HostAgents::reap(const std::vector<pid_t>& spare) {
     const auto folders = JobFolders::of(options_.job_id, agent.number);
     for (const auto& left :
          kill_job_processes(::getpid(), folders.cookie(), kLastResortPatience, spare))
-      leftovers.push_back(to_string(left));
+      leftovers.push_back(to_string(left) + " on " + agent.host.name);
     folders.clean_up();
     while (::waitpid(-1, nullptr, WNOHANG) > 0) {
     }

@@ -30,6 +30,7 @@
 #include "resources/placement_table.hpp"
 #include "slurm/job_part.hpp"
 #include "slurm/slurm_command.hpp"
+#include "slurm/step_signal.hpp"
 
 #include <algorithm>
 #include <csignal>
@@ -103,6 +104,18 @@ Result<std::string> describe_job(const std::string& job, const Environment& envi
   return end.out;
 }
 
+// Returns a warning if SLURM's signal before the time limit reaches none of the ranks; otherwise
+// "". Agents of other hosts run in a step of srun, and report the signal.
+std::string missed_signal(const Plan& plan, const Environment& environment) {
+  const auto& hosts = plan.placement.hosts;
+  if (plan.allocation.from != HostSource::slurm || hosts.size() != 1) return {};
+  const auto signal = find_step_signal(environment);
+  if (signal.empty()) return {};
+  return warning_text("SLURM sends this job's --signal=" + signal +
+                      " to steps of srun only, so no rank gets it; with --signal=B:" + signal +
+                      " and `exec hvdrun …` in the batch script all ranks do");
+}
+
 Result<int> run(JobSpec spec, const JobContext& context) {
   HVD_TRY(const LocalMachine machine, local_machine(context.environment));
   std::vector<HostRequest> hostfile;
@@ -125,6 +138,8 @@ Result<int> run(JobSpec spec, const JobContext& context) {
   }
   if (is_final(plan.placement))
     for (const auto& line : plan_lines(spec, plan)) print_own_line(line, spec.output.color);
+  if (const auto warning = missed_signal(plan, context.environment); !warning.empty())
+    print_own_line(warning, spec.output.color);
   HVD_CHECK(settle_terminal(spec, plan));
   block_signals(not_ignored(job_signals()));
   spec.output.part = find_job_part(context.environment);

@@ -111,8 +111,11 @@ Result<void> check_characters(std::string_view text, std::string_view whole) {
   if (odd == text.end()) return {};
   if (*odd == '[') return usage_error(fmt::format("{} has a \"[\" without \"]\"", quote(whole)));
   if (*odd == ']') return usage_error(fmt::format("{} has a \"]\" without \"[\"", quote(whole)));
+  // The whole character: a name may be UTF-8.
+  const auto end = std::find_if_not(
+      odd + 1, text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) == 0x80U; });
   return usage_error(fmt::format("{} has {}, which no host's name has", quote(whole),
-                                 quote(std::string_view(&*odd, 1))));
+                                 quote(std::string_view(odd, end))));
 }
 
 Result<Pattern> read_pattern(std::string_view text) {

@@ -3,6 +3,7 @@
 #include "agent/connection_watch.hpp"
 #include "agent/descriptor_limit.hpp"
 #include "agent/gloo_interface.hpp"
+#include "agent/guard_messages.hpp"
 #include "agent/held_ports.hpp"
 #include "agent/host_watch.hpp"
 #include "agent/job_folders.hpp"
@@ -15,6 +16,7 @@
 #include "agent/rank_processes.hpp"
 #include "agent/status_pages.hpp"
 #include "agent/stdio_forwarder.hpp"
+#include "agent/user_signals.hpp"
 #include "base/environment.hpp"
 #include "base/event_loop.hpp"
 #include "base/severity.hpp"
@@ -55,6 +57,8 @@ constexpr milliseconds kLinger{250};
 constexpr int kSilentTimeouts = 15;
 // How long to wait for the end of output when no process of the job is left.
 constexpr milliseconds kOutputTimeout{1000};
+// What the end may take beside the grace period: rounds of SIGKILL, the last output.
+constexpr milliseconds kEndTimeout{20000};
 // How long to wait for libpmix's thread before a rank's end is reported without its answer.
 constexpr milliseconds kSettleTimeout{60000};
 
@@ -116,6 +120,7 @@ class Agent {
   Fd guard_alive_;
   FdEvent guard_event_;
   RankProcesses ranks_;
+  UserSignals user_signals_;
   OomWatch oom_;
   GpuWatch gpus_;
   std::unique_ptr<PmixServer> pmix_;
@@ -153,9 +158,11 @@ Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
       output_(loop_, link_, [this](int) { consider_leaving(); }),
       inputs_(loop_, link_),
       signals_(
-          loop_, {SIGCHLD, SIGTERM, SIGINT, SIGHUP},
+          loop_, {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2},
           [this](int signal) {
             if (signal == SIGCHLD) return on_child();
+            if (signal == SIGUSR1 || signal == SIGUSR2)
+              return user_signals_.came_from(signals_.sender(), signal);
             if (options_.ignores_signals) return;
             fail_job({fmt::format("the agent on {} got {}", local_host_name(), signal_name(signal)),
                       kExitLauncher});
@@ -163,6 +170,11 @@ Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
       guard_alive_(std::move(guard_alive)),
       guard_event_(loop_, guard_alive_.get(), FdEvent::readable, [this] { on_guard_gone(); }),
       ranks_(raise_descriptor_limit(kOwnDescriptors + kDescriptorsPerRank * options.local_ranks)),
+      user_signals_(loop_, ranks_, options.ignores_signals && !options.launcher_is_here,
+                    [this](int signal) {
+                      link_.send(FrameType::signal, kToLauncher,
+                                 pack_number(static_cast<std::uint32_t>(signal)));
+                    }),
       connections_(loop_, [this] { return ranks_joined(); }),
       grace_timer_(loop_, [this] { kill_all(); }),
       final_kill_(loop_, {[this] { consider_leaving(); },
@@ -250,6 +262,7 @@ void Agent::on_frame(const Frame& frame) {
 }
 
 Result<void> Agent::handle(const Frame& frame) {
+  if (RankInputs::is_for(frame.type)) return inputs_.take(frame);
   switch (frame.type) {
     case FrameType::hold_ports: {
       HVD_TRY(const auto wanted, parse<HoldPortsMessage>(frame.payload));
@@ -262,21 +275,6 @@ Result<void> Agent::handle(const Frame& frame) {
     case FrameType::output_credit: {
       HVD_TRY(const auto bytes, parse_number(frame.payload));
       output_.add_credit(bytes);
-      return {};
-    }
-    case FrameType::input: {
-      HVD_TRY(const auto input, parse_input(frame.payload));
-      inputs_.write(input);
-      return {};
-    }
-    case FrameType::input_closed: {
-      HVD_TRY(const auto rank, parse_number(frame.payload));
-      inputs_.close(static_cast<int>(rank));
-      return {};
-    }
-    case FrameType::window: {
-      HVD_TRY(const auto window, parse_window(frame.payload));
-      inputs_.resize(window);
       return {};
     }
     case FrameType::stop: {
@@ -293,7 +291,8 @@ Result<void> Agent::handle(const Frame& frame) {
       return {};
     case FrameType::signal: {
       HVD_TRY(const auto signal, parse_number(frame.payload));
-      ranks_.signal_ranks(static_cast<int>(signal));
+      signals_.poll();  // SLURM may have sent it to us and the ranks, too
+      user_signals_.pass_on(static_cast<int>(signal));
       return {};
     }
     case FrameType::pause:
@@ -421,8 +420,7 @@ void Agent::report_exit(const RankProcesses::Exit& exit) {
   ExitedMessage message = exited_message(*pages_, process, exit);
   message.input_taken = inputs_.taken(process.rank);
   message.lost_connection = pmix_ && pmix_->left_without_finalize(process.rank);
-  message.out_of_memory = WIFSIGNALED(process.wait_status) &&
-                          WTERMSIG(process.wait_status) == SIGKILL && oom_.happened();
+  message.out_of_memory = oom_.may_explain(process.wait_status);
   if (pmix_) pmix_->rank_ended(process.rank);
   if (!message.lost_connection || message.wait_status != 0)
     return link_.send(FrameType::exited, kToLauncher, pack(message));
@@ -485,6 +483,7 @@ void Agent::on_launcher_gone(const std::optional<Error>& error) {
   if (error) fail_job(with_context(local_host_name(), *error));
   output_.discard();
   inputs_.close_all();
+  report_end_begins(guard_, (job_ ? job_->grace : milliseconds(0)) + kEndTimeout);
   if (!job_) return leave();
   stop(job_->kill_signal, job_->grace);
   consider_leaving();
@@ -587,8 +586,6 @@ int run_agent(const AgentOptions& options, LinkEnd link, Fd guard_alive) {
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  // SLURM may send a user's signal to all processes of a step, also to this one. The launcher
-  // forwards it to the ranks.
   block_signals({SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2});
   // Never destroyed: libpmix's thread may still call us while the process ends.
   auto* agent = new Agent(options, std::move(link), std::move(guard_alive));

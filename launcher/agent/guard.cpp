@@ -1,8 +1,11 @@
 #include "agent/guard.hpp"
 
 #include "agent/agent.hpp"
+#include "agent/guard_messages.hpp"
+#include "agent/host_watch.hpp"
 #include "agent/job_folders.hpp"
 #include "agent/process_tree.hpp"
+#include "base/event_loop.hpp"
 #include "base/open_descriptors.hpp"
 #include "base/system.hpp"
 #include "common/system.hpp"
@@ -13,6 +16,7 @@
 #include <cstdio>
 #include <ctime>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -35,45 +39,60 @@ timespec to_timespec(std::chrono::nanoseconds time) {
   return {static_cast<time_t>(seconds.count()), static_cast<long>((time - seconds).count())};
 }
 
-// The agent sends this signal to the guard, with its exit code, when it exits.
-const int kAgentExits = SIGRTMIN + 1;
+// After the agent has reported that it exits.
 constexpr std::chrono::seconds kExitTimeout{1};
+// After the launcher has gone: an agent that does not begin in this time hangs.
+constexpr std::chrono::seconds kBeginTimeout{10};
 
 struct AgentEnd {
   int code = kExitLauncher;  // as a shell shows it
+  int signal = 0;            // the one that ended it; 0: none
   // It has exited, but a thread of it hangs in the kernel. NVML's can if a GPU has a fault.
   bool hangs = false;
 };
 
-// Waits for the agent and reaps orphans meanwhile.
+// Waits for the agent and reaps orphans meanwhile. Without its launcher the agent ends by itself,
+// unless it has been stopped, is frozen, or hangs in the kernel.
 AgentEnd wait_for(pid_t agent) {
+  using Clock = std::chrono::steady_clock;
   sigset_t awaited;
   sigemptyset(&awaited);
-  for (const int signal : {SIGCHLD, kParentGone, kAgentExits}) sigaddset(&awaited, signal);
-  std::optional<std::chrono::steady_clock::time_point> deadline;
-  AgentEnd end;
+  for (const int signal : {SIGCHLD, kParentGone, exit_signal(), end_begins_signal()})
+    sigaddset(&awaited, signal);
+  std::optional<Clock::time_point> deadline;
+  std::optional<Clock::time_point> announced;
+  AgentEnd end{kExitSignalBase + SIGKILL};
   while (true) {
     int status = 0;
     pid_t pid = 0;
-    while ((pid = ::waitpid(-1, &status, WNOHANG)) > 0)
-      if (pid == agent)
-        return {WIFSIGNALED(status) ? kExitSignalBase + WTERMSIG(status) : WEXITSTATUS(status)};
+    while ((pid = ::waitpid(-1, &status, WNOHANG)) > 0) {
+      if (pid != agent) continue;
+      if (!WIFSIGNALED(status)) return {WEXITSTATUS(status)};
+      return {kExitSignalBase + WTERMSIG(status), WTERMSIG(status)};
+    }
     if (pid < 0 && errno != EINTR) return {};
     siginfo_t info{};
     int signal = 0;
     if (deadline) {
-      const auto left = *deadline - std::chrono::steady_clock::now();
+      const auto left = *deadline - Clock::now();
       if (left <= left.zero()) return end;
       const timespec time = to_timespec(left);
       signal = ::sigtimedwait(&awaited, &info, &time);
     } else {
       signal = ::sigwaitinfo(&awaited, &info);
     }
-    // Without its launcher the agent ends by itself, unless it has been stopped.
-    if (signal == kParentGone) ::kill(agent, SIGCONT);
-    if (signal != kAgentExits || info.si_pid != agent) continue;
-    deadline = std::chrono::steady_clock::now() + kExitTimeout;
-    end = {info.si_value.sival_int, true};
+    if (signal == kParentGone) {
+      ::kill(agent, SIGCONT);
+      if (!end.hangs) deadline = announced.value_or(Clock::now() + kBeginTimeout);
+    }
+    if (info.si_pid != agent) continue;
+    if (signal == end_begins_signal()) {
+      announced = Clock::now() + std::chrono::milliseconds(info.si_value.sival_int);
+      if (deadline && !end.hangs) deadline = announced;
+    } else if (signal == exit_signal()) {
+      deadline = Clock::now() + kExitTimeout;
+      end = {info.si_value.sival_int, 0, true};
+    }
   }
 }
 
@@ -83,7 +102,7 @@ AgentEnd wait_for(pid_t agent) {
   const Fd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     ::dup2(nothing.get(), stream);
-  if (::getppid() == guard) ::sigqueue(guard, kAgentExits, {.sival_int = code});
+  report_exit(guard, code);
   ::_exit(code);
 }
 
@@ -93,12 +112,24 @@ AgentEnd wait_for(pid_t agent) {
   ::_exit(kExitLauncher);
 }
 
+// Reports to the launcher why the agent has ended: in its pipe, or on the stderr that it reads over
+// ssh or srun.
+void report_death(const AgentEnd& end, OomWatch& memory, const Fd& death) {
+  std::string text = "ended with exit code " + std::to_string(end.code);
+  if (end.signal != 0) text = "killed by " + signal_name(end.signal);
+  if (end.signal == SIGKILL && memory.happened())
+    text += ", out of memory (the kernel's OOM killer)";
+  if (!death && end.signal != 0) std::fprintf(stderr, "the agent was %s\n", text.c_str());
+  if (!death || end.code == kExitOk) return;
+  [[maybe_unused]] const auto put = ::write(death.get(), text.data(), text.size());
+}
+
 }  // namespace
 
-void become_guard(const AgentOptions& options, LinkEnd link) {
+void become_guard(const AgentOptions& options, LinkEnd link, Fd death) {
   const pid_t parent = ::getppid();
   set_process_name(kGuardProcess);
-  close_all_but({link.in.get(), link.out.get()});
+  close_all_but({link.in.get(), link.out.get(), death.get()});
   ::setsid();  // the terminal's signals are for the launcher
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   sigset_t everything;
@@ -114,11 +145,15 @@ void become_guard(const AgentOptions& options, LinkEnd link) {
   if (agent < 0) give_up(fail_errno("cannot start the agent", errno));
   if (agent == 0) {
     alive->write.reset();
+    death.reset();
     exit_agent(guard, run_agent(options, std::move(link), std::move(alive->read)));
   }
   alive->read.reset();
   link = {};
+  OomWatch memory;
   const AgentEnd end = wait_for(agent);
+  report_death(end, memory, death);
+  death.reset();
   // An agent that succeeded has cleaned up itself, and a look costs milliseconds.
   if (end.code != kExitOk || (!end.hangs && ::waitpid(-1, nullptr, WNOHANG) == 0)) {
     const auto folders = JobFolders::of(options.job_id, options.agent);

@@ -5,7 +5,8 @@
 //
 // The guard only waits for the agent. When the agent ends in any way, the guard kills what is left
 // of the job on this host and removes the job's folders. If the launcher ends, the guard continues
-// a stopped agent, so that the agent can end the job. If the guard is killed, the agent notices and
+// a stopped agent, so that the agent can end the job; an agent that does not is killed, and the
+// ranks too. If the guard is killed, the agent notices and
 // ends the job. If both are killed at once, the launcher cleans up.
 //
 // An agent that has done its work may be unable to end: NVML's thread may hang in the kernel if a
@@ -13,6 +14,7 @@
 #pragma once
 
 #include "agent/agent_options.hpp"
+#include "common/fd.hpp"
 #include "protocol/link.hpp"
 
 namespace hvdrun {
@@ -24,6 +26,8 @@ inline constexpr char kGuardProcess[] = "hvd-guard";
 
 // Turns the calling process, which must have one thread, into the guard. Never returns. Closes all
 // descriptors except 0, 1, 2 and the link's. Error: prints it and exits if no agent can be started.
-[[noreturn]] void become_guard(const AgentOptions& options, LinkEnd link);
+// After the agent has failed, the guard writes why to `death` ("killed by SIGKILL"). Without it, it
+// names a signal on stderr.
+[[noreturn]] void become_guard(const AgentOptions& options, LinkEnd link, Fd death = {});
 
 }  // namespace hvdrun

@@ -5,6 +5,7 @@
 #include "resources/nvml_watch.hpp"
 
 #include <chrono>
+#include <csignal>
 #include <fstream>
 #include <map>
 #include <mutex>
@@ -15,6 +16,7 @@
 #include <utility>
 
 #include <sys/types.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace hvdrun {
@@ -24,23 +26,27 @@ namespace {
 constexpr std::chrono::seconds kInterval{1};
 
 // Finds the file with the counter from the lines of /proc/self/cgroup: "0::/a/b" for v2,
-// "4:memory:/a/b" for v1's memory controller. Returns an empty path if there is none.
+// "4:memory:/a/b" for v1's memory controller. In a container such a group may be mounted as the
+// root. Returns the host's counter if there is none.
 std::filesystem::path find_counter() {
   std::ifstream groups("/proc/self/cgroup");
-  std::filesystem::path found;
+  std::filesystem::path found = "/proc/vmstat";
   for (std::string line; std::getline(groups, line);) {
     const auto first = line.find(':');
     const auto second = line.find(':', first + 1);
     if (second == std::string::npos) continue;
     const std::string controllers = line.substr(first + 1, second - first - 1);
     const std::string group = line.substr(second + 1);
-    std::filesystem::path file;
-    if (controllers == "memory")
-      file = "/sys/fs/cgroup/memory" + group + "/memory.oom_control";
-    else if (controllers.empty())
-      file = "/sys/fs/cgroup" + group + "/memory.events";
+    if (controllers != "memory" && !controllers.empty()) continue;
+    const bool is_v2 = controllers.empty();
+    const std::string root = is_v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
+    const std::string name = is_v2 ? "/memory.events" : "/memory.oom_control";
     std::error_code ignored;
-    if (!file.empty() && std::filesystem::exists(file, ignored)) found = file;
+    for (const auto& file : {root + group + name, root + name}) {
+      if (!std::filesystem::exists(file, ignored)) continue;
+      found = file;
+      break;
+    }
   }
   return found;
 }
@@ -110,9 +116,13 @@ std::optional<std::uint64_t> OomWatch::count() const {
   return std::nullopt;
 }
 
+bool OomWatch::may_explain(int wait_status) {
+  if (WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL) return happened();
+  return wait_status != 0 && has_more();
+}
+
 bool OomWatch::happened() {
-  const auto now = count();
-  if (!now || *now <= seen_) return false;
+  if (!has_more()) return false;
   ++seen_;
   return true;
 }

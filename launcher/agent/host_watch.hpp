@@ -33,21 +33,27 @@ class GpuWatch {
   std::shared_ptr<Shared> shared_;  // with the thread; null before start()
 };
 
-// Whether the kernel has killed a process of our control group for lack of memory.
+// Whether the kernel has killed a process of our control group for lack of memory; of this host, if
+// the group has no counter.
 //
-// Source: Linux Documentation/admin-guide/cgroup-v2.rst (memory.events: oom_kill) and
-// cgroup-v1/memory.rst (memory.oom_control: oom_kill).
+// Source: Linux Documentation/admin-guide/cgroup-v2.rst (memory.events: oom_kill),
+// cgroup-v1/memory.rst (memory.oom_control: oom_kill), /proc/vmstat (oom_kill).
 class OomWatch {
  public:
-  // Finds the counter of this process's control group. Without one, happened() is always false.
+  // Finds the counter. Without one, there was never a kill.
   OomWatch();
   explicit OomWatch(std::filesystem::path counter_file);  // for tests
 
   // Returns true once for each kill since the watch began.
   bool happened();
 
+  // Returns whether a kill may be why a rank ended so (wait(2)): it was killed, or a process below
+  // it was, and it failed by itself.
+  bool may_explain(int wait_status);
+
  private:
   std::optional<std::uint64_t> count() const;
+  bool has_more() const { return count().value_or(0) > seen_; }
 
   std::filesystem::path file_;
   std::uint64_t seen_ = 0;

@@ -19,6 +19,24 @@ void RankInputs::add(const RankProcess& process, RankPipes& pipes) {
   });
 }
 
+bool RankInputs::is_for(FrameType type) {
+  return type == FrameType::input || type == FrameType::input_closed || type == FrameType::window;
+}
+
+Result<void> RankInputs::take(const Frame& frame) {
+  if (frame.type == FrameType::input) {
+    HVD_TRY(const auto input, parse_input(frame.payload));
+    write(input);
+  } else if (frame.type == FrameType::input_closed) {
+    HVD_TRY(const auto rank, parse_number(frame.payload));
+    close(static_cast<int>(rank));
+  } else {
+    HVD_TRY(const auto window, parse_window(frame.payload));
+    resize(window);
+  }
+  return {};
+}
+
 void RankInputs::write(const InputMessage& input) {
   const auto rank = static_cast<int>(input.rank);
   const auto writer = writers_.find(rank);

@@ -26,20 +26,24 @@ class RankInputs {
   // Takes the pipe and the terminal of a rank, as far as it has them.
   void add(const RankProcess& process, RankPipes& pipes);
 
-  void write(const InputMessage& input);
+  // Takes a frame for which is_for() is true. Error: its payload is malformed.
+  Result<void> take(const Frame& frame);
+  static bool is_for(FrameType type);
 
   // Returns how much of its input the rank has read. A terminal's, and that of a rank that has none
   // from here, is 0.
   std::uint64_t taken(int rank) const;
 
-  void close(int rank);
   void close_all();
 
-  void resize(const WindowMessage& window);
   // Makes the programs that have terminals draw their screens again.
   void ask_to_redraw() const;
 
  private:
+  void write(const InputMessage& input);
+  void close(int rank);
+  void resize(const WindowMessage& window);
+
   struct Terminal {
     pid_t rank;
     Fd fd;

@@ -152,11 +152,6 @@ std::vector<RankProcesses::Exit> RankProcesses::reap() {
   return exits;
 }
 
-void RankProcesses::signal_ranks(int signal) const {
-  for (const auto& rank : ranks_)
-    if (rank.alive) ::kill(rank.pid, signal);
-}
-
 void RankProcesses::signal_all(std::initializer_list<int> signals) const {
   const auto send = [&](pid_t to) {
     for (const int signal : signals) ::kill(to, signal);

@@ -73,9 +73,6 @@ class RankProcesses {
   // ranks have started.
   void signal_all(std::initializer_list<int> signals) const;
 
-  // Sends the signal to the ranks themselves only.
-  void signal_ranks(int signal) const;
-
   // Marks the ranks that have died before the stop. Ranks that die from now on are not marked,
   // because the stop may have ended them.
   void begin_stop();

@@ -29,9 +29,10 @@ event_base* make_base() {
   event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
   // Ignores $EVENT_EPOLL_USE_CHANGELIST, which would delay what FdEvent does at once.
   event_config_set_flag(config, EVENT_BASE_FLAG_IGNORE_ENV);
-  // libevent has printed what is wrong.
   event_set_fatal_callback([](int) { end_process(kCannotWait, errno); });
+  event_set_log_callback([](int, const char*) {});  // that line says it
   event_base* base = event_base_new_with_config(config);
+  event_set_log_callback(nullptr);
   event_config_free(config);
   if (base == nullptr) end_process(kCannotWait, errno);
   return base;
@@ -285,8 +286,10 @@ SignalWatch::SignalWatch(const EventLoop& loop, const std::vector<int>& signals,
 
 void SignalWatch::poll() {
   signalfd_siginfo info{};
-  while (::read(fd_.get(), &info, sizeof info) == sizeof info)
+  while (::read(fd_.get(), &info, sizeof info) == sizeof info) {
+    sender_ = static_cast<pid_t>(info.ssi_pid);
     callback_(static_cast<int>(info.ssi_signo));
+  }
 }
 
 std::string signal_name(int signal) {

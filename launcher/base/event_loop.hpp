@@ -169,9 +169,13 @@ class SignalWatch {
   // Calls back now, without the loop, with each signal that has arrived.
   void poll();
 
+  // Returns who has sent the signal that is being called back with; 0: the kernel.
+  pid_t sender() const { return sender_; }
+
  private:
   Fd fd_;
   std::function<void(int)> callback_;
+  pid_t sender_ = 0;
   FdEvent event_;
 };
 

@@ -3,13 +3,18 @@
 #include "base/system.hpp"
 #include "common/fd.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <memory>
+#include <thread>
 #include <utility>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <spawn.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,6 +36,22 @@ std::vector<char*> pointers_to(const std::vector<std::string>& words) {
   for (const auto& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
   pointers.push_back(nullptr);
   return pointers;
+}
+
+// Does what pidfd_open(2) does with a thread, for kernels before Linux 5.3 and for seccomp filters
+// that refuse the call: it waits for the child and then closes the pipe whose other end it returns.
+Result<Fd> watch_by_thread(pid_t child) {
+  HVD_TRY(Pipe pipe, make_pipe());
+  // Shared, because a std::function is copied.
+  const auto end = std::make_shared<Fd>(std::move(pipe.write));
+  HVD_TRY(std::thread thread, start_thread("waits for a process", [child, end] {
+            siginfo_t ended{};
+            while (::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT) != 0 &&
+                   errno == EINTR) {
+            }
+          }));
+  thread.detach();
+  return std::move(pipe.read);
 }
 
 // Owns posix_spawn's two structures.
@@ -104,6 +125,29 @@ Result<pid_t> spawn(const std::vector<std::string>& command, const SpawnStreams&
   return pid;
 }
 
+Result<Fd> watch_child(pid_t child) {
+  Fd watched(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
+  if (watched) return watched;
+  return watch_by_thread(child);
+}
+
+std::optional<int> wait_for_child(pid_t child, std::chrono::milliseconds limit) {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  std::optional<Result<Fd>> watched;
+  while (true) {
+    int status = 0;
+    const pid_t reaped = ::waitpid(child, &status, WNOHANG);
+    if (reaped == child) return status;
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        deadline - std::chrono::steady_clock::now());
+    if ((reaped < 0 && errno != EINTR) || left.count() <= 0) return std::nullopt;
+    if (!watched) watched = watch_child(child);
+    const bool is_watched = watched->ok();
+    pollfd end{is_watched ? (*watched)->get() : -1, POLLIN, 0};  // poll(2) leaves out -1
+    ::poll(&end, 1, static_cast<int>((is_watched ? left : std::min(left, kEndCheck)).count()));
+  }
+}
+
 ProgramRun::ProgramRun(const EventLoop& loop, std::string input,
                        std::function<void(ProgramEnd)> done)
     : input_(std::move(input)),
@@ -121,8 +165,7 @@ ProgramRun::ProgramRun(const EventLoop& loop, std::string input,
 ProgramRun::~ProgramRun() {
   if (pid_ == 0) return;
   ::kill(pid_, SIGKILL);
-  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
-  }
+  wait_for_child(pid_, kKilledTimeout);
 }
 
 Result<std::unique_ptr<ProgramRun>> ProgramRun::start(const EventLoop& loop, ProgramRequest request,

@@ -1,6 +1,6 @@
 // Starts programs with posix_spawn(3), and runs one to its end while its output is read: SLURM's
-// commands, scontrol and others. spawn() and run_program() work on the caller's thread; a
-// ProgramRun belongs to the loop's thread. Errors: the program cannot be started.
+// commands, scontrol and others. A ProgramRun belongs to the loop's thread; the functions work on
+// the caller's. Errors: the program cannot be started.
 #pragma once
 
 #include "base/event_loop.hpp"
@@ -41,6 +41,17 @@ enum class SpawnSession {
 Result<pid_t> spawn(const std::vector<std::string>& command, const SpawnStreams& streams,
                     const std::optional<std::vector<std::string>>& environment = {},
                     SpawnSession session = SpawnSession::own);
+
+// Returns a descriptor that becomes readable when a child of ours has ended. The owner of the child
+// still reaps it. Error: no descriptors are left.
+Result<Fd> watch_child(pid_t child);
+
+// Waits for a child of ours to end, and reaps it. Returns its wait status. Returns nullopt if it
+// has not ended after `limit`: even after SIGKILL it may hang in the kernel, or be frozen.
+std::optional<int> wait_for_child(pid_t child, std::chrono::milliseconds limit);
+
+// How long to wait for a child that was sent SIGKILL.
+inline constexpr std::chrono::milliseconds kKilledTimeout{2000};
 
 struct ProgramEnd {
   int code = 0;            // its exit code, or 128 + the signal that ended it

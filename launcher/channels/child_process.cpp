@@ -3,14 +3,12 @@
 #include "base/subprocess.hpp"
 #include "base/system.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <memory>
-#include <thread>
 #include <utility>
 
 #include <poll.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,22 +16,6 @@ namespace hvdrun {
 namespace {
 
 constexpr std::size_t kMostOutput = 1u << 20;
-
-// Does what pidfd_open(2) does with a thread, for kernels before Linux 5.3 and for seccomp filters
-// that refuse the call: it waits for the child and then closes the pipe whose other end it returns.
-Result<Fd> watch_by_thread(pid_t child) {
-  HVD_TRY(Pipe pipe, make_pipe());
-  // Shared, because a std::function is copied.
-  const auto end = std::make_shared<Fd>(std::move(pipe.write));
-  HVD_TRY(std::thread thread, start_thread("waits for a process", [child, end] {
-            siginfo_t ended{};
-            while (::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT) != 0 &&
-                   errno == EINTR) {
-            }
-          }));
-  thread.detach();
-  return std::move(pipe.read);
-}
 
 }  // namespace
 
@@ -66,12 +48,6 @@ Result<ChildProcess> start_child(const std::vector<std::string>& command,
   return process;
 }
 
-Result<Fd> watch_child(pid_t child) {
-  Fd watched(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
-  if (watched) return watched;
-  return watch_by_thread(child);
-}
-
 Result<std::string> output_of(const std::vector<std::string>& command,
                               std::chrono::milliseconds timeout) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
@@ -89,13 +65,12 @@ Result<std::string> output_of(const std::vector<std::string>& command,
     if (got > 0) text.append(bytes.data(), static_cast<std::size_t>(got));
     whole = got == 0;
   }
-  if (!whole) {
-    ::kill(child.pid, SIGKILL);
-    text.clear();
-  }
-  while (::waitpid(child.pid, nullptr, 0) < 0 && errno == EINTR) {
-  }
-  return text;
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+      deadline - std::chrono::steady_clock::now());
+  if (whole && wait_for_child(child.pid, left)) return text;
+  ::kill(child.pid, SIGKILL);
+  wait_for_child(child.pid, kKilledTimeout);
+  return std::string();
 }
 
 std::vector<bool> run_children(const std::vector<std::vector<std::string>>& commands,
@@ -124,10 +99,8 @@ std::vector<bool> run_children(const std::vector<std::vector<std::string>>& comm
       if (::read(child.errors.get(), ignored.data(), ignored.size()) == 0) break;
     }
     if (left().count() <= 0) ::kill(child.pid, SIGKILL);
-    int status = 0;
-    while (::waitpid(child.pid, &status, 0) < 0 && errno == EINTR) {
-    }
-    ended_well[i] = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    const auto status = wait_for_child(child.pid, std::max(left(), kKilledTimeout));
+    ended_well[i] = status && WIFEXITED(*status) && WEXITSTATUS(*status) == 0;
   }
   return ended_well;
 }

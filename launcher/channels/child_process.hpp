@@ -37,12 +37,8 @@ struct ChildOptions {
 Result<ChildProcess> start_child(const std::vector<std::string>& command,
                                  const ChildOptions& options = {});
 
-// Returns a descriptor that becomes readable when a child of ours has ended. The owner of the child
-// still reaps it. Error: no descriptors are left.
-Result<Fd> watch_child(pid_t child);
-
 // Runs a program with an empty stdin and returns what it prints on stdout. Returns "" if it has not
-// closed its stdout after `timeout`, or prints more than 1 MiB; then it is killed. What it prints
+// ended after `timeout`, or prints more than 1 MiB; then it is killed. What it prints
 // on stderr is lost.
 Result<std::string> output_of(const std::vector<std::string>& command,
                               std::chrono::milliseconds timeout);

@@ -1,6 +1,7 @@
 #include "channels/srun_step.hpp"
 
 #include "agent/process_tree.hpp"
+#include "base/subprocess.hpp"
 
 #include <algorithm>
 #include <array>
@@ -17,11 +18,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// Reaps a child that has ended or was sent SIGKILL.
 int wait_for(pid_t child) {
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return status;
+  return wait_for_child(child, kKilledTimeout).value_or(SIGKILL);
 }
 
 }  // namespace
@@ -83,7 +82,7 @@ void SrunStep::let_go() {
   ::kill(process_.pid, SIGKILL);
   wait_status_ = wait_for(process_.pid);
   // They have become our children if we are a subreaper.
-  for (const auto& process : family) ::waitpid(process.pid, nullptr, 0);
+  for (const auto& process : family) wait_for_child(process.pid, kKilledTimeout);
 }
 
 void SrunStep::read_lines() {

@@ -1,5 +1,6 @@
 #include "channels/ssh_agent.hpp"
 
+#include "base/subprocess.hpp"
 #include "channels/child_process.hpp"
 #include "channels/ssh_failure.hpp"
 #include "channels/tcp_connection.hpp"
@@ -41,7 +42,7 @@ class SshAgent final : public AgentChannel {
   ~SshAgent() override {
     if (ended_) return;
     ::kill(pid_, SIGKILL);
-    reap();
+    wait_for_child(pid_, kKilledTimeout);
   }
 
   std::string_view name() const override { return "ssh"; }
@@ -78,26 +79,26 @@ class SshAgent final : public AgentChannel {
 
   bool wait() override {
     if (!ended_) {
-      pollfd waiting{watched_.get(), POLLIN, 0};
-      while (::poll(&waiting, 1, static_cast<int>(kWaitTimeout.count())) < 0 && errno == EINTR) {
+      auto status = wait_for_child(pid_, kWaitTimeout);
+      if (!status) {
+        ::kill(pid_, SIGKILL);
+        status = wait_for_child(pid_, kKilledTimeout);
       }
-      if (waiting.revents == 0) ::kill(pid_, SIGKILL);
-      reap();
+      set_end(status.value_or(SIGKILL));
     }
     return WIFEXITED(status_) && WEXITSTATUS(status_) == 0;
   }
 
  private:
-  void reap() {
-    while (::waitpid(pid_, &status_, 0) < 0 && errno == EINTR) {
-    }
+  void set_end(int status) {
+    status_ = status;
     ended_ = true;
     errors_event_.disable();
     end_event_.disable();
   }
 
   void on_end() {
-    reap();
+    set_end(wait_for_child(pid_, kWaitTimeout).value_or(SIGKILL));
     read_errors();
     text_.end();
     events_.on_end();
@@ -139,7 +140,7 @@ Result<std::unique_ptr<AgentChannel>> start_ssh_agent(
   auto watched = watch_child(process.pid);
   if (!watched) {
     ::kill(process.pid, SIGKILL);
-    ::waitpid(process.pid, nullptr, 0);
+    wait_for_child(process.pid, kKilledTimeout);
     return std::move(watched).error();
   }
   LinkEnd link = std::move(process.link);

@@ -11,6 +11,10 @@ namespace {
 // Credit is returned in amounts of at least this, so that there are few frames.
 constexpr std::uint32_t kCreditStep = kOutputWindow / 8;
 
+// A signal that SLURM sends to the launcher and to a step comes from the second one within this
+// time.
+constexpr std::chrono::seconds kSameSignal{1};
+
 }  // namespace
 
 AgentState& Agents::add_agent(const Host& host) {
@@ -61,6 +65,22 @@ void Agents::send_all(FrameType type, std::string_view payload) {
   for (auto& agent : agents_) agent.send(type, payload);
 }
 
+void Agents::send_signal(int signal) {
+  sent_signals_[signal] = Silence::Clock::now();
+  send_all(FrameType::signal, pack_number(static_cast<std::uint32_t>(signal)));
+}
+
+void Agents::on_signal_of_step(AgentState& from, int signal) {
+  int& known = step_signals_[signal];
+  if (++from.step_signals[signal] <= known) return;
+  ++known;
+  const auto sent = sent_signals_.find(signal);
+  if (sent != sent_signals_.end() && Silence::Clock::now() - sent->second < kSameSignal) return;
+  for (auto& agent : agents_)
+    if (agent.host.is_this_machine)
+      agent.send(FrameType::signal, pack_number(static_cast<std::uint32_t>(signal)));
+}
+
 void Agents::stop_starting(bool too_long) {
   for (auto& agent : agents_) {
     const bool was_begun = agent.channel || agent.link;
@@ -68,6 +88,14 @@ void Agents::stop_starting(bool too_long) {
     agent.spared = is_healthy && !agent.greeted && !(too_long && was_begun);
   }
   cut_starting();
+}
+
+void Agents::abandon() {
+  for (auto& agent : agents_) {
+    if (agent.gone) continue;
+    agent.link_closed = agent.gone = true;
+    events_.on_gone(agent);
+  }
 }
 
 void Agents::took_output(AgentState& agent, std::size_t bytes, bool may_return) {
@@ -80,6 +108,14 @@ void Agents::return_credit() {
     if (agent.credit_owed == 0) continue;
     agent.send(FrameType::output_credit, pack_number(std::exchange(agent.credit_owed, 0)));
   }
+}
+
+std::vector<std::string> Agents::unconfirmed_hosts() const {
+  std::vector<std::string> hosts;
+  for (const auto& agent : agents_)
+    if (agent.started && !agent.done && !agent.cleared_away && !agent.host.is_this_machine)
+      hosts.push_back(agent.host.name);
+  return hosts;
 }
 
 LostHosts Agents::lost_hosts() const {

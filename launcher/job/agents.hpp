@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -47,6 +48,8 @@ struct AgentState {
   bool started = false;
   bool paused = false;
   bool done = false;
+
+  std::map<int, int> step_signals;  // how often it has reported a signal of SLURM's
 
   bool unresponsive = false;  // it gives no sign of life, though its host answers
   bool silent = false;        // it was given up because its host no longer answers
@@ -104,6 +107,9 @@ class Agents {
   // Kills the agents that are not gone; their guards end what they leave. Returns their hosts.
   virtual std::vector<std::string> kill() = 0;
 
+  // Gives up the agents that are not gone after kill(): they are frozen, or hang in the kernel.
+  void abandon();
+
   // Returns a line to print when all have ended; empty if there is none.
   virtual std::string last_note() const = 0;
 
@@ -130,6 +136,9 @@ class Agents {
 
   void send_all(FrameType type, std::string_view payload = {});
 
+  // Sends a user's signal to the ranks of all hosts.
+  void send_signal(int signal);
+
   // Takes note that output was shown or written, so that the agent may send as much again. The
   // agent gets the credit when enough has accumulated, or by return_credit().
   void took_output(AgentState& agent, std::size_t bytes, bool may_return);
@@ -139,6 +148,9 @@ class Agents {
   // reap(), which tries to reach them.
   LostHosts lost_hosts() const;
 
+  // Returns the other hosts of which it is not known whether anything of the attempt is left there.
+  std::vector<std::string> unconfirmed_hosts() const;
+
  protected:
   // Starts no further agent (those that were not started are gone), and ends those that have not
   // greeted, perhaps in a login that never ends.
@@ -146,10 +158,18 @@ class Agents {
 
   AgentState& add_agent(const Host& host);
 
+  // Takes a signal that SLURM has sent to an agent's step. It sends it to the ranks of the step by
+  // itself, but there are others: those on this host. Each agent of the step reports it.
+  void on_signal_of_step(AgentState& from, int signal);
+
   Events events_;
   std::deque<AgentState> agents_;     // in the order of starts; a deque keeps their addresses
   std::vector<AgentState*> by_host_;  // by host index
   bool launched_ = false;             // assign() was called
+
+ private:
+  std::map<int, Silence::Clock::time_point> sent_signals_;  // when a user's signal was sent last
+  std::map<int, int> step_signals_;  // how often SLURM has sent a signal to steps
 };
 
 }  // namespace hvdrun

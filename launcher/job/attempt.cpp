@@ -29,6 +29,7 @@ constexpr milliseconds kEarlyExitNote{5000};
 // An agent ends its ranks within the grace and its own rounds of SIGKILL. One that has not ended
 // this much later hangs (in PMIx, in the kernel), and is killed.
 constexpr milliseconds kAgentPatience{20000};
+constexpr milliseconds kKillPatience{2000};  // then it cannot even be killed
 // After one host could not be reached: so that others with the same trouble are told in one line.
 constexpr milliseconds kMoreTrouble{1000};
 // After a rank has failed because another one left: that one is about to end, and is to blame.
@@ -456,8 +457,10 @@ void Attempt::on_exit_timeout() {
 }
 
 void Attempt::on_agents_hang() {
+  if (std::exchange(agents_killed_, true)) return agents_->abandon();
   for (const auto& host : agents_->kill())
     note(warning_text(fmt::format("the agent on {} does not answer and is killed", host)));
+  agent_timer_.start(kKillPatience);
 }
 
 // --- what the user says --------------------------------------------------------------------------
@@ -485,7 +488,7 @@ void Attempt::on_signal(int signal) {
 void Attempt::send_user_signal(int signal) {
   if (!agents_->all(&AgentState::started))
     note(warning_text(signal_name(signal) + " came before all ranks had started; those miss it"));
-  agents_->send_all(FrameType::signal, pack_number(static_cast<std::uint32_t>(signal)));
+  agents_->send_signal(signal);
 }
 
 // The shell sees us stopped once all ranks are; SIGCONT goes on in on_signal().
@@ -555,6 +558,9 @@ AttemptEnd Attempt::finish() {
 
   AttemptEnd end;
   end.lost_hosts = agents_->lost_hosts();
+  if (agents_killed_)
+    for (const auto& line : unconfirmed_lines(agents_->unconfirmed_hosts(), table_.ranks()))
+      note(warning_text(line));
   auto& report = end.report;
   report.leftovers = std::move(leftovers_);
   report.gpus = std::move(gpus_);

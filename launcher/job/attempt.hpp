@@ -138,6 +138,7 @@ class Attempt {
   TimeoutTimer cause_timer_;
   Timer first_signal_timer_;  // runs while the cause's first signal has its time
   TimeoutTimer agent_timer_;
+  bool agents_killed_ = false;  // those that hung
   StateTable states_;
   StallReporter stalls_;
   StateAnswers stall_answers_;

@@ -273,6 +273,11 @@ void HostAgents::on_frame(AgentState& agent, const Frame& frame) {
   if (agent.silence) agent.silence->heard();
   if (std::exchange(agent.unresponsive, false)) events_.on_text(agent, "the agent answers again");
   if (frame.type == FrameType::alive) return;
+  if (frame.type == FrameType::signal) {
+    if (const auto signal = parse_number(frame.payload))
+      on_signal_of_step(agent, static_cast<int>(*signal));
+    return;
+  }
   const bool was_new = !agent.greeted;
   events_.on_frame(agent, frame);
   if (!was_new || !agent.greeted) return;
@@ -411,7 +416,7 @@ std::vector<std::string> HostAgents::reap(const std::vector<pid_t>& spare) {
     const auto folders = JobFolders::of(options_.job_id, agent.number);
     for (const auto& left :
          kill_job_processes(::getpid(), folders.cookie(), kLastResortPatience, spare))
-      leftovers.push_back(to_string(left));
+      leftovers.push_back(to_string(left) + " on " + agent.host.name);
     folders.clean_up();
     while (::waitpid(-1, nullptr, WNOHANG) > 0) {
     }

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include <fmt/format.h>
+
 namespace hvdrun {
 namespace {
 
@@ -49,6 +51,22 @@ std::string unreached_reason(const std::vector<UnreachableHost>& hosts) {
   names.reserve(hosts.size());
   for (const auto& each : hosts) names.push_back(each.host);
   return "could not start on " + fold_hosts(names);
+}
+
+std::vector<std::string> unconfirmed_lines(const std::vector<std::string>& hosts,
+                                           const std::vector<RankReport>& ranks) {
+  std::vector<std::string> lines;
+  for (const auto& host : hosts) {
+    std::string pids;
+    for (const auto& rank : ranks)
+      if (rank.host == host && rank.pid != 0 && !rank.exited)
+        pids +=
+            fmt::format("{}{} (rank {})", pids.empty() ? "" : ", ", rank.pid, rank.placement.rank);
+    if (!pids.empty())
+      lines.push_back(fmt::format(
+          "{} has not confirmed that its ranks have ended; there may be left: pid {}", host, pids));
+  }
+  return lines;
 }
 
 }  // namespace hvdrun

@@ -231,13 +231,16 @@ std::string describe_end(const RankReport& rank) {
   }
   if (rank.stopped_by_us && failed_by_itself(rank))
     return "reported an error before hvdrun stopped it";
+  const auto memory = std::string_view(
+      !rank.out_of_memory      ? ""
+      : rank.signal == SIGKILL ? ", out of memory (the kernel's OOM killer)"
+                               : "; out of memory: the kernel's OOM killer killed a process there");
   if (rank.signal != 0)
     return fmt::format("killed by {}{}{}", signal_name(rank.signal),
-                       rank.out_of_memory ? ", out of memory (the kernel's OOM killer)" : "",
-                       rank.core_dumped ? ", core dumped" : "");
-  auto text = fmt::format("exit code {}", rank.exit_code);
-  if (rank.lost_connection) text += " without finalize (MPI_Finalize, PMIx_Finalize)";
-  return text;
+                       rank.core_dumped ? ", core dumped" : "", memory);
+  return fmt::format("exit code {}{}{}", rank.exit_code,
+                     rank.lost_connection ? " without finalize (MPI_Finalize, PMIx_Finalize)" : "",
+                     memory);
 }
 
 std::vector<std::string> report_lines(const Report& report) {

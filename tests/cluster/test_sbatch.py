@@ -240,8 +240,9 @@ def test_a_job_goes_through_the_queue_again_and_on_from_its_checkpoint(cluster: 
 
 @pytest.mark.gate
 def test_a_job_that_stops_before_its_end_does_not_count_as_done(cluster: Cluster, shared: Path) -> None:
-    job = hvdrun(cluster, shared, "sbatch", "-np", 2, "--nodes", 2, "--gpus-per-node", 0, "--output", "out", "--submit", "--", DIGITS,
-                 "--epochs", 10**6, "--checkpoint-dir", "ck").stdout.strip()
+    """Also behind a shell, which the signal would end."""
+    job = hvdrun(cluster, shared, "sbatch", "-np", 2, "--nodes", 2, "--gpus-per-node", 0, "--output", "out", "--submit", "--",
+                 "sh", "-c", '"$0" "$@"; exit $?', DIGITS, "--epochs", 10**6, "--checkpoint-dir", "ck").stdout.strip()
     after = hvdrun(cluster, shared, "sbatch", "-np", 1, "--dependency", f"afterok:{job}", "--submit", "--", "true").stdout.strip()
     out = cluster.root_of("login") / str(shared / "out").lstrip("/")
     wait_until(lambda: out.exists() and "epoch 1 " in out.read_text(), "the first epoch is over")

@@ -227,7 +227,7 @@ def test_scancel_reaches_the_ranks_before_they_are_killed(jobs: Jobs, shared: Pa
 def start_signalled(jobs: Jobs, shared: Path, *options: str) -> str:  # noqa: F811
     """A batch job of a rank on each host, which say when they get USR1 and end with USR2. Returns its number."""
     rank = shared / "rank.sh"
-    jobs.cluster.output("tee", rank, input=f"trap 'touch {shared}/got.$HVD_RANK' USR1; trap 'exit 0' USR2; "
+    jobs.cluster.output("tee", rank, input=f"trap 'echo >> {shared}/got.$HVD_RANK' USR1; trap 'exit 0' USR2; "
                                            f"touch {shared}/up.$HVD_RANK; while :; do sleep 0.1; done")
     number = jobs.cluster.output("sbatch", "--parsable", "-N4", "--ntasks-per-node=1", *options, "--output",
                                  shared / "out", input=f"#!/bin/sh\nexec {HVDRUN_WORD} sh {rank}\n").strip()
@@ -243,6 +243,26 @@ def test_a_signal_for_the_batch_shell_reaches_all_ranks(jobs: Jobs, shared: Path
     jobs.cluster.output("scancel", "--batch", "--signal=USR2", number)
     jobs.cluster.wait_idle()
     assert "4 ranks succeeded" in jobs.cluster.output("cat", shared / "out")
+
+
+@pytest.mark.gate
+def test_a_signal_for_the_steps_reaches_all_ranks_once(jobs: Jobs, shared: Path) -> None:  # noqa: F811
+    """As SLURM sends that of --signal=USR1@90: to the ranks of n2 to n4, but not to the batch script on n1."""
+    number = start_signalled(jobs, shared)
+    for count in (1, 2):
+        jobs.cluster.output("scancel", "--signal=USR1", number)
+        wait_until(lambda: jobs.cluster.output("sh", "-c", f"cat {shared}/got.*").count("\n") >= 4 * count,  # noqa: B023
+                   "all ranks got the signal")
+    jobs.cluster.output("scancel", "--batch", "--signal=USR2", number)
+    jobs.cluster.wait_idle()
+    assert jobs.cluster.output("sh", "-c", f"wc -l < {shared}/got.0; wc -l < {shared}/got.3") == "2\n2\n"
+
+
+@pytest.mark.gate
+def test_a_signal_for_steps_that_do_not_exist_is_warned_of(jobs: Jobs, shared: Path) -> None:  # noqa: F811
+    script = f"#!/bin/sh\n#SBATCH --signal=USR1@90\n{HVDRUN_WORD} -np 2 true\n"
+    jobs.cluster.output("sbatch", "--wait", "-N1", "--output", shared / "out", input=script)
+    assert "warning: SLURM sends this job's --signal=USR1@90 to steps of srun only" in jobs.cluster.output("cat", shared / "out")
 
 
 if SOAK:  # SLURM looks at its jobs' times once in half a minute

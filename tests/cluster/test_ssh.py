@@ -276,12 +276,13 @@ def start_sleepers(jobs: Jobs, *options: object) -> subprocess.Popen:
 
 
 @pytest.mark.gate
-@pytest.mark.parametrize("victim, client", [("hvdrun-agent", "libssh"), ("hvd-guard", "openssh")])
-def test_an_agent_or_its_guard_is_killed(jobs: Jobs, victim: str, client: str) -> None:
+@pytest.mark.parametrize("victim, client, line", [("hvdrun-agent", "libssh", "n2: the agent was killed by SIGKILL"),
+                                                  ("hvd-guard", "openssh", "the guard of the agent on n2 was killed")])
+def test_an_agent_or_its_guard_is_killed(jobs: Jobs, victim: str, client: str, line: str) -> None:
     job = start_sleepers(jobs, "--ssh-client", client)
     jobs.cluster.output("kill", "-9", jobs.pid_of("n2", victim), on="n2", user="root")
     code, _, err = finish(job)
-    assert code == 125 and "on n2 was " in err, err
+    assert code == 125 and "on n2 was " in err and line in err, err
 
 
 def test_the_hosts_sshd_is_killed(jobs: Jobs) -> None:

@@ -198,6 +198,14 @@ def test_a_file_for_output_that_may_not_grow_is_named(sandbox: Sandbox, choice: 
     assert not sandbox.leftovers()
 
 
+@pytest.mark.parametrize("files", [5, 7])
+def test_too_few_files_for_the_launcher_itself_are_one_line(sandbox: Sandbox, files: int) -> None:
+    done = sandbox.run("-c", f'ulimit -n {files}; exec "$0" "$@"', HVDRUN, "-np", 2, "touch", sandbox.files / "started",
+                       tool="/bin/sh").expect(125)
+    line = rf"hvdrun: error: .*cannot .*: Too many open files \(this process may have {files}; raise ulimit -n\)\n"
+    assert re.fullmatch(line, done.err_text), done.err_text
+
+
 def test_too_few_descriptors_is_an_error_and_not_a_hang(sandbox: Sandbox) -> None:
     done = sandbox.run("-c", 'ulimit -n 24; exec "$0" "$@"', HVDRUN, "-np", 64, "touch", sandbox.files / "started",
                        tool="/bin/sh")

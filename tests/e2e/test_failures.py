@@ -11,12 +11,12 @@ import os
 import shutil
 import signal
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from harness import HVDRUN, SOAK, TIME_LIMIT, Running, Sandbox, alive, describe, program, wait_until
+from harness import HOSTNAME, HVDRUN, SOAK, TIME_LIMIT, Running, Sandbox, alive, describe, program, wait_until
 
 RANKS = 4
 BLAMED = 1
@@ -160,6 +160,60 @@ def test_under_an_old_seccomp_filter_stubborn_processes_are_killed(sandbox: Sand
     done.expect(3)
     assert "could not be ended" not in done.err_text, done
     assert not alive(int((sandbox.files / "child").read_text()))
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
+def test_the_signal_that_ends_the_agent_is_named(sandbox: Sandbox, number: signal.Signals) -> None:
+    job = Job(sandbox, "plain", ())
+    os.kill(job.running.helper("hvdrun-agent"), number)
+    done = job.running.wait().expect(125)
+    assert done.report["reason"].endswith(f"was lost: killed by {number.name}"), done
+
+
+class FrozenAgent:
+    """A job whose agent cannot be killed: it is in a frozen control group of version 1."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self.group = Path(f"/sys/fs/cgroup/freezer/hvdtest-{sandbox.cookie}")
+        try:
+            self.group.mkdir()
+        except OSError:
+            pytest.skip("no right to make a control group that freezes")
+        self.job = Job(sandbox, "setsid", ())
+        self.agent = self.job.running.helper("hvdrun-agent")
+        (self.group / "cgroup.procs").write_text(str(self.agent))
+        self.set_state("FROZEN")
+
+    def set_state(self, state: str) -> None:
+        (self.group / "freezer.state").write_text(state)
+
+    def close(self) -> None:
+        self.set_state("THAWED")
+        wait_until(lambda: not self.job.sandbox.leftovers(), "the end of agent and guard")
+        self.group.rmdir()
+
+
+@pytest.fixture
+def frozen(sandbox: Sandbox) -> Iterator[FrozenAgent]:
+    agent = FrozenAgent(sandbox)
+    yield agent
+    agent.close()
+
+
+@pytest.mark.slow  # it waits as long as hvdrun waits for an agent
+def test_an_agent_that_cannot_be_killed_is_named_and_its_ranks_end(frozen: FrozenAgent) -> None:
+    frozen.job.running.signal(signal.SIGTERM)
+    wait_until(lambda: frozen.job.running.process.poll() is not None, "the end of hvdrun")
+    assert not any(alive(pid) for pid in frozen.job.pids())
+    left = f"error: could not be ended and is left: pid {frozen.agent} (hvdrun-agent) on {HOSTNAME}"
+    assert left.encode() in frozen.job.running.err, frozen.job.running.err
+
+
+@pytest.mark.slow  # it waits as long as the guard waits for an agent
+def test_the_guard_ends_the_ranks_of_an_agent_that_does_nothing(frozen: FrozenAgent) -> None:
+    frozen.job.running.signal(signal.SIGKILL)
+    frozen.job.running.process.wait()
+    wait_until(lambda: not any(alive(pid) for pid in frozen.job.pids()), "the end of every rank and child")
 
 
 @pytest.mark.parametrize("cause, kind", kinds_for("launcher killed"))

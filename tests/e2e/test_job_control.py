@@ -249,6 +249,38 @@ def test_user_signals_reach_every_rank(sandbox: Sandbox, number: signal.Signals)
     assert running.wait().expect(0).out.count(b"got it") == 3
 
 
+# A trainer, and how it may be started.
+TRAINER = """import os, signal
+signal.signal(signal.SIGUSR1, lambda *_: print("got it", flush=True) or os._exit(0))
+if os.fork() == 0:
+    while True: signal.pause()  # a worker, which has the trainer's handler
+print("ready", flush=True)
+signal.pause()
+"""
+WRAPPERS: dict[str, list[str]] = {
+    "shell": ["sh", "-c", "/usr/bin/python3 train.py; exit $?"],
+    "python": ["/usr/bin/python3", "-c", "import subprocess as s; exit(s.run(['/usr/bin/python3', 'train.py']).returncode)"],
+    "timeout in a shell": ["bash", "-c", "timeout 1000 /usr/bin/python3 train.py; exit $?"],
+    "ignoring shell": ["sh", "-c", "trap '' USR1; /usr/bin/python3 train.py; exit $?"],
+}
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+def test_user_signals_reach_a_trainer_behind_a_wrapper(sandbox: Sandbox, wrapper: str) -> None:
+    (sandbox.files / "train.py").write_text(TRAINER)
+    running = sandbox.start("-np", 2, *WRAPPERS[wrapper])
+    wait_until(lambda: running.out.count(b"ready") == 2, "all trainers")
+    running.signal(signal.SIGUSR1)
+    assert running.wait().expect(0).out.count(b"got it") == 2  # not their workers
+
+
+def test_a_user_signal_that_nothing_takes_ends_the_rank(sandbox: Sandbox) -> None:
+    running = sandbox.start("-np", 1, "sh", "-c", "echo ready; sleep 1000; exit $?")
+    running.wait_for(b"ready")
+    running.signal(signal.SIGUSR1)
+    running.wait().expect(128 + signal.SIGUSR1)
+
+
 @pytest.mark.core
 def test_quit_prints_a_table_of_ranks_and_the_job_runs_on(sandbox: Sandbox) -> None:
     running = sandbox.start("-np", 3, *crash(sandbox))

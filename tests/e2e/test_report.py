@@ -597,16 +597,25 @@ def memory_group(sandbox: Sandbox) -> str | None:
     return None
 
 
+# What rank 1 does, and what is said of it.
+OUT_OF_MEMORY: dict[str, tuple[str, int, str]] = {
+    "the rank": ('exec "$0" --megabytes 1000', 137, "killed by SIGKILL, out of memory (the kernel's OOM killer)"),
+    "behind a shell": ('"$0" --megabytes 1000; exit $?', 137, "exit code 137; out of memory: the kernel's OOM killer"),
+    "a worker": ('"$0" --megabytes 1000 || exit 1', 1, "exit code 1; out of memory: the kernel's OOM killer"),
+}
+
+
 @pytest.mark.slow
 @pytest.mark.measures
-def test_a_rank_killed_for_memory_is_told_apart(sandbox: Sandbox) -> None:
+@pytest.mark.parametrize("victim", OUT_OF_MEMORY)
+def test_a_rank_killed_for_memory_is_told_apart(sandbox: Sandbox, victim: str) -> None:
+    script, code, text = OUT_OF_MEMORY[victim]
     if not (group := memory_group(sandbox)):
         pytest.skip("no right to make a control group with a memory limit")
     try:
         done = sandbox.run("-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', group, hvdrun(), "-np", 2, "sh", "-c",
-                           f'[ "$HVD_RANK" = 1 ] && exec "{program("memory_hog")}" --megabytes 1000; sleep 1000',
-                           tool="/bin/sh").expect(137)
-        assert re.search(r"rank 1\b.*memory", done.err_text), done
+                           f'[ "$HVD_RANK" = 0 ] && exec sleep 1000; {script}', program("memory_hog"), tool="/bin/sh").expect(code)
+        assert re.search(rf"rank 1\b.*{re.escape(text)}", done.err_text), done
     finally:
         wait_until(lambda: not read_bytes(f"{group}/cgroup.procs"), "an empty control group")
         os.rmdir(group)

@@ -131,8 +131,12 @@ TEST(OomWatch, CountsTheKillsOfItsControlGroup) {
   write(3);
   OomWatch watch(file);
   EXPECT_FALSE(watch.happened()) << "those were before";
+  constexpr int kExitCode1 = 0x0100;
+  EXPECT_FALSE(watch.may_explain(kExitCode1));
   write(5);
-  EXPECT_TRUE(watch.happened());
+  EXPECT_TRUE(watch.may_explain(kExitCode1)) << "a process below the rank";
+  EXPECT_FALSE(watch.may_explain(0));
+  EXPECT_TRUE(watch.may_explain(SIGKILL));
   EXPECT_TRUE(watch.happened());
   EXPECT_FALSE(watch.happened());
 }

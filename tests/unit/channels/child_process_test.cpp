@@ -1,6 +1,7 @@
 #include "channels/child_process.hpp"
 
 #include "../temporary_folder.hpp"
+#include "base/subprocess.hpp"
 
 #include <cerrno>
 #include <cstddef>
@@ -52,6 +53,32 @@ TEST_F(Children, ThatCannotBeStartedAreLeftOut) {
       run_children({{"/no/such/program"}, {"touch", file("b")}}, std::chrono::minutes(1));
   EXPECT_EQ(ended_well, (std::vector<bool>{false, true}));
   EXPECT_TRUE(exists("b"));
+}
+
+TEST(OutputOf, IsWhatAProgramPrints) {
+  const auto text = output_of({"sh", "-c", "cat; echo text"}, std::chrono::minutes(1));
+  ASSERT_TRUE(text);
+  EXPECT_EQ(*text, "text\n");
+}
+
+TEST(OutputOf, IsNothingIfTheProgramDoesNotEnd) {
+  const auto text =
+      output_of({"sh", "-c", "echo text; exec >&-; sleep 1000"}, std::chrono::milliseconds(50));
+  ASSERT_TRUE(text);
+  EXPECT_EQ(*text, "");
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "it was killed and reaped";
+}
+
+TEST(WaitForChild, HasALimit) {
+  auto child = start_child({"sh", "-c", "read line; exit 3"});
+  ASSERT_TRUE(child);
+  EXPECT_FALSE(wait_for_child(child->pid, std::chrono::milliseconds(0)));
+  EXPECT_FALSE(wait_for_child(child->pid, std::chrono::milliseconds(20)));
+  child->link.out.reset();
+  const auto status = wait_for_child(child->pid, std::chrono::minutes(1));
+  ASSERT_TRUE(status);
+  EXPECT_EQ(WEXITSTATUS(*status), 3);
+  EXPECT_FALSE(wait_for_child(child->pid, std::chrono::minutes(1))) << "it is no child any more";
 }
 
 // Makes pidfd_open(2) fail in this thread: with ENOSYS as on a kernel that lacks it, with EPERM as

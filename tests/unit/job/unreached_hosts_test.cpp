@@ -22,5 +22,19 @@ TEST(UnreachableHost, AHostIsNamedWhereItIsMeant) {
                                       "HOST-1: MY_HOST is not HOSTS (HOST-1)"}));
 }
 
+TEST(UnreachableHost, MayHaveRanksWhoseEndNobodyHasSeen) {
+  std::vector<RankReport> ranks(4);
+  for (int rank = 0; rank < 4; ++rank) {
+    auto& report = ranks[static_cast<std::size_t>(rank)];
+    report.placement.rank = rank;
+    report.host = rank == 0 ? "n1" : "n2";
+    report.pid = 100 + rank;
+  }
+  ranks[2].exited = true;
+  EXPECT_EQ(unconfirmed_lines({"n2", "n3"}, ranks),
+            std::vector<std::string>{"n2 has not confirmed that its ranks have ended; there may be "
+                                     "left: pid 101 (rank 1), 103 (rank 3)"});
+}
+
 }  // namespace
 }  // namespace hvdrun

@@ -577,6 +577,11 @@ TEST(ReportText, SaysHowARankEnded) {
   rank.out_of_memory = true;
   EXPECT_EQ(describe_end(rank), "killed by SIGKILL, out of memory (the kernel's OOM killer)");
   rank = rank_report(0);
+  rank.exit_code = 137;
+  rank.out_of_memory = true;
+  EXPECT_EQ(describe_end(rank),
+            "exit code 137; out of memory: the kernel's OOM killer killed a process there");
+  rank = rank_report(0);
   rank.signal = SIGSEGV;
   rank.core_dumped = true;
   EXPECT_EQ(describe_end(rank), "killed by SIGSEGV, core dumped");

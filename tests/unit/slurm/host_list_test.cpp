@@ -56,6 +56,8 @@ TEST(ExpandHostList, RefusesWhatIsNone) {
       {"n[+1]", "has \"+1\" in brackets"},
       {"n[3-1]", "\"n[3-1]\" counts backwards at \"3-1\""},
       {"n 1", "\"n 1\" has \" \", which no host's name has"},
+      {"münchen1", "\"münchen1\" has \"ü\", which no host's name has"},
+      {"n☃", "\"n☃\" has \"☃\", which no host's name has"},
       {"n\n1", "\"n\\n1\" has \"\\n\""},
       {"-n1", "\"-n1\" is no host's name: it begins with \"-\""},
       {"n[9999999999999999999]", "has a number that is too long"},

@@ -1,0 +1,88 @@
+#include "agent/user_signals.hpp"
+
+#include <csignal>
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <utility>
+
+namespace hvdrun {
+namespace {
+
+// A signal that both SLURM and the launcher send comes from the second one within this time.
+constexpr std::chrono::seconds kSameSignal{1};
+// In a step: how long a signal of the launcher waits for SLURM's.
+constexpr std::chrono::milliseconds kWaitForSlurm{200};
+
+std::string name_of(pid_t pid) {
+  std::string name;
+  std::getline(std::ifstream("/proc/" + std::to_string(pid) + "/comm"), name);
+  return name;
+}
+
+}  // namespace
+
+bool takes_signal(pid_t pid, int signal) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  std::uint64_t taken = 0;
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("SigBlk:") || line.starts_with("SigCgt:"))
+      taken |= std::strtoull(line.c_str() + line.find(':') + 1, nullptr, 16);
+  return (taken >> (signal - 1) & 1) != 0;
+}
+
+std::vector<ProcessInfo> takers_below(pid_t first, int signal,
+                                      const std::vector<ProcessInfo>& processes) {
+  std::vector<ProcessInfo> takers;
+  std::vector<pid_t> open{first};
+  while (!open.empty()) {
+    const pid_t parent = open.back();
+    open.pop_back();
+    for (const auto& process : processes) {
+      if (process.parent != parent) continue;
+      if (takes_signal(process.pid, signal))
+        takers.push_back(process);
+      else
+        open.push_back(process.pid);
+    }
+  }
+  return takers;
+}
+
+UserSignals::UserSignals(const EventLoop& loop, const RankProcesses& ranks, bool in_step,
+                         std::function<void(int)> report)
+    : ranks_(ranks), in_step_(in_step), report_(std::move(report)), wait_(loop, [this] {
+        for (const int signal : std::exchange(waiting_, {})) send(signal);
+      }) {}
+
+void UserSignals::pass_on(int signal) {
+  if (!in_step_) return send(signal);
+  waiting_.push_back(signal);
+  if (!wait_.pending()) wait_.start(kWaitForSlurm);
+}
+
+void UserSignals::came_from(pid_t sender, int signal) {
+  // Others who signal this process by mistake do not signal the ranks.
+  if (name_of(sender) != "slurmstepd") return;
+  from_slurm_[signal] = Clock::now();
+  if (in_step_) report_(signal);  // otherwise the launcher has got it, too
+}
+
+void UserSignals::send(int signal) {
+  const auto known = from_slurm_.extract(signal);
+  if (!known.empty() && Clock::now() - known.mapped() < kSameSignal) return;
+  std::vector<ProcessInfo> processes;
+  for (const auto& rank : ranks_.all()) {
+    if (!rank.alive) continue;
+    std::vector<ProcessInfo> takers;
+    if (!takes_signal(rank.pid, signal)) {
+      if (processes.empty()) processes = all_processes();
+      takers = takers_below(rank.pid, signal, processes);
+    }
+    for (const auto& process : takers) send_signal(process, signal);
+    if (takers.empty()) ::kill(rank.pid, signal);
+  }
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,84 @@
+#include "slurm/step_signal.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include <sys/types.h>
+#include <unistd.h>
+
+namespace hvdrun {
+namespace {
+
+// slurmd gives the batch script this name, in its own folder.
+constexpr std::string_view kScriptName = "slurm_script";
+constexpr int kMostAncestors = 8;
+
+// Returns the value if it does not name the batch shell: "R:USR1", but not "RB:USR1".
+std::string unless_for_shell(std::string_view value) {
+  const auto colon = value.find(':');
+  const bool for_shell =
+      colon != std::string_view::npos && value.substr(0, colon).find('B') != std::string_view::npos;
+  return for_shell ? std::string() : std::string(value);
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+pid_t parent_of(pid_t pid) {
+  // "pid (name) state parent …"; the name may have any characters, so the last ')' ends it.
+  const std::string stat = text_of("/proc/" + std::to_string(pid) + "/stat");
+  const auto close = stat.rfind(')');
+  if (close == std::string::npos || stat.size() < close + 4) return 0;
+  return static_cast<pid_t>(std::atoi(stat.c_str() + close + 4));
+}
+
+// Returns the path of the batch script that a shell runs ("/bin/bash", "…/slurm_script"), or "".
+std::string script_in(const std::string& command_line) {
+  std::string_view rest = command_line;
+  for (int word = 0; word < 4 && !rest.empty(); ++word) {
+    const auto end = std::min(rest.find('\0'), rest.size());
+    const std::filesystem::path path(rest.substr(0, end));
+    if (path.filename() == kScriptName) return path;
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string step_signal_of(std::string_view script) {
+  constexpr std::string_view kOption = "--signal";
+  std::string found;
+  while (!script.empty()) {
+    const auto end = std::min(script.find('\n'), script.size());
+    const auto line = script.substr(0, end);
+    script.remove_prefix(std::min(end + 1, script.size()));
+    if (!line.empty() && line.front() != '#') break;  // sbatch reads no further
+    if (!line.starts_with("#SBATCH")) continue;
+    const auto option = line.find(kOption);
+    if (option == std::string_view::npos) continue;
+    auto value = line.substr(option + kOption.size());
+    if (value.empty() || (value.front() != '=' && value.front() != ' ')) continue;
+    value.remove_prefix(std::min(value.find_first_not_of("= \"'"), value.size()));
+    found = unless_for_shell(value.substr(0, value.find_first_of(" \t\"'\r#")));
+  }
+  return found;
+}
+
+std::string find_step_signal(const Environment& environment) {
+  if (const auto* given = find_variable(environment, "SBATCH_SIGNAL"))
+    return unless_for_shell(*given);
+  pid_t pid = ::getppid();
+  for (int depth = 0; depth < kMostAncestors && pid > 1; ++depth, pid = parent_of(pid)) {
+    const auto script = script_in(text_of("/proc/" + std::to_string(pid) + "/cmdline"));
+    if (!script.empty()) return step_signal_of(text_of(script));
+  }
+  return {};
+}
+
+}  // namespace hvdrun

@@ -114,7 +114,9 @@ void become_guard(const AgentOptions& options, LinkEnd link) {
   if (agent < 0) give_up(fail_errno("cannot start the agent", errno));
   if (agent == 0) {
     alive->write.reset();
-    exit_agent(guard, run_agent(options, std::move(link), std::move(alive->read)));
+    auto own = options;
+    if (own.reports_facts) own.facts = std::make_shared<HostFactsSearch>(own.route, own.names);
+    exit_agent(guard, run_agent(own, std::move(link), std::move(alive->read)));
   }
   alive->read.reset();
   link = {};

@@ -2,6 +2,7 @@
 
 #include "common/fd.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstring>
@@ -85,6 +86,15 @@ Result<std::vector<InterfaceAddress>, int> interface_addresses() {
       addresses.push_back({entry->ifa_name, address, count_bits(entry->ifa_netmask)});
   }
   return addresses;
+}
+
+Result<std::vector<std::string>, int> interface_names() {
+  const auto all = interface_addresses();
+  if (!all) return all.error();
+  std::vector<std::string> names;
+  for (const auto& entry : *all)
+    if (std::ranges::find(names, entry.interface) == names.end()) names.push_back(entry.interface);
+  return names;
 }
 
 }  // namespace common

@@ -24,6 +24,9 @@ struct InterfaceAddress {
 // an errno.
 Result<std::vector<InterfaceAddress>, int> interface_addresses();
 
+// Returns the names of the interfaces of interface_addresses(), each once.
+Result<std::vector<std::string>, int> interface_names();
+
 // Returns this host's address in a connection to the peer, with any port. Sends no packet. Returns
 // nullopt if there is no route, or only one for a link-local address.
 std::optional<sockaddr_storage> address_towards(const sockaddr& peer, socklen_t size);

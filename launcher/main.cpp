@@ -15,6 +15,7 @@
 #include "commands/allocation_session.hpp"
 #include "commands/commands.hpp"
 #include "common/fd.hpp"
+#include "common/interfaces.hpp"
 #include "common/text.hpp"
 #include "job/job.hpp"
 #include "job/plan.hpp"
@@ -25,6 +26,7 @@
 #include "report/report_json.hpp"
 #include "resources/find_allocation.hpp"
 #include "resources/hostfile.hpp"
+#include "resources/interface_choice.hpp"
 #include "resources/inventory.hpp"
 #include "resources/placement_json.hpp"
 #include "resources/placement_table.hpp"
@@ -43,6 +45,8 @@
 
 #include <fcntl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -116,6 +120,19 @@ std::string missed_signal(const Plan& plan, const Environment& environment) {
                       " and `exec hvdrun …` in the batch script all ranks do");
 }
 
+// Returns what --network-interface chooses of this machine's interfaces, if ranks may run here.
+Result<std::vector<std::string>> own_interfaces(const JobSpec& spec, const Plan& plan) {
+  const auto& choice = spec.remote.network_interface;
+  const auto hosts = hosts_to_start(plan);
+  const auto here = std::ranges::find_if(hosts, &Host::is_this_machine);
+  if (choice.empty() || here == hosts.end()) return std::vector<std::string>{};
+  const auto names = common::interface_names();
+  if (!names) return fail_errno("cannot list this host's network interfaces", names.error());
+  auto chosen = choose_interfaces(choice, *names);
+  if (chosen) return chosen;
+  return fail(here->name + " has " + chosen.error().message, chosen.error().exit_code);
+}
+
 Result<int> run(JobSpec spec, const JobContext& context) {
   HVD_TRY(const LocalMachine machine, local_machine(context.environment));
   std::vector<HostRequest> hostfile;
@@ -129,11 +146,12 @@ Result<int> run(JobSpec spec, const JobContext& context) {
                                            }));
   HVD_CHECK(place_ranks(spec, plan));
   if (plan.placement.to_ask.empty()) HVD_CHECK(check_named_ranks(spec, plan.placement.size));
+  HVD_TRY(const auto interfaces, own_interfaces(spec, plan));
   if (spec.dry_run)
     return print(spec.json ? placement_json(plan.allocation, plan.placement)
                            : placement_table(plan.allocation, plan.placement));
   if (spec.print_env) {
-    HVD_TRY(const auto text, environment_text(spec, plan, context.environment));
+    HVD_TRY(const auto text, environment_text(spec, plan, context.environment, interfaces));
     return print(text);
   }
   if (is_final(plan.placement))
@@ -185,6 +203,9 @@ int run_words(int argc, char** argv) {
   block_signals(not_ignored({SIGQUIT, SIGUSR1, SIGUSR2}));
   context.environment = environment_from(environ);
   context.limits = limits_that_travel();
+  context.umask = static_cast<int>(::umask(0));
+  ::umask(static_cast<mode_t>(context.umask));
+  context.niceness = ::getpriority(PRIO_PROCESS, 0);
   context.executable = own_executable().string();
   ::signal(SIGPIPE, SIG_IGN);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);

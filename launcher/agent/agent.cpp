@@ -39,7 +39,6 @@
 #include <optional>
 #include <utility>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -215,8 +214,9 @@ void Agent::start_heartbeat() {
 }
 
 void Agent::say_hello() {
-  HelloMessage hello{kProtocolVersion, kVersion,       local_host_name(),
-                     ::getpid(),       options_.route, options_.inventory};
+  HelloMessage hello{kProtocolVersion,    kVersion,          local_host_name(), ::getpid(),
+                     options_.route.text, options_.inventory};
+  if (options_.facts) hello.facts = options_.facts->finish();
   if (auto ports = hold_ports(options_.ports, options_.master_port)) ports_ = std::move(*ports);
   hello.ports = numbers_of(ports_);  // none after an error: the launcher asks, and gets it
   if (options_.pmix == PmixMode::automatic)

@@ -1,13 +1,16 @@
 // The settings that the launcher gives to guard and agent before they start. A plain value.
 #pragma once
 
+#include "agent/host_facts.hpp"
 #include "model/job_spec.hpp"
 #include "model/placement.hpp"
 
 #include <chrono>
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace hvdrun {
 
@@ -21,6 +24,11 @@ struct AgentOptions {
   // 0: it will be asked later.
   int ports = 0;
   int master_port = 0;
+  // Whether it reports HostFacts, with names that it tries to resolve, and the search for them. The
+  // guard starts it.
+  bool reports_facts = false;
+  std::vector<std::string> names = {};
+  std::shared_ptr<HostFactsSearch> facts = {};
   // Sets the interval of the signs of life (Silence::interval); 0: the agent sends and expects
   // none.
   std::chrono::milliseconds host_timeout{0};
@@ -29,7 +37,7 @@ struct AgentOptions {
   bool launcher_is_here = false;
   // Only for an agent on another host than the launcher's:
   std::optional<HostInventory> inventory;  // what this host offers; sent to the launcher
-  std::string route;                       // of the link: "10.0.0.1:40312 > 10.0.0.2:22"
+  LinkRoute route;
 
   // Whether the agent does not report TERM, INT and HUP to the launcher. SLURM sends them to all
   // processes of a job or step at once, as systemd does to those of a service, so the launcher gets

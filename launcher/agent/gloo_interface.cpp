@@ -88,7 +88,7 @@ void set_gloo_interface(LaunchMessage& job) {
   for (std::size_t host = 0; host < job.hosts.size() && tried < kMostHosts; ++host) {
     if (static_cast<int>(host) == job.host_index) continue;
     ++tried;
-    if (const auto interface = interface_towards(job.hosts[host].name)) {
+    if (const auto interface = interface_towards(job.hosts[host].address)) {
       job.environment.push_back(std::string(kVariable) + "=" + *interface);
       return;
     }

@@ -90,6 +90,7 @@ RankProcesses::RankProcesses(rlimit descriptor_limit) : descriptor_limit_(descri
 
 Result<void> RankProcesses::start(const LaunchMessage& job, std::vector<Start> starts,
                                   std::vector<RankPipes>& pipes) {
+  take_over(job.umask, job.niceness);
   const Fd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!null) return fail_errno("cannot open /dev/null", errno);
   const std::span<Start> all(starts);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include <sys/stat.h>
+
 namespace hvdrun {
 namespace {
 
@@ -37,6 +39,12 @@ void set_limit(const ResourceLimit& limit) {
   wanted.rlim_max = std::min(wanted.rlim_max, now.rlim_max);
   wanted.rlim_cur = std::min(wanted.rlim_cur, wanted.rlim_max);
   ::setrlimit(resource, &wanted);
+}
+
+void take_over(std::optional<int> umask, int niceness) {
+  if (umask) ::umask(static_cast<mode_t>(*umask));
+  // Only a privileged user may lower it.
+  if (niceness > ::getpriority(PRIO_PROCESS, 0)) ::setpriority(PRIO_PROCESS, 0, niceness);
 }
 
 }  // namespace hvdrun

@@ -2,7 +2,7 @@
 
 #include "base/system.hpp"
 #include "common/interfaces.hpp"
-#include "common/text.hpp"
+#include "resources/interface_choice.hpp"
 
 #include <algorithm>
 #include <array>
@@ -88,23 +88,14 @@ Result<std::vector<NamedAddress>> named_addresses() {
 Result<std::vector<std::string>> addresses_of_interfaces(const std::vector<NamedAddress>& all,
                                                          std::string_view names) {
   std::vector<std::string> addresses;
-  while (true) {
-    const auto comma = names.find(',');
-    const auto name = names.substr(0, comma);
-    const auto before = addresses.size();
+  std::vector<std::string> known;
+  for (const auto& entry : all) add_once(known, entry.interface);
+  auto chosen = choose_interfaces(names, known);
+  if (!chosen) return fail("this host has " + chosen.error().message, chosen.error().exit_code);
+  for (const auto& name : *chosen)
     for (const auto& entry : all)
       if (entry.interface == name) add_once(addresses, entry.address);
-    if (addresses.size() == before) {
-      std::vector<std::string> known;
-      for (const auto& entry : all) add_once(known, entry.interface);
-      return fail(fmt::format("--network-interface: {} is no interface of this host with an "
-                              "address; there are: {}",
-                              quote_if_needed(name), fmt::join(known, ", ")),
-                  kExitUsage);
-    }
-    if (comma == std::string_view::npos) return addresses;
-    names.remove_prefix(comma + 1);
-  }
+  return addresses;
 }
 
 bool is_loopback(std::string_view address) {

@@ -156,10 +156,12 @@ Result<AgentOptions> agent_options(const ConfigureMessage& message) {
   options.pmix = message.pmix;
   options.local_ranks = message.local_ranks;
   options.host_timeout = message.host_timeout;
+  options.reports_facts = true;
+  options.names = message.names;
   return options;
 }
 
-void run_agent_on(LinkEnd link, const std::string& route, bool ignores_signals) {
+void run_agent_on(LinkEnd link, const LinkRoute& route, bool ignores_signals) {
   ::signal(SIGPIPE, SIG_IGN);
   say_alive(link);
   auto options = first_options(link);

@@ -21,8 +21,13 @@ std::string end_text(const std::string& address, const std::string& port) {
                                                 : fmt::format("[{}]:{}", address, port);
 }
 
+struct End {
+  std::string address;
+  std::string text = "?";
+};
+
 // `get` is getsockname or getpeername.
-std::string end_of(int socket, int (*get)(int, sockaddr*, socklen_t*)) {
+End end_of(int socket, int (*get)(int, sockaddr*, socklen_t*)) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
   std::array<char, NI_MAXHOST> host{};
@@ -31,8 +36,8 @@ std::string end_of(int socket, int (*get)(int, sockaddr*, socklen_t*)) {
   if (get(socket, generic, &size) != 0 ||
       ::getnameinfo(generic, size, host.data(), host.size(), port.data(), port.size(),
                     NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-    return "?";
-  return end_text(host.data(), port.data());
+    return {};
+  return {host.data(), end_text(host.data(), port.data())};
 }
 
 constexpr int kInVain = 2;
@@ -54,16 +59,19 @@ std::vector<std::string> socket_inodes(pid_t process) {
 
 }  // namespace
 
-std::string route_of_ssh(const char* connection) {
+LinkRoute route_of_ssh(const char* connection) {
   std::istringstream words(connection == nullptr ? "" : connection);
   std::array<std::string, 4> ends;
   for (auto& word : ends)
     if (!(words >> word)) return {};
-  return fmt::format("{} > {}", end_text(ends[0], ends[1]), end_text(ends[2], ends[3]));
+  return {fmt::format("{} > {}", end_text(ends[0], ends[1]), end_text(ends[2], ends[3])), ends[0],
+          ends[2]};
 }
 
-std::string route_of_socket(int socket) {
-  return fmt::format("{} < {}", end_of(socket, ::getpeername), end_of(socket, ::getsockname));
+LinkRoute route_of_socket(int socket) {
+  const End launcher = end_of(socket, ::getpeername);
+  const End host = end_of(socket, ::getsockname);
+  return {fmt::format("{} < {}", launcher.text, host.text), launcher.address, host.address};
 }
 
 bool has_acknowledged(int socket, std::chrono::milliseconds time) {

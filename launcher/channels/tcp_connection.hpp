@@ -4,6 +4,8 @@
 // Source: tcp(7), TCP_INFO; proc(5), /proc/PID/net/tcp.
 #pragma once
 
+#include "agent/agent_options.hpp"
+
 #include <chrono>
 #include <string>
 #include <string_view>
@@ -14,12 +16,12 @@
 namespace hvdrun {
 
 // Returns the ends of an ssh connection, the launcher's first: "10.0.0.1:40312 > 10.0.0.2:22".
-// `connection` is SSH_CONNECTION of ssh(1), or null. Returns "" if it is malformed.
-std::string route_of_ssh(const char* connection);
+// `connection` is SSH_CONNECTION of ssh(1), or null. Returns an empty route if it is malformed.
+LinkRoute route_of_ssh(const char* connection);
 
 // Returns the ends of a connected TCP socket, the launcher's first: "10.0.0.1:4711 < [fd00::2]:9".
 // Call it in the agent, which has connected.
-std::string route_of_socket(int socket);
+LinkRoute route_of_socket(int socket);
 
 // Returns whether the peer's kernel has acknowledged something on this TCP socket within `time`, or
 // owes no acknowledgment. The caller must send something more often than that. Returns true also if

@@ -52,8 +52,15 @@ bool Agents::all_gone() const {
 
 std::vector<HostHardware> Agents::hardware() const {
   std::vector<HostHardware> all;
+  const auto is_another_name = [this](const AgentState& agent) {
+    return agent.dismissed && agent.facts &&
+           std::ranges::any_of(agents_, [&](const AgentState& other) {
+             return !other.dismissed && other.facts && !other.facts->machine.empty() &&
+                    other.facts->machine == agent.facts->machine;
+           });
+  };
   for (const auto& agent : agents_) {
-    if (!agent.host.inventory) continue;
+    if (!agent.host.inventory || is_another_name(agent)) continue;
     HostHardware host{agent.host.name, static_cast<int>(agent.host.inventory->cores.size()), {}};
     for (const auto& gpu : agent.host.inventory->gpus) host.gpus.push_back(gpu.name);
     all.push_back(std::move(host));

@@ -6,6 +6,7 @@
 #include "agent/agent_options.hpp"
 #include "channels/agent_channel.hpp"
 #include "job/restart.hpp"
+#include "model/host_facts.hpp"
 #include "model/placement.hpp"
 #include "model/report.hpp"
 #include "protocol/heartbeat.hpp"
@@ -31,13 +32,15 @@ namespace hvdrun {
 inline constexpr std::uint32_t kOutputWindow = 2u << 20;
 
 struct AgentState {
-  std::size_t number = 0;      // in the order of starts
-  std::size_t host_index = 0;  // in the placement, once there is one; it addresses frames
-  Host host;                   // with what it offers, after the agent has greeted
-  pid_t pid = 0;               // of the agent, on its host, after it has greeted
-  std::string route;           // of its link, for people, after it has greeted
-  std::string pmix_error;      // why its host has no PMIx, after it has greeted; "": it has
-  std::vector<int> ports;      // held for the ranks there, after it was asked for them
+  std::size_t number = 0;          // in the order of starts
+  std::size_t host_index = 0;      // in the placement, once there is one; it addresses frames
+  Host host;                       // with what it offers, after the agent has greeted
+  pid_t pid = 0;                   // of the agent, on its host, after it has greeted
+  std::string route;               // of its link, for people, after it has greeted
+  std::string pmix_error;          // why its host has no PMIx, after it has greeted; "": it has
+  std::optional<HostFacts> facts;  // that it has reported
+  std::vector<std::string> interfaces;  // those of --network-interface; empty: no choice
+  std::vector<int> ports;               // held for the ranks there, after it was asked for them
   std::unique_ptr<AgentChannel> channel;
   std::unique_ptr<FrameSender> link;          // null before the channel is connected
   std::optional<Silence> silence;             // after it has greeted

@@ -5,6 +5,7 @@
 #include "base/version.hpp"
 #include "common/text.hpp"
 #include "job/agent_table.hpp"
+#include "job/host_addresses.hpp"
 #include "job/launch.hpp"
 #include "job/plan.hpp"
 #include "job/restart.hpp"
@@ -77,6 +78,7 @@ Result<AttemptEnd> Attempt::run() {
   options.restart_count = identity_.restart_count;
   options.pmix = parts_.spec.pmix;
   start.hosts = hosts_to_start(parts_.plan);
+  ask_for_facts(parts_.spec, start.hosts, options);
   for (const auto& host : start.hosts)
     start.ranks.push_back(expected_ranks(parts_.plan, host.name));
   start.from = parts_.plan.allocation.from;
@@ -109,13 +111,15 @@ Result<void> Attempt::settle_plan() {
     for (const auto& agent : agents_->every())
       if (agent.host.inventory)
         take_inventory(parts_.spec, agent.host.name, *agent.host.inventory, parts_.plan);
+    HVD_TRY(const auto joined, join_same_hosts(*agents_, parts_.plan.allocation));
+    for (const auto& line : joined) note(line);
     HVD_CHECK(place_ranks(parts_.spec, parts_.plan));
     HVD_CHECK(check_named_ranks(parts_.spec, placement().size));
     for (const auto& line : plan_lines(parts_.spec, parts_.plan)) note(line);
     HVD_CHECK(begin_ranks());
   }
   agents_->assign(placement());
-  return {};
+  return find_interfaces(*agents_, parts_.spec.remote.network_interface);
 }
 
 Result<void> Attempt::begin_ranks() {
@@ -143,7 +147,10 @@ Result<void> Attempt::on_ports(AgentState& agent, PortsMessage ports) {
 }
 
 Result<void> Attempt::launch() {
-  identity_ = with_ports(std::move(identity_), ports_of(*agents_, placement()), parts_.spec);
+  auto [addresses, warnings] = host_addresses(*agents_, placement());
+  for (const auto& text : warnings) note(warning_text(text));
+  const auto ports = ports_of(*agents_, std::move(addresses));
+  identity_ = with_ports(std::move(identity_), ports, parts_.spec);
   if (const auto text = missing_pmix_text(*agents_); !text.empty()) {
     identity_.pmix_namespace.clear();  // ranks with PMIx would wait for those without
     note(warning_text(text));
@@ -158,7 +165,7 @@ Result<void> Attempt::launch() {
   for (std::size_t host = 0; host < agents_->size(); ++host) {
     auto& agent = agents_->on_host(host);
     auto job = launch_message(parts_.spec, parts_.plan, identity_, parts_.context, host,
-                              terminal_.settings());
+                              agent.interfaces, terminal_.settings());
     job.progress_interval = progress_interval(parts_.output.progress_style());
     HVD_TRY(const auto message, pack_for(agent.host.name, job));
     agent.send(FrameType::launch, message);
@@ -262,6 +269,7 @@ Result<void> Attempt::on_hello(AgentState& agent, const HelloMessage& hello) {
   agent.pid = hello.pid;
   agent.route = hello.route;
   agent.pmix_error = hello.pmix_error;
+  agent.facts = hello.facts;
   if (!hello.ports.empty()) agent.ports = hello.ports;
   if (hello.inventory) agent.host.inventory = hello.inventory;
   consider_launching();
@@ -581,11 +589,8 @@ AttemptEnd Attempt::finish() {
       table_.ranks().size() > 1 && hosts_without_join_ == placement().hosts.size();
   report.rank_drove_all_gpus = rank_drove_all_gpus_;
   report.lacks_tf_config = lacks_tf_config_;
-  if (cause_ && (cause_->kind == EndKind::interrupted || cause_->kind == EndKind::exit_timeout)) {
-    for (const RankState& state : states_at_stop_)
-      if (state.activity.pid != 0)
-        table_.ranks()[static_cast<std::size_t>(state.rank)].at_stop = state.activity;
-  }
+  if (cause_ && (cause_->kind == EndKind::interrupted || cause_->kind == EndKind::exit_timeout))
+    note_activities(states_at_stop_, table_.ranks());
   count_unfinished_collectives(states_at_stop_, table_.ranks());
   report.waits = find_waits(states_at_stop_, table_.ranks());
   auto verdict = judge_end(cause_, lost_host_, table_.ranks(), table_.end_order());

@@ -262,6 +262,7 @@ void HostAgents::attach(AgentState& agent, LinkEnd end) {
   configure.pmix = options_.pmix;
   configure.local_ranks = ranks_[agent.number];
   configure.host_timeout = remote_.host_timeout;
+  configure.names = options_.names;
   agent.send(FrameType::configure, pack(configure));
   heartbeats_.add(remote_link);
 }

@@ -13,8 +13,10 @@ namespace hvdrun {
 
 struct JobContext {
   Environment environment;            // the caller's
-  std::vector<ResourceLimit> limits;  // the caller's
-  std::string executable;             // the path of hvdrun when this process began
+  std::vector<ResourceLimit> limits;  // the caller's, like the next two
+  int umask = 022;
+  int niceness = 0;
+  std::string executable;  // the path of hvdrun when this process began
   std::vector<pid_t>
       foreign_children;  // children that this process already had; they are not the job's
 };

@@ -25,10 +25,12 @@ bool runs_here(const Plan& plan, const std::string& name) {
                      [&](const Host& host) { return host.is_this_machine && host.name == name; });
 }
 
-std::vector<LaunchHost> hosts_of(const Placement& placement) {
+// Leaves the addresses empty if the ports are not known yet.
+std::vector<LaunchHost> hosts_of(const Placement& placement, const RankPorts& ports) {
   std::vector<LaunchHost> hosts;
   for (const auto& host : placement.hosts) {
     LaunchHost entry{host.host, {}};
+    if (hosts.size() < ports.addresses.size()) entry.address = ports.addresses[hosts.size()];
     for (const auto& rank : host.ranks) entry.ranks.push_back(rank.rank);
     hosts.push_back(std::move(entry));
   }
@@ -120,23 +122,26 @@ bool inherits_input(const JobSpec& spec, const Plan& plan) {
 
 LaunchMessage launch_message(const JobSpec& spec, const Plan& plan, const JobIdentity& identity,
                              const JobContext& context, std::size_t host_index,
+                             const std::vector<std::string>& interfaces,
                              const std::optional<TerminalSettings>& terminal) {
   const Environment& caller = context.environment;
   const Placement& placement = plan.placement;
   LaunchMessage message;
   message.size = placement.size;
   message.host_index = static_cast<int>(host_index);
-  message.hosts = hosts_of(placement);
+  message.hosts = hosts_of(placement, identity.ports);
   if (spec.pmix != PmixMode::off) message.pmix_namespace = identity.pmix_namespace;
   const bool is_wrapped = !spec.wrap.command.empty();
   message.program = is_wrapped ? kShell : spec.program.string();
   message.arguments = is_wrapped ? wrapped_command(spec, placement.size) : spec.command;
   message.working_directory = spec.working_directory.string();
-  message.environment = job_environment(caller, spec);
+  message.environment = job_environment(caller, spec, interfaces);
   message.stall_time = stall_time(message.environment);
   if (!runs_here(plan, placement.hosts[host_index].host)) {
     message.host_variables = leave_host_variables(spec, message.environment);
     message.limits = context.limits;
+    message.umask = context.umask;
+    message.niceness = context.niceness;
   }
   message.mlx_hosts = mlx_hosts(spec, identity.ports, placement);
   message.gpus = gpus_to_watch(spec, plan, placement.hosts[host_index]);
@@ -171,11 +176,11 @@ bool hold_all_ports(Agents& agents, const JobSpec& spec, const Placement& placem
   return true;
 }
 
-RankPorts ports_of(Agents& agents, const Placement& placement) {
+RankPorts ports_of(Agents& agents, std::vector<std::string> addresses) {
   RankPorts ports;
+  ports.addresses = std::move(addresses);
   for (std::size_t host = 0; host < agents.size(); ++host) {
     const auto& agent = agents.on_host(host);
-    ports.addresses.push_back(host_address(placement, agent.host));
     auto& held = ports.ports.emplace_back();
     for (const int port : agent.ports) held.push_back(std::to_string(port));
   }

@@ -30,13 +30,14 @@ class Agents;
 // Returns whether each agent holds as many ports as its ranks need.
 bool hold_all_ports(Agents& agents, const JobSpec& spec, const Placement& placement);
 
-// Returns the ports that the agents hold, by host.
-RankPorts ports_of(Agents& agents, const Placement& placement);
+// Returns the ports that the agents hold, by host. `addresses`: of the hosts, in the same order.
+RankPorts ports_of(Agents& agents, std::vector<std::string> addresses);
 
-// Returns the message for the agent of one host. `terminal`: the settings of hvdrun's terminal, for
-// the rank that has it.
+// Returns the message for the agent of one host. `interfaces`: those of --network-interface there.
+// `terminal`: the settings of hvdrun's terminal, for the rank that has it.
 LaunchMessage launch_message(const JobSpec& spec, const Plan& plan, const JobIdentity& identity,
                              const JobContext& context, std::size_t host_index,
+                             const std::vector<std::string>& interfaces = {},
                              const std::optional<TerminalSettings>& terminal = {});
 
 // Returns what the agent of a host has seen of GPUs, with the names that people see

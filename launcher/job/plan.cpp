@@ -80,11 +80,6 @@ std::vector<std::string> plan_lines(const JobSpec& spec, const Plan& plan) {
   return lines;
 }
 
-std::string host_address(const Placement& placement, const Host& host) {
-  if (placement.hosts.size() == 1) return "127.0.0.1";
-  return host.is_this_machine ? host.name : host.address;
-}
-
 Result<void> check_named_ranks(const JobSpec& spec, int size) {
   if (spec.output.only_ranks && !spec.output.only_ranks->empty())
     HVD_CHECK(check_rank("--only-rank", spec.output.only_ranks->highest(), size));

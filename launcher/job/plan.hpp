@@ -43,10 +43,6 @@ Result<void> place_ranks(const JobSpec& spec, Plan& plan);
 // --report-bindings the binding of each rank.
 std::vector<std::string> plan_lines(const JobSpec& spec, const Plan& plan);
 
-// Returns the address at which all ranks reach those of a host. That of rank 0's host is
-// MASTER_ADDR.
-std::string host_address(const Placement& placement, const Host& host);
-
 // Checks that a job of `size` ranks has the ranks that --only-rank, --stdin and --tty name. Error:
 // kExitUsage.
 Result<void> check_named_ranks(const JobSpec& spec, int size);

@@ -2,6 +2,8 @@
 
 #include "common/text.hpp"
 #include "common/variables.h"
+#include "job/host_addresses.hpp"
+#include "resources/interface_choice.hpp"
 
 #include <algorithm>
 #include <array>
@@ -14,6 +16,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace hvdrun {
 namespace {
@@ -93,10 +96,12 @@ bool is_foreign(std::string_view name) {
          std::find(kForeignNames.begin(), kForeignNames.end(), name) != kForeignNames.end();
 }
 
-// The variables that take a list of network interfaces, separated by commas: of libhvd, NCCL,
-// torch's gloo and Open MPI. Source: the documentation of NCCL, Gloo and Open MPI.
-constexpr std::array kNetworkVariables{HVD_ENV_INTERFACE, "NCCL_SOCKET_IFNAME",
-                                       "GLOO_SOCKET_IFNAME", "OMPI_MCA_btl_tcp_if_include"};
+// The variables that take names of network interfaces, separated by commas: of libhvd, torch's gloo
+// and Open MPI. Source: the documentation of Gloo and Open MPI.
+constexpr std::array kNetworkVariables{HVD_ENV_INTERFACE, "GLOO_SOCKET_IFNAME",
+                                       "OMPI_MCA_btl_tcp_if_include"};
+// The one that takes the forms of --network-interface.
+constexpr const char* kNcclNetwork = "NCCL_SOCKET_IFNAME";
 
 // Returns a time in seconds: "0.25".
 std::string decimal_seconds(std::chrono::milliseconds time) {
@@ -125,8 +130,8 @@ std::string python_path(const JobSpec& spec, const std::string* users) {
 
 // Returns what all ranks share, by name: the caller's variables, without a reason, and those of
 // hvdrun, with one.
-std::map<std::string, RankVariable> shared_variables(const Environment& caller,
-                                                     const JobSpec& spec) {
+std::map<std::string, RankVariable> shared_variables(const Environment& caller, const JobSpec& spec,
+                                                     const std::vector<std::string>& interfaces) {
   std::map<std::string, RankVariable> shared;
   const auto set = [&](const std::string& name, const std::string& value, std::string_view reason) {
     shared[name] = {name, value, reason};
@@ -143,8 +148,11 @@ std::map<std::string, RankVariable> shared_variables(const Environment& caller,
   set_if_missing("CCL_PROCESS_LAUNCHER", "torchrun",
                  "oneCCL reads LOCAL_RANK and LOCAL_WORLD_SIZE");
   set_if_missing("CCL_ATL_TRANSPORT", "ofi", "oneCCL's ranks do not meet by MPI");
-  if (const auto& network = spec.remote.network_interface; !network.empty())
-    for (const char* name : kNetworkVariables) set_if_missing(name, network, "--network-interface");
+  if (const auto& choice = spec.remote.network_interface; !choice.empty()) {
+    const auto names = interfaces.empty() ? choice : fmt::format("{}", fmt::join(interfaces, ","));
+    for (const char* name : kNetworkVariables) set_if_missing(name, names, "--network-interface");
+    set_if_missing(kNcclNetwork, choice, "--network-interface");
+  }
   Environment collectives;
   add_collectives(spec.collectives, collectives);
   for (const auto& [name, value] : collectives) set(name, value, "an option for collectives");
@@ -205,13 +213,22 @@ void add_yielding(const Environment& caller, std::vector<RankVariable>& variable
       variables.push_back({name, "1", "there are more ranks here than cores"});
 }
 
+std::vector<std::string> interfaces_to_show(const JobSpec& spec, const Plan& plan,
+                                            const std::string& name,
+                                            const std::vector<std::string>& own_interfaces) {
+  const auto host = std::ranges::find(plan.allocation.hosts, name, &Host::name);
+  if (host->is_this_machine) return own_interfaces;
+  if (is_plain_choice(spec.remote.network_interface)) return {};
+  return {"<those that it leaves there>"};
+}
+
 RankPorts ports_to_show(const JobSpec& spec, const Plan& plan) {
   RankPorts ports;
   const auto& placement = plan.placement;
   for (std::size_t index = 0; index < placement.hosts.size(); ++index) {
     const auto& hosts = plan.allocation.hosts;
     const auto host = std::ranges::find(hosts, placement.hosts[index].host, &Host::name);
-    ports.addresses.push_back(host_address(placement, *host));
+    ports.addresses.push_back(placement.hosts.size() == 1 ? "127.0.0.1" : address_name(*host));
     ports.ports.emplace_back(count_ports(spec, placement, index), "<port>");
   }
   return ports;
@@ -219,9 +236,10 @@ RankPorts ports_to_show(const JobSpec& spec, const Plan& plan) {
 
 }  // namespace
 
-std::vector<std::string> job_environment(const Environment& caller, const JobSpec& spec) {
+std::vector<std::string> job_environment(const Environment& caller, const JobSpec& spec,
+                                         const std::vector<std::string>& interfaces) {
   std::vector<std::string> variables;
-  for (const auto& [name, variable] : shared_variables(caller, spec))
+  for (const auto& [name, variable] : shared_variables(caller, spec, interfaces))
     variables.push_back(name + "=" + variable.value);
   return variables;
 }
@@ -316,7 +334,8 @@ std::vector<RankVariable> rank_environment(const Environment& caller, const JobS
 }
 
 Result<std::string> environment_text(const JobSpec& spec, const Plan& plan,
-                                     const Environment& caller) {
+                                     const Environment& caller,
+                                     const std::vector<std::string>& own_interfaces) {
   if (!plan.placement.to_ask.empty())
     return fail(
         "--print-env: where ranks go depends on how many slots the hosts have, and they are not "
@@ -328,15 +347,18 @@ Result<std::string> environment_text(const JobSpec& spec, const Plan& plan,
                                           ports_to_show(spec, plan), spec);
   std::string text;
   std::vector<RankVariable> own;
+  std::vector<std::string> interfaces;
   for (std::size_t host = 0; host < plan.placement.hosts.size(); ++host)
     for (const auto& rank : plan.placement.hosts[host].ranks)
       if (rank.rank == wanted) {
         text = fmt::format("# rank {} on {}: the caller's environment, and this\n", wanted,
                            plan.placement.hosts[host].host);
         own = rank_environment(caller, spec, identity, plan.placement, host, rank);
+        interfaces =
+            interfaces_to_show(spec, plan, plan.placement.hosts[host].host, own_interfaces);
       }
   std::ranges::move(variables_of_agent(spec, plan.placement), std::back_inserter(own));
-  const auto shared = shared_variables(caller, spec);
+  const auto shared = shared_variables(caller, spec, interfaces);
   const auto is_own = [&](const std::string& name) {
     return std::ranges::find(own, name, &RankVariable::name) != own.end();
   };

@@ -44,7 +44,9 @@ JobIdentity with_ports(JobIdentity identity, RankPorts ports, const JobSpec& spe
 // by which an outer launcher describes its own process; PYTHONUNBUFFERED=1 unless it is set; then
 // the options of libhvd's collectives; then the user's -x, which takes precedence. --horovod adds
 // its folders to PYTHONPATH, before and after the user's.
-std::vector<std::string> job_environment(const Environment& caller, const JobSpec& spec);
+// `interfaces`: those that --network-interface chooses on the host; empty: as the user has written.
+std::vector<std::string> job_environment(const Environment& caller, const JobSpec& spec,
+                                         const std::vector<std::string>& interfaces = {});
 
 // Removes from `variables`, which are for another host, those that describe this host
 // (CUDA_VISIBLE_DEVICES, XDG_RUNTIME_DIR), unless the user set them with -x. Returns their names:
@@ -59,9 +61,11 @@ std::vector<RankVariable> rank_environment(const Environment& caller, const JobS
                                            std::size_t host_index, const RankPlacement& rank);
 
 // Returns the text of --print-env: a line, with its reason, for each variable that a rank gets and
-// that is not the caller's, and for each of the caller's that it does not get. Error (kExitUsage):
-// it is not known where the rank runs.
+// that is not the caller's, and for each of the caller's that it does not get. `own_interfaces`:
+// those that --network-interface chooses on this machine. Error (kExitUsage): it is not known where
+// the rank runs.
 Result<std::string> environment_text(const JobSpec& spec, const Plan& plan,
-                                     const Environment& caller);
+                                     const Environment& caller,
+                                     const std::vector<std::string>& own_interfaces = {});
 
 }  // namespace hvdrun

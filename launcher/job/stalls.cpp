@@ -146,6 +146,12 @@ std::vector<CollectiveWait> find_waits(const std::vector<RankState>& states,
   return waits;
 }
 
+void note_activities(const std::vector<RankState>& states, std::vector<RankReport>& reports) {
+  for (const auto& state : states)
+    if (state.activity.pid != 0)
+      reports[static_cast<std::size_t>(state.rank)].at_stop = state.activity;
+}
+
 void count_unfinished_collectives(std::vector<RankState>& states,
                                   std::vector<RankReport>& reports) {
   std::sort(states.begin(), states.end(),

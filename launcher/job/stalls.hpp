@@ -26,6 +26,9 @@ std::vector<CollectiveWait> find_waits(const std::vector<RankState>& states,
 // not leave it. Ranks themselves add only those that have ended.
 void count_unfinished_collectives(std::vector<RankState>& states, std::vector<RankReport>& reports);
 
+// Sets RankReport::at_stop of the ranks that were alive then.
+void note_activities(const std::vector<RankState>& states, std::vector<RankReport>& reports);
+
 class StallReporter {
  public:
   using Clock = std::chrono::steady_clock;

@@ -2,6 +2,8 @@
 
 #include "protocol/cbor_depth.hpp"
 #include "protocol/gpu_messages.hpp"
+#include "protocol/host_messages.hpp"
+#include "protocol/json_bytes.hpp"
 #include "protocol/optional_json.hpp"
 #include "protocol/terminal_messages.hpp"
 #include "protocol/wire.hpp"
@@ -43,29 +45,6 @@ Gpu gpu_of(const Json& json) {
   json.at("memory_bytes").get_to(gpu.memory_bytes);
   if (const auto& node = json.at("numa_node"); !node.is_null()) gpu.numa_node = node.get<int>();
   return gpu;
-}
-
-// Packs environment values and paths as CBOR byte strings, because they are bytes, and need not be
-// UTF-8.
-Json bytes(const std::string& text) {
-  return Json::binary(Json::binary_t::container_type(text.begin(), text.end()));
-}
-
-std::string text_of(const Json& json) {
-  const auto& binary = json.get_binary();
-  return {binary.begin(), binary.end()};
-}
-
-Json bytes_list(const std::vector<std::string>& list) {
-  Json json = Json::array();
-  for (const auto& item : list) json.push_back(bytes(item));
-  return json;
-}
-
-std::vector<std::string> text_list(const Json& json) {
-  std::vector<std::string> list;
-  for (const auto& item : json) list.push_back(text_of(item));
-  return list;
 }
 
 std::string to_payload(const Json& json) {
@@ -113,6 +92,7 @@ static void read(const Json& json, ConfigureMessage& m) {
   m.pmix = static_cast<PmixMode>(json.at("pmix").get<int>());
   json.at("local_ranks").get_to(m.local_ranks);
   m.host_timeout = std::chrono::milliseconds(json.at("host_timeout_ms").get<std::int64_t>());
+  m.names = text_list(json.at("names"));
 }
 
 std::string pack(const ConfigureMessage& m) {
@@ -123,7 +103,8 @@ std::string pack(const ConfigureMessage& m) {
                      {"restart_count", m.restart_count},
                      {"pmix", static_cast<int>(m.pmix)},
                      {"local_ranks", m.local_ranks},
-                     {"host_timeout_ms", m.host_timeout.count()}});
+                     {"host_timeout_ms", m.host_timeout.count()},
+                     {"names", bytes_list(m.names)}});
 }
 
 static void read(const Json& json, HelloMessage& m) {
@@ -134,6 +115,7 @@ static void read(const Json& json, HelloMessage& m) {
   m.route = text_of(json.at("route"));
   if (const auto& inventory = json.at("inventory"); !inventory.is_null())
     m.inventory = inventory_of(inventory);
+  if (const auto& facts = json.at("facts"); !facts.is_null()) m.facts = host_facts_of(facts);
   m.pmix_error = text_of(json.at("pmix_error"));
   json.at("ports").get_to(m.ports);
 }
@@ -145,6 +127,7 @@ std::string pack(const HelloMessage& m) {
                      {"pid", m.pid},
                      {"route", bytes(m.route)},
                      {"inventory", m.inventory ? inventory_json(*m.inventory) : Json()},
+                     {"facts", m.facts ? host_facts_json(*m.facts) : Json()},
                      {"pmix_error", bytes(m.pmix_error)},
                      {"ports", m.ports}});
 }
@@ -241,7 +224,8 @@ static void read(const Json& json, LaunchMessage& m) {
   json.at("size").get_to(m.size);
   json.at("host_index").get_to(m.host_index);
   for (const auto& host : json.at("hosts"))
-    m.hosts.push_back({text_of(host.at("name")), host.at("ranks").get<std::vector<int>>()});
+    m.hosts.push_back({text_of(host.at("name")), host.at("ranks").get<std::vector<int>>(),
+                       text_of(host.at("address"))});
   m.pmix_namespace = text_of(json.at("pmix_namespace"));
   m.program = text_of(json.at("program"));
   m.arguments = text_list(json.at("arguments"));
@@ -251,6 +235,8 @@ static void read(const Json& json, LaunchMessage& m) {
   for (const auto& limit : json.at("limits"))
     m.limits.push_back(
         {limit.at(0).get<int>(), {limit.at(1).get<rlim_t>(), limit.at(2).get<rlim_t>()}});
+  read_optional(json.at("umask"), m.umask);
+  json.at("niceness").get_to(m.niceness);
   for (const auto& rank : json.at("ranks")) m.ranks.push_back(rank_of(rank));
   m.mlx_hosts = text_of(json.at("mlx_hosts"));
   m.gpus = text_list(json.at("gpus"));
@@ -264,7 +250,8 @@ static void read(const Json& json, LaunchMessage& m) {
 std::string pack(const LaunchMessage& m) {
   Json hosts = Json::array();
   for (const auto& host : m.hosts)
-    hosts.push_back({{"name", bytes(host.name)}, {"ranks", host.ranks}});
+    hosts.push_back(
+        {{"name", bytes(host.name)}, {"address", bytes(host.address)}, {"ranks", host.ranks}});
   Json ranks = Json::array();
   for (const auto& rank : m.ranks) ranks.push_back(rank_json(rank));
   Json limits = Json::array();
@@ -280,6 +267,8 @@ std::string pack(const LaunchMessage& m) {
                      {"environment", bytes_list(m.environment)},
                      {"host_variables", bytes_list(m.host_variables)},
                      {"limits", std::move(limits)},
+                     {"umask", or_null(m.umask)},
+                     {"niceness", m.niceness},
                      {"ranks", std::move(ranks)},
                      {"mlx_hosts", bytes(m.mlx_hosts)},
                      {"gpus", bytes_list(m.gpus)},

@@ -8,6 +8,7 @@
 #include "base/resource_limits.hpp"
 #include "base/result.hpp"
 #include "base/terminal.hpp"
+#include "model/host_facts.hpp"
 #include "model/job_spec.hpp"
 #include "model/placement.hpp"
 #include "model/progress.hpp"
@@ -45,6 +46,7 @@ struct ConfigureMessage {
   std::size_t local_ranks = 0;
   // --host-timeout. Both sides send signs of life several times in this time.
   std::chrono::milliseconds host_timeout{0};
+  std::vector<std::string> names = {};  // see AgentOptions
 };
 
 // agent → launcher, the first frame.
@@ -57,6 +59,7 @@ struct HelloMessage {
   std::optional<HostInventory> inventory;  // only from a host other than the launcher's
   std::string pmix_error = {};  // why libpmix cannot be opened, if PmixMode::automatic; or else ""
   std::vector<int> ports = {};  // that it has reserved without being asked
+  std::optional<HostFacts> facts = {};
 };
 
 // launcher → agent: reserve this many TCP ports for the ranks, from the launch to the job's end.
@@ -86,6 +89,8 @@ struct LaunchRank {
 struct LaunchHost {
   std::string name;
   std::vector<int> ranks;
+  // At which the ranks of the other hosts reach it: a name, or a number.
+  std::string address = {};
 };
 
 // launcher → agent: everything an agent needs to start its ranks.
@@ -100,6 +105,8 @@ struct LaunchMessage {
   std::vector<std::string> environment;     // "NAME=VALUE", the same for all ranks
   std::vector<std::string> host_variables;  // names whose values are the agent's
   std::vector<ResourceLimit> limits;        // the launcher's; empty: the agent's own apply
+  std::optional<int> umask;                 // the launcher's; nullopt: the agent's own applies
+  int niceness = 0;                         // the launcher's; the ranks have no lower one
   std::vector<LaunchRank> ranks;            // of this agent
   std::string mlx_hosts;                    // content of MLX_HOSTFILE; empty: no such file
   std::vector<std::string> gpus;            // NVML's names of the GPUs to monitor; see GpuUse

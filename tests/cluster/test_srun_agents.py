@@ -146,7 +146,7 @@ def test_agents_listen_to_nobody_and_the_launcher_to_one_address(cluster: Cluste
 def test_interfaces_can_be_named(cluster: Cluster, started: list[Agents]) -> None:
     wrong = Agents(cluster, "--interface", "ib7", *HOSTS)
     started.append(wrong)
-    assert "--network-interface: ib7 is no interface" in wrong.wait_for("error")
+    assert "this host has no network interface ib7 (--network-interface)" in wrong.wait_for("error")
     name = cluster.output("sh", "-c", "ip -o -4 addr show | awk '$4 ~ /^10.80/ {print $2}'").strip()
     agents = Agents(cluster, "--interface", name, *HOSTS)
     started.append(agents)

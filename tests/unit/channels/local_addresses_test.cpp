@@ -28,7 +28,7 @@ TEST(OwnAddresses, SayWhichInterfacesThereAre) {
   for (const std::string names : {"eth1", "eth0,eth1", "eth0,", ""}) {
     const auto addresses = addresses_of_interfaces(kMachine, names);
     ASSERT_FALSE(addresses) << names;
-    EXPECT_NE(addresses.error().message.find("there are: lo, eth0, ib0"), std::string::npos)
+    EXPECT_NE(addresses.error().message.find("it has lo, eth0, ib0"), std::string::npos)
         << addresses.error().message;
     EXPECT_EQ(addresses.error().exit_code, kExitUsage);
   }

@@ -17,10 +17,10 @@ namespace hvdrun {
 namespace {
 
 TEST(Route, OfSshIsWhatItSays) {
-  EXPECT_EQ(route_of_ssh("10.0.0.1 40312 10.0.0.2 22"), "10.0.0.1:40312 > 10.0.0.2:22");
-  EXPECT_EQ(route_of_ssh("fd00::1 40312 fd00::2 22"), "[fd00::1]:40312 > [fd00::2]:22");
-  EXPECT_EQ(route_of_ssh("10.0.0.1 40312 10.0.0.2"), "");
-  EXPECT_EQ(route_of_ssh(nullptr), "");
+  EXPECT_EQ(route_of_ssh("10.0.0.1 40312 10.0.0.2 22").text, "10.0.0.1:40312 > 10.0.0.2:22");
+  EXPECT_EQ(route_of_ssh("fd00::1 40312 fd00::2 22").text, "[fd00::1]:40312 > [fd00::2]:22");
+  EXPECT_EQ(route_of_ssh("10.0.0.1 40312 10.0.0.2").text, "");
+  EXPECT_EQ(route_of_ssh(nullptr).text, "");
 }
 
 TEST(Route, OfASocketNamesBothEnds) {
@@ -36,9 +36,9 @@ TEST(Route, OfASocketNamesBothEnds) {
   const Fd agent(::socket(AF_INET, SOCK_STREAM, 0));
   ASSERT_EQ(::connect(agent.get(), generic, size), 0);
   const std::string launcher = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
-  EXPECT_EQ(route_of_socket(agent.get()).rfind(launcher + " < 127.0.0.1:", 0), 0u)
-      << route_of_socket(agent.get());
-  EXPECT_EQ(route_of_socket(-1), "? < ?");
+  EXPECT_EQ(route_of_socket(agent.get()).text.rfind(launcher + " < 127.0.0.1:", 0), 0u)
+      << route_of_socket(agent.get()).text;
+  EXPECT_EQ(route_of_socket(-1).text, "? < ?");
 }
 
 // Returns a line of /proc/net/tcp (proc(5)) without its last fields.

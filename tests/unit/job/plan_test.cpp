@@ -1,5 +1,7 @@
 #include "job/plan.hpp"
 
+#include "job/host_addresses.hpp"
+
 #include <string>
 #include <vector>
 
@@ -76,18 +78,31 @@ TEST(Plan, BecomesFinalWhenTheHostsHaveAnswered) {
   EXPECT_EQ(expected_ranks(plan, "b"), 1u);
 }
 
-TEST(MasterAddress, IsWhereAllRanksFindTheFirst) {
-  Placement placement;
-  placement.hosts.resize(1);
+TEST(HostAddresses, AreTheNamesOfThisHostAndWhatTheUserTypedForOthers) {
   auto first = host("n1.cluster", 1, 1);
   first.is_this_machine = true;
   first.address = "localhost";
-  EXPECT_EQ(host_address(placement, first), "127.0.0.1");
-  placement.hosts.resize(2);
-  EXPECT_EQ(host_address(placement, first), "n1.cluster");
+  EXPECT_EQ(address_name(first), "n1.cluster");
   first.is_this_machine = false;
   first.address = "n1";
-  EXPECT_EQ(host_address(placement, first), "n1");
+  EXPECT_EQ(address_name(first), "n1");
+}
+
+TEST(HostAddresses, AreResolvedWhereRanksMeet) {
+  JobSpec spec;
+  std::vector<Host> hosts{host("a", 1, 1)};
+  hosts[0].address = "a";
+  const auto names = [&] {
+    AgentOptions options;
+    ask_for_facts(spec, hosts, options);
+    return options.names;
+  };
+  EXPECT_TRUE(names().empty()) << "one host";
+  hosts.push_back(host("b", 1, 1));
+  hosts[1].address = "b";
+  EXPECT_EQ(names(), std::vector<std::string>{"a"});
+  spec.frameworks.insert(Framework::tensorflow);
+  EXPECT_EQ(names(), (std::vector<std::string>{"a", "b"}));
 }
 
 }  // namespace

@@ -309,6 +309,11 @@ TEST(JobEnvironment, NamesTheNetworkToAllWhoSpeakToOtherHosts) {
   for (const char* name : {"HVD_INTERFACE=ib0,eth0", "NCCL_SOCKET_IFNAME=mine",
                            "GLOO_SOCKET_IFNAME=ib0,eth0", "OMPI_MCA_btl_tcp_if_include=ib0,eth0"})
     EXPECT_TRUE(has(got, name)) << name;
+  spec.remote.network_interface = "^docker,lo";
+  const auto chosen = job_environment({}, spec, {"eth0", "ib0"});
+  for (const char* name : {"HVD_INTERFACE=eth0,ib0", "NCCL_SOCKET_IFNAME=^docker,lo",
+                           "GLOO_SOCKET_IFNAME=eth0,ib0", "OMPI_MCA_btl_tcp_if_include=eth0,ib0"})
+    EXPECT_TRUE(has(chosen, name)) << name;
 }
 
 TEST(JobEnvironment, NamesTheTimelinesFileInFull) {

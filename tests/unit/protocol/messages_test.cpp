@@ -87,6 +87,15 @@ TEST(Messages, TheOthersComeThroughUnchanged) {
   EXPECT_EQ(hello->pmix_error, "no PMIx");
   EXPECT_EQ(hello->ports, (std::vector{4000, 4001}));
   EXPECT_FALSE(hello->inventory);
+  EXPECT_FALSE(hello->facts);
+  greeting.facts = HostFacts{"boot mnt", "10.0.0.2", "10.0.0.1", {"lo", "eth\xff"}, {"w1"}};
+  hello = parse<HelloMessage>(pack(greeting));
+  ASSERT_TRUE(hello && hello->facts);
+  EXPECT_EQ(hello->facts->machine, "boot mnt");
+  EXPECT_EQ(hello->facts->address, "10.0.0.2");
+  EXPECT_EQ(hello->facts->launcher_address, "10.0.0.1");
+  EXPECT_EQ(hello->facts->interfaces, (std::vector<std::string>{"lo", "eth\xff"}));
+  EXPECT_EQ(hello->facts->unresolved, std::vector<std::string>{"w1"});
   greeting.inventory.emplace();
   greeting.inventory->cores = {{1, 2, {3, 7}}};
   greeting.inventory->gpus = {{"0", "GPU-1", "0000:3b:00.0", "NVIDIA H200", 1ull << 37, 1},

@@ -41,7 +41,7 @@ std::optional<Ends> ends_of_other(int socket) {
 }
 
 std::optional<SocketOwner> ask_kernel(const Ends& ends) {
-  const Fd link(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
+  const common::Fd link(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
   if (!link) return {};
   struct {
     nlmsghdr header;

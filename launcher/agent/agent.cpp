@@ -421,8 +421,7 @@ void Agent::on_child() {
 
 void Agent::report_exit(const RankProcesses::Exit& exit) {
   const RankProcess& process = ranks_.all()[exit.index];
-  ExitedMessage message = exited_message(*pages_, process, exit);
-  message.input_taken = inputs_.taken(process.rank);
+  auto message = exited_message(*pages_, process, exit, inputs_.taken(process.rank));
   message.lost_connection = pmix_ && pmix_->left_without_finalize(process.rank);
   message.out_of_memory = WIFSIGNALED(process.wait_status) &&
                           WTERMSIG(process.wait_status) == SIGKILL && oom_.happened();

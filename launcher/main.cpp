@@ -160,12 +160,14 @@ Result<int> run(JobSpec spec, const JobContext& context) {
     print_own_line(warning, spec.output.color);
   HVD_CHECK(settle_terminal(spec, plan));
   block_signals(not_ignored(job_signals()));
+  const auto may_requeue = check_requeue(spec, context.environment);
+  if (!may_requeue) print_own_line(warning_text(may_requeue.error().message), spec.output.color);
   spec.output.part = find_job_part(context.environment);
   for (const auto& file : {spec.report_file, spec.timeline_file})
     HVD_CHECK(keep_earlier_part(file, spec.output.part));
   if (!spec.report_file.empty()) HVD_CHECK(check_report_file(spec.report_file));
   HVD_TRY(Report report, run_job(spec, std::move(plan), context));
-  const auto requeue = plan_requeue(spec, report, context.environment);
+  const auto requeue = plan_requeue(spec, report, context.environment, may_requeue);
   report.exit_code = requeue.exit_code;
   int code = report.exit_code;
   const auto check = [&](const Result<void>& done) {

@@ -162,6 +162,11 @@ class JobReader {
     if (hosts.empty()) return hosts;
     job_.step = *id.value;
     HVD_CHECK(refuse_several());
+    if (hosts.size() < of_job.size())
+      job_.notes.push_back(fmt::format(
+          "srun has started hvdrun in a step on {} of the {} hosts of SLURM job {}, and only there "
+          "are ranks; without srun, hvdrun uses all",
+          hosts.size(), of_job.size(), job_.id));
     return hosts;
   }
 
@@ -172,8 +177,8 @@ class JobReader {
     if (tasks.value_or(1) == 1 || find({"SLURM_PTY_PORT"})) return {};
     return usage_error(fmt::format(
         "srun has started hvdrun {} times (this is task {} of step {} of SLURM job {}), and each "
-        "would start the whole job; start it once: in the batch script without srun, or with "
-        "srun -N1 -n1",
+        "would start the whole job; start it once, without srun: in the batch script, or in the "
+        "shell of salloc",
         *tasks, find({"SLURM_PROCID"}) ? *find({"SLURM_PROCID"}).value : "?", job_.step, job_.id));
   }
 

@@ -174,14 +174,14 @@ class Training {
       std::string stopped = run_epoch();
       if (!stopped.empty()) {
         save(std::nullopt);
-        checkpoints_->wait();
+        finish_saving();
         report("stopped after step " + std::to_string(progress_.steps) + ": " + stopped);
         return stopped;
       }
       end_epoch();
     }
     hvd::progress({.epoch = progress_.epoch});  // the last one is over
-    if (checkpoints_) checkpoints_->wait();
+    finish_saving();
     return {};
   }
 
@@ -290,16 +290,27 @@ class Training {
     if (!options_.quiet) hvd::root_out() << line << std::endl;
   }
 
-  // Saves a checkpoint. An error is only printed, so that the training continues.
+  // Waits for the last checkpoint. It has the result of the training, so its failure is the
+  // program's.
+  void finish_saving() {
+    if (!checkpoints_) return;
+    checkpoints_->wait();
+    if (last_failure_) throw *last_failure_;
+  }
+
+  // Saves a checkpoint. An error is only printed, so that the training continues: the next
+  // checkpoint may succeed.
   void save(std::optional<double> metric) {
     if (!checkpoints_) return;
+    last_failure_.reset();
     const hvd::Span span("checkpoint");
     learner_.fetch();
     try {
       checkpoints_->save(state_, static_cast<std::uint64_t>(progress_.steps), metric);
     } catch (const hvd::Error& error) {
       if (error.status() != HVD_ERROR_SYSTEM) throw;
-      if (hvd::rank() == 0) std::cerr << "continuing without: " << error.what() << std::endl;
+      if (hvd::rank() == 0) std::cerr << "not saved: " << error.what() << std::endl;
+      last_failure_ = error;
     }
   }
 
@@ -312,6 +323,7 @@ class Training {
   std::optional<hvd::Log> log_;
   hvd::State state_;
   std::optional<hvd::Checkpoints> checkpoints_;
+  std::optional<hvd::Error> last_failure_;  // of the last save()
 };
 
 }  // namespace digits

@@ -417,8 +417,7 @@ void Agent::on_child() {
 
 void Agent::report_exit(const RankProcesses::Exit& exit) {
   const RankProcess& process = ranks_.all()[exit.index];
-  ExitedMessage message = exited_message(*pages_, process, exit);
-  message.input_taken = inputs_.taken(process.rank);
+  auto message = exited_message(*pages_, process, exit, inputs_.taken(process.rank));
   message.lost_connection = pmix_ && pmix_->left_without_finalize(process.rank);
   message.out_of_memory = oom_.may_explain(process.wait_status);
   if (pmix_) pmix_->rank_ended(process.rank);

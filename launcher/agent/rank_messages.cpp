@@ -44,7 +44,7 @@ RankStatus status_of(const StatusPages& pages, const RankProcess& process) {
 }
 
 ExitedMessage exited_message(const StatusPages& pages, const RankProcess& process,
-                             const RankProcesses::Exit& exit) {
+                             const RankProcesses::Exit& exit, std::uint64_t input_taken) {
   const RankStatus status = pages.read(process.index);
   ExitedMessage message;
   message.rank = process.rank;
@@ -54,6 +54,7 @@ ExitedMessage exited_message(const StatusPages& pages, const RankProcess& proces
   message.user_seconds = exit.user_seconds;
   message.system_seconds = exit.system_seconds;
   message.peak_memory_bytes = exit.peak_memory_bytes;
+  message.input_taken = input_taken;
   message.last_error = status.last_error;
   message.in_collective = status.blocking.name;
   message.counters = within(message.seconds, pages.counters(process.index));

@@ -6,6 +6,7 @@
 #include "agent/status_pages.hpp"
 #include "protocol/messages.hpp"
 
+#include <cstdint>
 #include <vector>
 
 namespace hvdrun {
@@ -21,6 +22,6 @@ StatesMessage states_of(const StatusPages& pages, const std::vector<RankProcess>
 // Returns how a rank ended, as its process and its page show it. The caller fills in what only the
 // host knows: lost_connection and out_of_memory.
 ExitedMessage exited_message(const StatusPages& pages, const RankProcess& process,
-                             const RankProcesses::Exit& exit);
+                             const RankProcesses::Exit& exit, std::uint64_t input_taken);
 
 }  // namespace hvdrun

@@ -29,7 +29,14 @@ Result<std::unique_ptr<SrunStep>> SrunStep::start(const EventLoop& loop,
                                                   const std::vector<std::string>& command,
                                                   std::vector<std::string> environment,
                                                   Events events, int input) {
-  HVD_TRY(ChildProcess process, start_child(command, {std::move(environment), true, -1, input}));
+  auto started = start_child(command, {std::move(environment), true, -1, input});
+  if (!started && started.error().exit_code == kExitNotFound)
+    return fail(
+        "srun is not in PATH, and hvdrun reaches the other hosts of a SLURM job by it; load "
+        "SLURM's "
+        "module, or name the hosts to reach them by ssh: -H HOST,HOST",
+        kExitNotFound);
+  HVD_TRY(ChildProcess process, std::move(started));
   auto alive = watch_child(process.pid);
   if (!alive) {
     ::kill(process.pid, SIGKILL);

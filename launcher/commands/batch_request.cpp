@@ -9,9 +9,11 @@
 #include "slurm/template_folders.hpp"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace hvdrun {
 namespace {
@@ -23,6 +25,19 @@ bool asks_for_gpus(const BatchSpec& batch) {
                        return argument.starts_with("--gpus") || argument.starts_with("--gres") ||
                               argument.starts_with("-G");
                      });
+}
+
+// Prints a warning if sinfo lists none of these partitions. It may leave out one that is hidden.
+void warn_of_unknown_partition(const std::string& names, const std::vector<PartitionInfo>& all) {
+  std::set<std::string> known;
+  for (const auto& info : all) known.insert(info.partition);
+  const auto asked = split_list(names);
+  if (std::any_of(asked.begin(), asked.end(),
+                  [&](const auto& name) { return known.contains(name); }))
+    return;
+  print_own_line(
+      warning_text(fmt::format("--partition {}: there is no such partition; SLURM's sinfo lists {}",
+                               quote_if_needed(names), fmt::join(known, ", "))));
 }
 
 }  // namespace
@@ -47,6 +62,7 @@ Offer ask_for_nodes(BatchSpec& batch, const Environment& environment) {
                                   [](const auto& option) { return option.name == "partition"; });
   const auto partition = named == batch.slurm_options.end() ? std::string() : named->value;
   const auto all = query_partitions(query_environment(environment));
+  if (!all.empty() && !partition.empty()) warn_of_unknown_partition(partition, all);
   Offer offer{find_partition(all, partition), largest_node(all, partition)};
   const auto& each = offer.each_node;
   if (!each && needs_gpus && !asks_for_gpus(batch))

@@ -34,17 +34,31 @@ std::string template_for(const BatchSpec& batch) {
   return batch.requeue ? "requeue" : "generic";
 }
 
-// Prints a note if the program is given by a path that does not exist here. It may still exist on
-// the nodes.
-void note_missing_program(const BatchSpec& batch, const std::string& program) {
-  if (!batch.container.empty() || program.find('/') == std::string::npos) return;
-  std::filesystem::path path = program;
-  for (const auto& option : batch.slurm_options)
-    if (option.name == "chdir") path = std::filesystem::path(option.value) / path;
+constexpr auto kUnlessNodes = "; the job fails unless the nodes have it";
+
+// Prints a warning if the program, or --venv, cannot be found here. The nodes may still have it,
+// and modules and the like may put it into PATH there.
+void warn_of_missing(const BatchSpec& batch, const std::string& program,
+                     const Environment& environment) {
+  namespace fs = std::filesystem;
+  if (!batch.container.empty()) return;
   std::error_code error;
-  if (!std::filesystem::exists(path, error))
-    print_own_line(warning_text(quote_if_needed(path.string()) +
-                                " is not on this host; the job fails unless the nodes have it"));
+  auto folder = fs::current_path(error);
+  for (const auto& option : batch.slurm_options)
+    if (option.name == "chdir") folder /= option.value;
+  const bool changes_path = !batch.modules.empty() || !batch.conda.empty() || !batch.venv.empty();
+  const bool is_path = program.find('/') != std::string::npos;
+  const bool is_file_here = fs::exists(folder / program, error);
+  const auto found = cli::find_program(program, environment, folder);
+  if (!found && is_path && !is_file_here)
+    print_own_line(warning_text(quote_if_needed(program) + " is not on this host" + kUnlessNodes));
+  else if (!found && (is_file_here || !changes_path))
+    print_own_line(warning_text(found.error().message + kUnlessNodes));
+  const auto activate = folder / batch.venv / "bin/activate";
+  if (!batch.venv.empty() && batch.venv.find('$') == std::string::npos &&
+      !fs::exists(activate, error))
+    print_own_line(warning_text("--venv: " + quote_if_needed(activate.string()) +
+                                " is not on this host" + kUnlessNodes));
 }
 
 // Returns whether the file is a batch script. A file that cannot be read is none.
@@ -113,7 +127,7 @@ Result<int> run_sbatch(const std::vector<std::string>& args, const Environment& 
   HVD_CHECK(check_program(invocation.command));
   auto& batch = invocation.batch;
   HVD_CHECK(check_script_file(batch.script_file));
-  note_missing_program(batch, invocation.command.front());
+  warn_of_missing(batch, invocation.command.front(), environment);
   complete_request(batch, invocation.command);
   const auto offer = ask_for_nodes(batch, environment);
   HVD_TRY(const auto shape, batch_shape(invocation.job, batch));

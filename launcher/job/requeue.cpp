@@ -4,13 +4,41 @@
 #include "slurm/slurm_command.hpp"
 
 #include <csignal>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 namespace hvdrun {
+namespace {
 
-Requeue plan_requeue(const JobSpec& spec, const Report& report, const Environment& environment) {
+bool is_in_path(const std::string& program, const Environment& environment) {
+  const auto* path = find_variable(environment, "PATH");
+  if (path == nullptr) return false;
+  for (std::string_view rest = *path;;) {
+    const auto colon = rest.find(':');
+    const auto file = std::string(rest.substr(0, colon)) + "/" + program;
+    if (::access(file.c_str(), X_OK) == 0) return true;
+    if (colon == std::string_view::npos) return false;
+    rest.remove_prefix(colon + 1);
+  }
+}
+
+}  // namespace
+
+Result<void> check_requeue(const JobSpec& spec, const Environment& environment) {
+  if (spec.max_requeues == 0 || find_job_part(environment).job.empty() ||
+      is_in_path("scontrol", environment))
+    return {};
+  return fail(
+      "--max-requeues: the job cannot go back into the queue, because scontrol is not in PATH; "
+      "load "
+      "SLURM's module, or add its folder to PATH");
+}
+
+Requeue plan_requeue(const JobSpec& spec, const Report& report, const Environment& environment,
+                     const Result<void>& possible) {
   if (!report.stopped_early) return {{}, {}, report.exit_code};
   const auto [job, before] = find_job_part(environment);
   if (spec.max_requeues == 0)
@@ -31,6 +59,8 @@ Requeue plan_requeue(const JobSpec& spec, const Report& report, const Environmen
                         "{} time{}, as often as --max-requeues allows",
                         job, before, before == 1 ? "" : "s"),
             kExitTimeout};
+  if (!possible)
+    return {{}, "the program stopped before its end; " + possible.error().message, kExitTimeout};
   return {job,
           fmt::format("the program stopped before its end; job {} goes back into the queue "
                       "({} of {})",

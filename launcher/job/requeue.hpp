@@ -20,8 +20,14 @@ struct Requeue {
 // Decides whether the job goes back into the queue. It does if all its ranks succeeded, and those
 // that use libhvd had agreed to stop (hvd_agree_stop) on a signal, on the launcher's notice, or
 // because the time was nearly up. The exit code is 0 if it goes back, and 124 if it would have to
-// and cannot. SLURM_RESTART_COUNT is the number of times it has been requeued. A pure function.
-Requeue plan_requeue(const JobSpec& spec, const Report& report, const Environment& environment);
+// and cannot. SLURM_RESTART_COUNT is the number of times it has been requeued. `possible`: what
+// check_requeue() returned. A pure function.
+Requeue plan_requeue(const JobSpec& spec, const Report& report, const Environment& environment,
+                     const Result<void>& possible = {});
+
+// Checks at the start that a job with --max-requeues could go back into the queue. Error: scontrol,
+// which puts it there, is not in PATH.
+Result<void> check_requeue(const JobSpec& spec, const Environment& environment);
 
 // Runs scontrol requeue and waits for it. SLURM then ends the job's processes, including this one.
 // Error: scontrol's message, and what to do.

@@ -1,5 +1,7 @@
 #include "output/line_assembler.hpp"
 
+#include "output/unfinished_character.hpp"
+
 #include <algorithm>
 #include <cstring>
 
@@ -104,9 +106,11 @@ void LineAssembler::extend(Outlet& outlet, std::string_view piece, OutputTime ti
 void LineAssembler::append(Outlet& outlet, std::string_view piece) {
   // A line is broken at its own limit, or if all unfinished lines of the job together reach theirs.
   const auto break_line = [&, progress = progress_] {
+    const auto rest = take_unfinished_character(outlet);
     close(outlet);
     begun_ = true;
     progress_ = progress;
+    give_back(outlet, rest);
   };
   while (text_.size() + piece.size() > kMaxLine) {
     const std::size_t fits = kMaxLine - text_.size();
@@ -177,21 +181,38 @@ std::optional<LineAssembler::Steady> LineAssembler::due(const Outlet& outlet,
   return is_short ? std::max(unshown_since_, quiet_from) + kQuiet : quiet;
 }
 
+std::string LineAssembler::take_unfinished_character(Outlet& outlet) {
+  const std::size_t size = unfinished_character(text_);
+  std::string taken = text_.substr(text_.size() - size);
+  text_.resize(text_.size() - size);
+  outlet.held -= size;
+  return taken;
+}
+
+void LineAssembler::give_back(Outlet& outlet, std::string_view bytes) {
+  text_.append(bytes);
+  outlet.held += bytes.size();
+}
+
 void LineAssembler::show_unfinished(Outlet& outlet, Steady now) {
   const std::string_view before = label(outlet, began_);
+  const auto rest = take_unfinished_character(outlet);
   fresh_ = false;
-  if (!progress_) {
+  bool stays = text_.empty();
+  if (!stays && progress_) {
+    progress_mark_ = now;
+    progress_shown_ = true;
+    stays = outlet.screen.progress(owner(), before, text_);
+  } else if (!stays) {
     outlet.screen.partial(owner(), before, text_);
+  }
+  if (!stays) {
+    // From here on only new text is shown.
     drop_text(outlet);
     begun_ = true;
-    return;
+    unshown_since_ = now;
   }
-  progress_mark_ = now;
-  progress_shown_ = true;
-  if (outlet.screen.progress(owner(), before, text_)) return;
-  // It was shown as a line of its own. From here on only new text is shown.
-  drop_text(outlet);
-  begun_ = true;
+  give_back(outlet, rest);
 }
 
 }  // namespace hvdrun

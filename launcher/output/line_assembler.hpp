@@ -37,7 +37,8 @@ class LineAssembler {
   static constexpr std::chrono::milliseconds kQuietInFile{2000};
   static constexpr std::chrono::milliseconds kRedrawEvery{200};
   static constexpr std::chrono::milliseconds kProgressEvery{10000};
-  // A longer line is broken into labelled pieces of this size, and a shorter last one.
+  // A longer line is broken into labelled pieces of about this size, and a shorter last one; never
+  // inside a character of UTF-8, as nowhere here.
   static constexpr std::size_t kMaxLine = 16 * 1024 * 1024;
   // The most that all unfinished lines of a job hold together. Beyond it the line that grows is
   // broken.
@@ -78,6 +79,9 @@ class LineAssembler {
   void append(Outlet& outlet, std::string_view piece);
   void finish(Outlet& outlet, std::string_view piece, OutputTime time);
   void drop_text(Outlet& outlet);
+  // The end of text_ that no line may be cut in. give_back() appends it again.
+  std::string take_unfinished_character(Outlet& outlet);
+  void give_back(Outlet& outlet, std::string_view bytes);
   void reset_line(Outlet& outlet);
 
   const int rank_;

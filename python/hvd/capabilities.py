@@ -55,13 +55,13 @@ def mpi_threads_supported() -> bool:
 
 
 def gloo_built() -> bool:
-    """Returns False: libhvd has its own transport between CPUs, and no Gloo."""
-    return False
+    """Returns True: libhvd has a transport of its own between CPUs, which is what Gloo is in Horovod. It has no Gloo."""
+    return True
 
 
 def gloo_enabled() -> bool:
-    """Returns False, like gloo_built()."""
-    return False
+    """Returns whether the job uses that transport, and not MPI."""
+    return not mpi_enabled()
 
 
 def nccl_built() -> int:

@@ -189,6 +189,8 @@ class _Job:
             except BaseException as error:
                 interrupt = error
                 process.send_signal(signal.SIGINT)  # each further one shortens hvdrun's wait
+        process.stdout.close()
+        process.stderr.close()
         if interrupt is not None:
             raise interrupt
         return code

@@ -18,6 +18,7 @@ class ProcessSet:
     """
 
     process_set_id: Optional[int] = None  # None if the job does not know the set
+    text_of_others = ""  # what the module horovod adds to the text of every set
 
     def __init__(self, ranks_or_comm: Iterable[int]) -> None:
         if not isinstance(ranks_or_comm, Iterable):
@@ -54,7 +55,7 @@ class ProcessSet:
         return id(self)
 
     def __str__(self) -> str:
-        return f"ProcessSet(process_set_id={self.process_set_id}, ranks={self.ranks})"
+        return f"ProcessSet(process_set_id={self.process_set_id}, ranks={self.ranks}{self.text_of_others})"
 
     __repr__ = __str__
 

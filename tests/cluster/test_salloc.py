@@ -242,6 +242,7 @@ def test_what_is_refused(cluster: Cluster, shared: Path) -> None:
     inside = cluster.run(HVDRUN, "salloc", "-np", 1, "--", "true", environment={"SLURM_JOB_ID": "7"})
     assert inside.returncode == 2 and "inside SLURM job 7 already: hvdrun -np N program uses it" in inside.stderr
     nowhere = cluster.run(HVDRUN, "salloc", "-np", 1, "--partition", "nix", "--", "true")
+    assert "hvdrun: warning: --partition nix: there is no such partition; SLURM's sinfo lists " in nowhere.stderr, nowhere.stderr
     assert nowhere.returncode == 2, nowhere.stderr
     assert re.search(r"salloc: Job submit/allocate failed: Invalid partition name .*sinfo -s", nowhere.stderr), nowhere.stderr
     missing = cluster.run(HVDRUN, "salloc", "-np", 1, "--", "true", environment={"PATH": "/nowhere"})

@@ -74,8 +74,15 @@ def test_says_what_it_does_not_know(sandbox: Sandbox) -> None:
     unknown = sandbox.run("PATH=/nowhere", HVDRUN, "sbatch", "-np", 4, "--", "./nosuch", tool="/usr/bin/env")
     assert unknown.code == 0 and "no GPUs are requested, because it is not known here what a node has; --gpus-per-node K" in unknown.err_text
     assert "./nosuch is not on this host; the job fails unless the nodes have it" in unknown.err_text
+    (sandbox.files / "train.py").write_text("print(1)")
+    script = hvdrun(sandbox, "sbatch", "-np", 4, "--venv", "nosuch", "--", "train.py")
+    assert script.code == 0 and "hvdrun … python3 train.py; the job fails unless the nodes have it" in script.err_text, script
+    assert f"--venv: {sandbox.files}/nosuch/bin/activate is not on this host" in script.err_text
+    assert "not executable" in hvdrun(sandbox, "sbatch", "-np", 4, "--", "./train.py").err_text
+    module = hvdrun(sandbox, "sbatch", "-np", 4, "--module", "mine", "--", "program-of-the-module")
+    assert "program-of-the-module" not in module.err_text, "the module may bring it"
     for words in (("--gpus-per-node", 0), ("--gpus-per-node", 2), ("--sbatch-arg=--gres=gpu:2",)):
-        known = sandbox.run("PATH=/nowhere", HVDRUN, "sbatch", "-np", 4, *words, "--", "true", tool="/usr/bin/env")
+        known = sandbox.run("PATH=/usr/bin", HVDRUN, "sbatch", "-np", 4, *words, "--", "true", tool="/usr/bin/env")
         assert known.code == 0 and "no GPUs are requested" not in known.err_text and "not on this host" not in known.err_text, known
 
 

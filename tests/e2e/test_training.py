@@ -99,6 +99,17 @@ def test_sigterm_to_hvdrun_leaves_a_checkpoint_of_the_last_step(sandbox: Sandbox
     assert "stopped after step" in done.out_text, done
 
 
+def test_a_last_checkpoint_that_was_not_begun_is_a_failure(sandbox: Sandbox) -> None:
+    run = start_long(sandbox, 2)
+    (sandbox.files / "run").rename(sandbox.files / "elsewhere")
+    (sandbox.files / "run").mkdir()
+    run.wait_for(b"not saved: ", "err")
+    os.kill(sandbox.ranks()[0], signal.SIGUSR1)
+    done = run.wait().expect(1)
+    assert done.err_text.count("is not the one that was opened; is its file system still mounted?") > 1, done
+    assert "stopped after step" not in done.out_text
+
+
 def test_without_resume_it_begins_anew(sandbox: Sandbox) -> None:
     first = losses(sandbox.run("-np", 2, DIGITS, "--epochs", 3, "--checkpoint-dir", "run").expect(0))
     again = sandbox.run("-np", 2, DIGITS, "--epochs", 3, "--checkpoint-dir", "run").expect(0)

@@ -142,7 +142,9 @@ def test_every_public_name_of_hvd_torch_is_there(sandbox: Sandbox) -> None:
         assert horovod.torch.__all__ == hvd.torch.__all__
         assert all(getattr(horovod.torch, name) is getattr(hvd.torch, name) for name in hvd.torch.__all__)
         assert DistributedOptimizer is hvd.torch.DistributedOptimizer
-        assert Compression is hvd.torch.Compression and issubclass(FP16Compressor, Compressor)""").expect(0)
+        assert Compression is hvd.torch.Compression and issubclass(FP16Compressor, Compressor)
+        assert str(ProcessSet([1, 0])) == "ProcessSet(process_set_id=None, ranks=[0, 1], mpi_comm=None)"
+        assert horovod.torch.gloo_built() or horovod.torch.mpi_built()""").expect(0)
 
 
 def test_names_that_programs_use_after_a_plain_import(sandbox: Sandbox) -> None:

@@ -80,6 +80,17 @@ def test_functions_of_modules_environment_and_options(sandbox: Sandbox) -> None:
     assert (sandbox.files / "out/rank.0001/stdout").exists()
 
 
+def test_no_pipe_of_hvdrun_stays_open(sandbox: Sandbox) -> None:
+    done = run_at_a_prompt(sandbox, """if True:
+        import gc, os, hvd, warnings
+        warnings.simplefilter("error")
+        before = set(os.listdir("/proc/self/fd"))
+        hvd.run(os.getpid, np=1)
+        gc.collect()
+        print(set(os.listdir("/proc/self/fd")) - before)""").expect(0)
+    assert done.out_lines == ["set()"] and "ResourceWarning" not in done.err_text, done
+
+
 def test_a_restart_calls_the_function_again(sandbox: Sandbox) -> None:
     (sandbox.files / "mine.py").write_text("""if True:
         import os, sys

@@ -41,6 +41,19 @@ TEST(PlanRequeue, ATaskOfAnArrayGoesBackAlone) {
       "60_3");
 }
 
+TEST(PlanRequeue, WithoutScontrolAJobCannotGoBack) {
+  const Environment environment{{"SLURM_JOB_ID", "12"}, {"PATH", "/nowhere:/proc/self"}};
+  const auto possible = check_requeue(spec_of(3), environment);
+  ASSERT_FALSE(possible);
+  EXPECT_NE(possible.error().message.find("scontrol is not in PATH"), std::string::npos);
+  const auto requeue = plan_requeue(spec_of(3), stopped_report(), environment, possible);
+  EXPECT_EQ(requeue.job, "");
+  EXPECT_EQ(requeue.exit_code, kExitTimeout);
+  EXPECT_EQ(requeue.note, "the program stopped before its end; " + possible.error().message);
+  EXPECT_TRUE(check_requeue(spec_of(0), environment));
+  EXPECT_TRUE(check_requeue(spec_of(3), {{"PATH", "/nowhere"}}));
+}
+
 TEST(PlanRequeue, NotMoreOftenThanAllowed) {
   const auto over = plan_requeue(spec_of(3), stopped_report(),
                                  {{"SLURM_JOB_ID", "12"}, {"SLURM_RESTART_COUNT", "3"}});

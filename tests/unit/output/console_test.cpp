@@ -106,6 +106,35 @@ TEST(Console, InAFileAnUnfinishedLineIsWaitedForLonger) {
   EXPECT_EQ(console.out(), "[0] never ended");
 }
 
+TEST(Console, ALineIsNeverCutInsideACharacter) {
+  const std::string star = "\u2605", face = "\U0001F600";
+  for (const bool terminal : {false, true}) {
+    TestConsole console({.terminal = terminal});
+    console.write(0, "a" + star + face.substr(0, 3));
+    console.pass(milliseconds(2000));
+    EXPECT_EQ(console.out(), "[0] a" + star);
+    EXPECT_FALSE(console.waits());
+    console.write(0, face.substr(3) + "b\n");
+    EXPECT_EQ(console.out(), face + "b\n");
+    console.write(0, star.substr(0, 1));
+    console.pass(milliseconds(2000));
+    EXPECT_EQ(console.out(), "");
+    console.close(0);
+    EXPECT_EQ(console.out(), "[0] " + star.substr(0, 1) + "\n")
+        << "what is no UTF-8 is shown at the end";
+    console.write(0, "\xff\xff");
+    console.pass(milliseconds(2000));
+    EXPECT_EQ(console.out(), "[0] \xff\xff");
+    console.close(0);
+    EXPECT_EQ(console.out(), "\n");
+  }
+  TestConsole console;
+  const std::string before(LineAssembler::kMaxLine - 1, 'z');
+  console.write(0, before + star);
+  console.write(0, "\n");
+  EXPECT_TRUE(console.out() == "[0] " + before + "\n[0] " + star + "\n");
+}
+
 TEST(Console, AnotherRanksLineIsNeverGluedToAPrompt) {
   TestConsole console;
   console.write(0, "input: ");

@@ -125,7 +125,8 @@ TEST(SlurmJob, HoldsWhatTheVariablesSay) {
         {"SLURM_NTASKS", "1"},
         {"SLURM_NNODES", "1"},
         {"SLURM_JOB_CPUS_PER_NODE", "16(x2)"}},
-       "7 on n2 step 0"},
+       "7 on n2 step 0; srun has started hvdrun in a step on 1 of the 2 hosts of SLURM job 7, and "
+       "only there are ranks; without srun, hvdrun uses all"},
       {"a terminal's step with several tasks",
        {{"SLURM_JOB_NODELIST", "n[1-2]"},
         {"SLURM_STEP_ID", "0"},
@@ -220,8 +221,8 @@ TEST(SlurmJob, NamesWhatMakesNoSenseAndWhatToDo) {
         {"SLURM_STEP_NUM_TASKS", "8"},
         {"SLURM_PROCID", "3"}},
        "srun has started hvdrun 8 times (this is task 3 of step 0 of SLURM job 7), and each would "
-       "start the whole job; start it once: in the batch script without srun, or with srun -N1 "
-       "-n1"},
+       "start the whole job; start it once, without srun: in the batch script, or in the shell of "
+       "salloc"},
   };
   for (auto test : cases) {
     test.environment.emplace("SLURM_JOB_ID", "7");

@@ -74,7 +74,8 @@ void StdinForwarder::on_foreground() {
 }
 
 bool StdinForwarder::may_read() const {
-  return source_ != Source::terminal || ::tcgetpgrp(STDIN_FILENO) == ::getpgrp();
+  // A terminal that has gone is none any more, and has an end.
+  return ::isatty(STDIN_FILENO) == 0 || ::tcgetpgrp(STDIN_FILENO) == ::getpgrp();
 }
 
 std::size_t StdinForwarder::room() const {

@@ -230,6 +230,12 @@ Result<void> Attempt::handle(AgentState& agent, const Frame& frame) {
     case FrameType::note:
       note(std::string(frame.payload));
       return {};
+    case FrameType::apart: {
+      HVD_TRY(const auto apart, parse<ApartMessage>(frame.payload));
+      const auto hosts = placement().hosts.size();
+      if (auto line = separate_runs_.on_apart(apart, hosts, table_.ranks().size())) note(*line);
+      return {};
+    }
     case FrameType::failed: {
       HVD_TRY(const auto failed, parse<FailedMessage>(frame.payload));
       const bool names_host =
@@ -378,9 +384,7 @@ void Attempt::on_done(AgentState& agent, const DoneMessage& done) {
   if (!done.gpus.gpus.empty())
     gpus_.push_back({agent.host.name, with_device_names(done.gpus.gpus, agent.host)});
   table_.used_gpu_memory(done.gpus);
-  if (!agent.dismissed && !done.ranks_joined) ++hosts_without_join_;
-  rank_drove_all_gpus_ |= done.gpus.rank_drove_all;
-  lacks_tf_config_ |= done.lacks_tf_config;
+  separate_runs_.on_done(done, agent.dismissed);
 }
 
 void Attempt::on_agent_gone(AgentState& agent) {
@@ -570,10 +574,6 @@ AttemptEnd Attempt::finish() {
     rank.stderr_in_sight = parts_.output.stderr_in_sight(rank.placement.rank);
     if (!rank.exited) rank.stopped_by_us = true;
   }
-  report.may_be_separate_runs =
-      table_.ranks().size() > 1 && hosts_without_join_ == placement().hosts.size();
-  report.rank_drove_all_gpus = rank_drove_all_gpus_;
-  report.lacks_tf_config = lacks_tf_config_;
   if (cause_ && (cause_->kind == EndKind::interrupted || cause_->kind == EndKind::exit_timeout)) {
     for (const RankState& state : states_at_stop_)
       if (state.activity.pid != 0)
@@ -588,6 +588,7 @@ AttemptEnd Attempt::finish() {
   report.stopped_early = verdict.kind == EndKind::stopped_early;
   if (verdict.first_failure) report.first_failure = static_cast<int>(*verdict.first_failure);
   report.ranks = std::move(table_.ranks());
+  separate_runs_.add_to(report, placement().hosts.size());
   return end;
 }
 

@@ -39,6 +39,7 @@ enum class FrameType : std::uint16_t {
   ports,     // the answer to hold_ports
   progress,  // of its ranks' training
   suspend,   // the user typed Ctrl-Z in a rank's terminal; without payload
+  apart,     // for a while none of its ranks was seen to join others
   // launcher → agent
   launch = 64,
   output_credit,
@@ -62,7 +63,7 @@ enum class FrameType : std::uint16_t {
   modex_answer,
 };
 
-inline constexpr std::uint32_t kProtocolVersion = 6;
+inline constexpr std::uint32_t kProtocolVersion = 7;
 inline constexpr std::size_t kFrameHeaderSize = 12;
 inline constexpr std::size_t kMaxPayload = 64u << 20;  // many times an environment of ARG_MAX
 inline constexpr std::uint32_t kToLauncher = 0xffffffffu;

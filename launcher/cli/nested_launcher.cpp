@@ -88,13 +88,12 @@ Result<void> check_nested_launcher(const std::vector<std::string>& command, cons
   if (launcher == nullptr) return {};
   if (launcher->one_per_host && (spec.ranks_per_host == 1 || names_several_hosts(command)))
     return {};
-  return fail(
-      fmt::format(
-          "{} starts ranks itself, and hvdrun would start it once in each slot: "
-          "type hvdrun -np N {}, or {} without hvdrun{}",
-          launcher->name, program_in(command), launcher->name,
-          launcher->one_per_host ? "; hvdrun --ranks-per-host 1 starts it once on each host" : ""),
-      kExitUsage);
+  auto text = fmt::format(
+      "{} starts ranks itself, and hvdrun would start it once in each slot: type hvdrun -np N {}",
+      launcher->name, program_in(command));
+  if (launcher->name != "hvdrun") text += fmt::format(", or {} without hvdrun", launcher->name);
+  if (launcher->one_per_host) text += "; hvdrun --ranks-per-host 1 starts it once on each host";
+  return fail(text, kExitUsage);
 }
 
 }  // namespace hvdrun::cli

@@ -10,8 +10,9 @@
 
 namespace hvdrun::cli {
 
-// Checks the program's words, also behind `python3 -m`. One rank may be a launcher, and so may one
-// rank per host if it is torchrun or accelerate. Error (kExitUsage): it says what to type.
+// Checks the words of the program, which may be `python3 -m MODULE`. One rank may be a launcher,
+// and so may one rank per host if it is torchrun or accelerate. Error (kExitUsage): it says what to
+// type.
 Result<void> check_nested_launcher(const std::vector<std::string>& command, const JobSpec& spec);
 
 }  // namespace hvdrun::cli

@@ -174,7 +174,10 @@ Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
                       link_.send(FrameType::signal, kToLauncher,
                                  pack_number(static_cast<std::uint32_t>(signal)));
                     }),
-      connections_(loop_, [this] { return ranks_joined(); }),
+      connections_(loop_, {[this] { return ranks_joined(); },
+                           [this] {
+                             link_.send(FrameType::apart, kToLauncher, pack(connections_.apart()));
+                           }}),
       grace_timer_(loop_, [this] { kill_all(); }),
       final_kill_(loop_, {[this] { consider_leaving(); },
                           [this](const std::vector<ProcessInfo>& left) { on_unkillable(left); }}),
@@ -568,7 +571,7 @@ void Agent::leave() {
   DoneMessage done{leftovers_, gpus_.record()};
   connections_.finish();
   done.ranks_joined = ranks_joined() || connections_.was_too_short();
-  done.lacks_tf_config = connections_.lacks_tf_config();
+  done.apart = connections_.apart();
   link_.send(FrameType::done, kToLauncher, pack(done));
   folders_removed_ = folders_.clean_up();
   link_.flush(std::chrono::seconds(5));

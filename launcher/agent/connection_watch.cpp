@@ -25,6 +25,8 @@ namespace fs = std::filesystem;
 constexpr std::string_view kListening = "0A";
 constexpr std::string_view kTimeWait = "06";
 constexpr std::string_view kTimeWaitTimer = "03";
+// Ranks that use MPICH and have not joined after this long will not.
+constexpr std::chrono::milliseconds kMpichLimit{5000};
 // How long the kernel lists a connection after its end (TCP_TIMEWAIT_LEN).
 constexpr std::chrono::milliseconds kTimeWaitLength{60000};
 
@@ -86,16 +88,22 @@ std::chrono::milliseconds interval_after(std::chrono::steady_clock::duration run
 
 }  // namespace
 
-ConnectionWatch::ConnectionWatch(const EventLoop& loop, std::function<bool()> joined)
-    : joined_(std::move(joined)), timer_(loop, [this] {
-        look();
-        if (!joined_()) timer_.start(interval_after(std::chrono::steady_clock::now() - begun_));
-      }) {}
+ConnectionWatch::ConnectionWatch(const EventLoop& loop, Events events)
+    : events_(std::move(events)), timer_(loop, [this] { on_timer(); }) {}
+
+void ConnectionWatch::on_timer() {
+  look();
+  if (seen_ || events_.joined()) return;
+  const auto limit = used_.mpich ? std::min(kMpichLimit, stall_time_) : stall_time_;
+  if (limit.count() > 0 && age() >= limit && !std::exchange(told_, true)) events_.on_apart();
+  timer_.start(interval_after(age()));
+}
 
 void ConnectionWatch::start(const LaunchMessage& job, const std::vector<HeldPort>& held) {
   if (job.size < 2) return;
   ports_ = ports_of_ranks(job, held);
   has_tf_config_ = has_tf_config(job);
+  stall_time_ = job.stall_time;
   begun_ = std::chrono::steady_clock::now();
   timer_.start(interval_after({}));
 }
@@ -104,7 +112,7 @@ void ConnectionWatch::look() {
   SocketsByNamespace known;
   for (const auto& process : descendants_of(::getpid(), all_processes())) {
     seen_ = seen_ || has_tcp_socket(process.pid, known);
-    saw_tensorflow_ = saw_tensorflow_ || uses_tensorflow(process.pid);
+    add_used_libraries(process.pid, used_);
   }
   look_at_ports();
 }
@@ -119,14 +127,14 @@ std::chrono::milliseconds ConnectionWatch::age() const {
 }
 
 void ConnectionWatch::rank_ended() {
-  if (std::exchange(rank_has_ended_, true) || !timer_.pending() || joined_()) return;
+  if (std::exchange(rank_has_ended_, true) || !timer_.pending() || events_.joined()) return;
   if (age() >= kShortestExamined) look();
 }
 
 void ConnectionWatch::finish() {
   if (!timer_.pending()) return;
   timer_.cancel();
-  if (joined_()) return;
+  if (events_.joined()) return;
   was_too_short_ = age() < kShortestExamined;
   if (!was_too_short_) look_at_ports();
 }
@@ -175,11 +183,13 @@ bool is_connection(const std::string& line, const std::set<int>& ports,
   return state != kTimeWait || closed_ago(timer).value_or(age) <= age;
 }
 
-bool uses_tensorflow(pid_t pid) {
+void add_used_libraries(pid_t pid, UsedLibraries& used) {
   std::ifstream maps(fs::path("/proc") / std::to_string(pid) / "maps");
-  for (std::string line; std::getline(maps, line);)
-    if (line.find("/libtensorflow_framework.so") != std::string::npos) return true;
-  return false;
+  for (std::string line; std::getline(maps, line);) {
+    const auto has = [&line](const char* file) { return line.find(file) != std::string::npos; };
+    used.tensorflow = used.tensorflow || has("/libtensorflow_framework.so");
+    used.mpich = used.mpich || has("/libmpich.so") || has("/libmpi.so.12");
+  }
 }
 
 }  // namespace hvdrun

@@ -35,10 +35,24 @@ namespace hvdrun {
 // A job whose ranks end sooner is not examined, because that would make it longer.
 inline constexpr std::chrono::milliseconds kShortestExamined{250};
 
+struct UsedLibraries {
+  bool tensorflow = false;
+  bool mpich = false;  // or an MPI with the ABI of MPICH, such as Intel's
+};
+
+// Adds the libraries that the process has loaded.
+void add_used_libraries(pid_t pid, UsedLibraries& used);
+
 class ConnectionWatch {
  public:
-  // `joined` returns whether the ranks have joined in another way.
-  ConnectionWatch(const EventLoop& loop, std::function<bool()> joined);
+  struct Events {
+    // Returns whether the ranks have joined in another way.
+    std::function<bool()> joined;
+    // The ranks have run for the job's stall_time without a sign that they join; for less if they
+    // use MPICH. Called once.
+    std::function<void()> on_apart;
+  };
+  ConnectionWatch(const EventLoop& loop, Events events);
 
   // Begins to look. Call it before the ranks start: connections that were closed before are not
   // theirs. Looks at the ports that this agent holds, and at MASTER_PORT, which another host holds
@@ -61,21 +75,24 @@ class ConnectionWatch {
   // Returns whether the job ended before kShortestExamined, so that seen() means nothing.
   bool was_too_short() const { return was_too_short_; }
 
-  // Returns whether a process was seen to use TensorFlow while the ranks had no TF_CONFIG.
-  bool lacks_tf_config() const { return saw_tensorflow_ && !has_tf_config_; }
+  // Returns what was seen of the ranks' programs, which may be why they do not join.
+  ApartMessage apart() const { return {used_.tensorflow && !has_tf_config_, used_.mpich}; }
 
  private:
+  void on_timer();
   void look_at_ports();
   std::chrono::milliseconds age() const;
 
-  std::function<bool()> joined_;
+  Events events_;
   Timer timer_;  // pending while it looks
   std::chrono::steady_clock::time_point begun_;
   std::set<int> ports_;
   bool seen_ = false;
   bool was_too_short_ = false;
   bool has_tf_config_ = false;
-  bool saw_tensorflow_ = false;
+  UsedLibraries used_;
+  std::chrono::milliseconds stall_time_{0};
+  bool told_ = false;
   bool rank_has_ended_ = false;
 };
 
@@ -96,8 +113,5 @@ bool has_connection(const std::set<int>& ports, std::chrono::milliseconds age);
 // Returns the same of one line of /proc/net/tcp or /proc/net/tcp6.
 bool is_connection(const std::string& line, const std::set<int>& ports,
                    std::chrono::milliseconds age);
-
-// Returns whether the process has loaded TensorFlow's library.
-bool uses_tensorflow(pid_t pid);
 
 }  // namespace hvdrun

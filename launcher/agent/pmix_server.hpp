@@ -32,8 +32,8 @@ class PmixServer {
     // The job cannot continue.
     std::function<void(const Error&)> on_error;
     // Returns the rank's first process; 0 if it has ended.
-    std::function<pid_t(int rank)> pid_of;
-    std::function<void(const std::string& text)> on_warning;
+    std::function<pid_t(int rank)> pid_of = [](int) { return 0; };
+    std::function<void(const std::string& text)> on_warning = [](const std::string&) {};
   };
 
   // Opens libpmix and its listener on 127.0.0.1. Its files are all below `folder`. Takes about 5

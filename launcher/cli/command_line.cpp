@@ -7,6 +7,7 @@
 #include "cli/gather_settings.hpp"
 #include "cli/help.hpp"
 #include "cli/horovod_module.hpp"
+#include "cli/nested_launcher.hpp"
 #include "cli/option_sets.hpp"
 #include "cli/program.hpp"
 #include "cli/words.hpp"
@@ -121,6 +122,7 @@ Result<Invocation> parse_command_line(const std::vector<std::string>& args,
   if (spec.working_directory.empty())
     return fail("the current directory does not exist any more; cd to another", kExitUsage);
   const bool may_be_command = !words.is_program_explicit && !is_horovodrun;
+  if (!words.says_run) HVD_CHECK(cli::check_nested_launcher(words.command, spec));
   if (may_be_command) HVD_CHECK(cli::check_first_word(words.command.front()));
   auto program =
       cli::find_program(words.command.front(), environment, system_paths.working_directory);

@@ -18,16 +18,13 @@ struct Word {
   std::string_view instead;
 };
 
-// Programs that show or change the cluster or this machine, and launchers.
+// Programs that show or change the cluster or this machine.
 constexpr Word kAlone[] = {
     {"squeue", "squeue or hvdrun jobs"},
     {"scancel", "scancel or hvdrun cancel"},
     {"sinfo", "sinfo"},
     {"sacct", "sacct"},
     {"scontrol", "scontrol"},
-    {"srun", "srun without hvdrun, or hvdrun with the program alone"},
-    {"mpirun", "mpirun without hvdrun, or hvdrun with the program alone"},
-    {"mpiexec", "mpiexec without hvdrun, or hvdrun with the program alone"},
     {"top", "top"},
     {"htop", "htop"},
 };

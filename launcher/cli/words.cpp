@@ -61,7 +61,10 @@ class WordWalk {
       : args_(args), options_(options), is_batch_(&options == &batch_options()) {}
 
   Result<SplitWords> run() {
-    if (!args_.empty() && args_.front() == "run") ++next_;
+    if (!args_.empty() && args_.front() == "run") {
+      words_.says_run = true;
+      ++next_;
+    }
     while (next_ < args_.size() && is_option_word(args_[next_])) {
       HVD_CHECK(take_option(args_[next_++]));
       if (ends_walk()) return std::move(words_);

@@ -27,6 +27,7 @@ struct SplitWords {
   std::string action_word;            // as it was typed: "-h"
   std::vector<std::string> command;   // the program's name and its arguments, unchanged
   std::vector<std::string> notes;     // one line for each foreign option without effect
+  bool says_run = false;              // "run" comes first
   bool is_program_explicit = false;   // "run", an option or "--" comes before the program
 };
 

@@ -2,6 +2,7 @@
 
 #include "base/subprocess.hpp"
 #include "cli/batch_command_line.hpp"
+#include "cli/nested_launcher.hpp"
 #include "commands/allocation_session.hpp"
 #include "commands/batch_request.hpp"
 #include "commands/subcommand.hpp"
@@ -116,6 +117,7 @@ Result<int> run_salloc(const std::vector<std::string>& args, const Environment& 
   if (invocation.action != BatchInvocation::Action::run) return print_text(invocation.text);
   auto& batch = invocation.batch;
   HVD_CHECK(check_outside_of_jobs(environment));
+  HVD_CHECK(cli::check_nested_launcher(invocation.command, invocation.job));
   const bool has_program = !invocation.command.empty();
   complete_request(batch, has_program ? invocation.command : std::vector<std::string>{"shell"});
   const auto offer = ask_for_nodes(batch, environment);

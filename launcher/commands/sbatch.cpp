@@ -2,6 +2,7 @@
 
 #include "base/severity.hpp"
 #include "cli/batch_command_line.hpp"
+#include "cli/nested_launcher.hpp"
 #include "cli/program.hpp"
 #include "commands/batch_request.hpp"
 #include "commands/batch_script.hpp"
@@ -87,8 +88,9 @@ Result<void> check_script_file(const std::filesystem::path& file) {
   return {};
 }
 
-Result<void> check_program(const std::vector<std::string>& command) {
+Result<void> check_program(const std::vector<std::string>& command, const JobSpec& job) {
   HVD_CHECK(cli::check_command(command, kUsage));
+  HVD_CHECK(cli::check_nested_launcher(command, job));
   if (is_batch_script(command.front()))
     return fail(quote_if_needed(command.front()) +
                     " is a batch script already, which SLURM's sbatch submits: sbatch " +
@@ -124,7 +126,7 @@ Result<int> run_sbatch(const std::vector<std::string>& args, const Environment& 
         "--wrap of hvdrun starts the program by another one, such as a profiler; give the program "
         "and its arguments after the options",
         kExitUsage);
-  HVD_CHECK(check_program(invocation.command));
+  HVD_CHECK(check_program(invocation.command, invocation.job));
   auto& batch = invocation.batch;
   HVD_CHECK(check_script_file(batch.script_file));
   warn_of_missing(batch, invocation.command.front(), environment);

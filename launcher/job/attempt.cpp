@@ -238,6 +238,12 @@ Result<void> Attempt::handle(AgentState& agent, const Frame& frame) {
     case FrameType::note:
       note(std::string(frame.payload));
       return {};
+    case FrameType::apart: {
+      HVD_TRY(const auto apart, parse<ApartMessage>(frame.payload));
+      const auto hosts = placement().hosts.size();
+      if (auto line = separate_runs_.on_apart(apart, hosts, table_.ranks().size())) note(*line);
+      return {};
+    }
     case FrameType::failed: {
       HVD_TRY(const auto failed, parse<FailedMessage>(frame.payload));
       const bool names_host =
@@ -388,9 +394,7 @@ void Attempt::on_done(AgentState& agent, const DoneMessage& done) {
   if (!done.gpus.gpus.empty())
     gpus_.push_back({agent.host.name, with_device_names(done.gpus.gpus, agent.host)});
   table_.used_gpu_memory(done.gpus);
-  if (!agent.dismissed && !done.ranks_joined) ++hosts_without_join_;
-  rank_drove_all_gpus_ |= done.gpus.rank_drove_all;
-  lacks_tf_config_ |= done.lacks_tf_config;
+  separate_runs_.on_done(done, agent.dismissed);
 }
 
 void Attempt::on_agent_gone(AgentState& agent) {

@@ -15,6 +15,7 @@
 #include "job/rank_states.hpp"
 #include "job/rank_table.hpp"
 #include "job/restart.hpp"
+#include "job/separate_runs.hpp"
 #include "job/stalls.hpp"
 #include "job/status_line.hpp"
 #include "job/stdin_forwarder.hpp"
@@ -149,9 +150,7 @@ class Attempt {
   std::vector<std::string> leftovers_;
   std::vector<HostGpus> gpus_;
   std::vector<RankState> states_at_stop_;
-  std::size_t hosts_without_join_ = 0;  // hosts of which no rank was seen to join another one
-  bool rank_drove_all_gpus_ = false;
-  bool lacks_tf_config_ = false;
+  SeparateRuns separate_runs_;
   bool launched_ = false;
   bool kill_signal_follows_ = false;  // the ranks have got only the cause's first signal
   bool pausing_ = false;  // the user has paused the job, and not all ranks are known to be stopped

@@ -43,10 +43,6 @@ AttemptEnd Attempt::finish() {
     rank.stderr_in_sight = parts_.output.stderr_in_sight(rank.placement.rank);
     if (!rank.exited) rank.stopped_by_us = true;
   }
-  report.may_be_separate_runs =
-      table_.ranks().size() > 1 && hosts_without_join_ == placement().hosts.size();
-  report.rank_drove_all_gpus = rank_drove_all_gpus_;
-  report.lacks_tf_config = lacks_tf_config_;
   if (cause_ && (cause_->kind == EndKind::interrupted || cause_->kind == EndKind::exit_timeout))
     note_activities(states_at_stop_, table_.ranks());
   count_unfinished_collectives(states_at_stop_, table_.ranks());
@@ -58,6 +54,7 @@ AttemptEnd Attempt::finish() {
   report.stopped_early = verdict.kind == EndKind::stopped_early;
   if (verdict.first_failure) report.first_failure = static_cast<int>(*verdict.first_failure);
   report.ranks = std::move(table_.ranks());
+  separate_runs_.add_to(report, placement().hosts.size());
   return end;
 }
 

@@ -39,6 +39,7 @@ enum class FrameType : std::uint16_t {
   ports,     // the answer to hold_ports
   progress,  // of its ranks' training
   suspend,   // the user typed Ctrl-Z in a rank's terminal; without payload
+  apart,     // for a while none of its ranks was seen to join others
   // `signal`: SLURM has sent it to the agent's step
   // launcher → agent
   launch = 64,

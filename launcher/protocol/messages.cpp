@@ -471,18 +471,31 @@ std::string pack(const ProgressMessage& m) {
                      {"seconds_left", or_null(progress.seconds_left)}});
 }
 
+static void read(const Json& json, ApartMessage& m) {
+  json.at("lacks_tf_config").get_to(m.lacks_tf_config);
+  json.at("uses_mpich").get_to(m.uses_mpich);
+}
+
+static Json apart_json(const ApartMessage& m) {
+  return {{"lacks_tf_config", m.lacks_tf_config}, {"uses_mpich", m.uses_mpich}};
+}
+
+std::string pack(const ApartMessage& m) {
+  return to_payload(apart_json(m));
+}
+
 static void read(const Json& json, DoneMessage& m) {
   m.leftovers = text_list(json.at("leftovers"));
   m.gpus = gpu_record_of(json.at("gpus"));
   json.at("ranks_joined").get_to(m.ranks_joined);
-  json.at("lacks_tf_config").get_to(m.lacks_tf_config);
+  read(json.at("apart"), m.apart);
 }
 
 std::string pack(const DoneMessage& m) {
   return to_payload({{"leftovers", bytes_list(m.leftovers)},
                      {"gpus", gpu_record_json(m.gpus)},
                      {"ranks_joined", m.ranks_joined},
-                     {"lacks_tf_config", m.lacks_tf_config}});
+                     {"apart", apart_json(m.apart)}});
 }
 
 template <class T>
@@ -512,6 +525,7 @@ template Result<StopMessage> parse(std::string_view);
 template Result<StatesMessage> parse(std::string_view);
 template Result<StallsMessage> parse(std::string_view);
 template Result<ProgressMessage> parse(std::string_view);
+template Result<ApartMessage> parse(std::string_view);
 template Result<DoneMessage> parse(std::string_view);
 
 std::string pack_output_header(const OutputHeader& header) {

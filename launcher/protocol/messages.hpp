@@ -195,14 +195,19 @@ struct ProgressMessage {  // of the agent's ranks that are alive
   HostProgress host;
 };
 
+// What is known of ranks that were not seen to join others.
+struct ApartMessage {
+  bool lacks_tf_config = false;  // one uses TensorFlow, and they were given no TF_CONFIG
+  bool uses_mpich = false;
+};
+
 struct DoneMessage {
   std::vector<std::string> leftovers;  // processes that could not be ended
   GpuRecord gpus = {};
   // One of its ranks was seen to join others by libhvd, PMIx or TCP, or may have: a short job is
   // not examined.
   bool ranks_joined = true;
-  // Whether one of its ranks was seen to use TensorFlow, and its ranks were given no TF_CONFIG.
-  bool lacks_tf_config = false;
+  ApartMessage apart = {};
 };
 
 std::string pack(const ConfigureMessage&);
@@ -219,6 +224,7 @@ std::string pack(const StatesMessage&);
 std::string pack(const StallsMessage&);
 std::string pack(const ProgressMessage&);
 std::string pack(const DoneMessage&);
+std::string pack(const ApartMessage&);
 
 // T is one of the messages above.
 template <class T>

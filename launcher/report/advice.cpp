@@ -22,15 +22,21 @@ bool has_said(const RankReport& rank, std::string_view message) {
          std::any_of(rank.last_stderr.begin(), rank.last_stderr.end(), has);
 }
 
-// Returns the command line of the job, with this option added to it.
-std::string command_with(std::string_view option, const Report& report, const JobSpec& spec) {
+// Returns the program and its arguments, with a blank before.
+std::string program_of(const JobSpec& spec) {
   std::string command;
   for (const auto& word : spec.command) command += " " + quote_if_needed(word);
+  return clipped(command);
+}
+
+// Returns the command line of the job, with this option added to it.
+std::string command_with(std::string_view option, const Report& report, const JobSpec& spec) {
+  const auto command = program_of(spec);
   std::string options(option);
   if (spec.horovod && option != "--horovod")
     options += options.empty() ? "--horovod" : " --horovod";
   if (!options.empty()) options += " ";
-  return fmt::format("hvdrun {}-np {}{}", options, report.ranks.size(), clipped(command));
+  return fmt::format("hvdrun {}-np {}{}", options, report.ranks.size(), command);
 }
 
 std::optional<std::string> module_advice(const Report& report, const RankReport& rank,
@@ -116,6 +122,16 @@ std::optional<std::string> exit_advice(const RankReport& rank, const JobSpec& sp
       rank.placement.rank);
 }
 
+// MPICH 5 says so when it finds PMIx. Earlier ones find nothing, and each rank is rank 0 of 1.
+std::optional<std::string> mpich_advice(const Report& report, const RankReport& rank,
+                                        const JobSpec& spec) {
+  if (!has_said(rank, "unsupported PMI version PMIx")) return std::nullopt;
+  return fmt::format(
+      "the program is built with MPICH, whose ranks hvdrun cannot bring together: "
+      "mpiexec -n {}{}, with the mpiexec of MPICH",
+      report.ranks.size(), program_of(spec));
+}
+
 // Python's debugger ends like this at the end of its input, and input() with an EOFError.
 std::optional<std::string> terminal_advice(const Report& report, const RankReport& rank,
                                            const JobSpec& spec) {
@@ -134,7 +150,8 @@ std::vector<std::string> advice(const Report& report, const JobSpec& spec) {
   if (!report.first_failure) return {};
   const auto& rank = report.ranks[static_cast<std::size_t>(*report.first_failure)];
   for (auto line : {module_advice(report, rank, spec), framework_advice(report, rank, spec),
-                    terminal_advice(report, rank, spec), exit_advice(rank, spec)})
+                    terminal_advice(report, rank, spec), mpich_advice(report, rank, spec),
+                    exit_advice(rank, spec)})
     if (line) return {*line};
   return {};
 }

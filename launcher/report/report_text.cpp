@@ -175,6 +175,9 @@ std::string cost(const Report& report) {
 std::string_view advice_on_separate_runs(const Report& report) {
   if (report.rank_drove_all_gpus)
     return "a rank used all GPUs of its host by itself, so start it with --ranks-per-host 1";
+  if (report.uses_mpich)
+    return "a rank uses MPICH, which finds no other ranks under hvdrun: type MPICH's `mpiexec -n` "
+           "instead of `hvdrun -np`";
   if (report.lacks_tf_config)
     return "the ranks had no TF_CONFIG, which TensorFlow's MultiWorkerMirroredStrategy reads: "
            "--for tensorflow sets it";
@@ -195,12 +198,8 @@ std::vector<std::string> lines_of_success(const Report& report) {
   append(other_failures(report), lines);
   add_earlier(report, lines);
   add_hosts(report, lines);
-  if (report.may_be_separate_runs && report.wall_seconds >= kLeastTraining)
-    lines.push_back(warning_text(
-        fmt::format("no rank was seen to join another one (by hvd.init, MPI_Init, "
-                    "torch.distributed or any TCP connection): these may have been {} separate "
-                    "runs of the program; {}",
-                    size, advice_on_separate_runs(report))));
+  if (report.may_be_separate_runs && (report.wall_seconds >= kLeastTraining || report.uses_mpich))
+    lines.push_back(separate_runs_warning(report, "these may have been"));
   add_leftovers(report, lines);
   return lines;
 }
@@ -241,6 +240,13 @@ std::string describe_end(const RankReport& rank) {
   return fmt::format("exit code {}{}{}", rank.exit_code,
                      rank.lost_connection ? " without finalize (MPI_Finalize, PMIx_Finalize)" : "",
                      memory);
+}
+
+std::string separate_runs_warning(const Report& report, std::string_view these_are) {
+  return warning_text(fmt::format(
+      "no rank was seen to join another one (by hvd.init, MPI_Init, torch.distributed or "
+      "any TCP connection): {} {} separate runs of the program; {}",
+      these_are, report.ranks.size(), advice_on_separate_runs(report)));
 }
 
 std::vector<std::string> report_lines(const Report& report) {

@@ -2,6 +2,8 @@
 
 #include "common/variables.h"
 
+#include <cstdio>
+
 namespace libhvd {
 namespace {
 
@@ -15,6 +17,36 @@ class SingleBootstrap final : public Bootstrap {
  private:
   RankInfo info_{0, 1, 0, 1, 0, 1};
 };
+
+// Variables of launchers that start several processes and leave it to each to find the others.
+struct ForeignLauncher {
+  const char* rank;
+  const char* size;
+  const char* instead;  // what to type
+};
+
+// Source: srun(1), output environment variables; those of PMI 1, by which MPICH's mpiexec starts.
+constexpr ForeignLauncher kForeignLaunchers[] = {
+    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS",
+     "in the job hvdrun instead of srun, or srun --mpi=pmix"},
+    {"PMI_RANK", "PMI_SIZE", "hvdrun -np N instead of mpiexec -n N"},
+};
+
+// Warns, in one process, that each of several processes is a job of its own. One process of a step
+// of SLURM, and a batch script, are single runs: they have SLURM_STEP_NUM_TASKS=1, or none.
+void warn_of_separate_runs(const Environment& environment) {
+  for (const auto& launcher : kForeignLaunchers) {
+    const auto size = read_integer(environment, launcher.size, 2, 1'000'000'000);
+    const auto rank = read_integer(environment, launcher.rank, 0, 1'000'000'000);
+    if (!size.ok() || !*size || !rank.ok() || *rank != 0) continue;
+    std::fprintf(
+        stderr,
+        "hvd: warning: %lld processes were started together (%s), but hvd cannot bring them "
+        "together: each is rank 0 of 1, a separate run of the program. Type %s\n",
+        static_cast<long long>(**size), launcher.size, launcher.instead);
+    return;
+  }
+}
 
 }  // namespace
 
@@ -31,6 +63,7 @@ Result<std::unique_ptr<Bootstrap>> open_bootstrap(const Environment& environment
     if (is_set(environment, name)) return open_environment_bootstrap(environment, options);
   }
   HVD_CHECK(choose_ranks(options.ranks, RankInfo()));  // the only possible list is {0}
+  warn_of_separate_runs(environment);
   return open_single_bootstrap();
 }
 

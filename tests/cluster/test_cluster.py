@@ -57,6 +57,15 @@ def test_a_pmix_step_spans_hosts(cluster: Cluster) -> None:
     assert said.count("of 4") == 4, said
 
 
+def test_tasks_of_a_plain_srun_are_warned_that_each_is_alone(cluster: Cluster) -> None:
+    program = f"{BUILD}/bin/examples/hello 2>&1"
+    words = "2 processes were started together (SLURM_STEP_NUM_TASKS)"
+    assert cluster.output("srun", "-N2", "-n2", "sh", "-c", program).count(words) == 1
+    assert "started together" not in cluster.output("srun", "-n1", "sh", "-c", program)
+    # As a batch script does, in an allocation of several tasks.
+    assert "started together" not in cluster.output("salloc", "-Q", "-n2", "sh", "-c", program)
+
+
 def test_hosts_have_their_own_memory_and_temporary_files(cluster: Cluster) -> None:
     for folder in ("/tmp", "/dev/shm", "/var/tmp"):
         cluster.output("touch", f"{folder}/mine", on="n1")

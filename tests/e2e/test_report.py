@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import shutil
 import signal
 import socket
 import time
@@ -502,6 +503,28 @@ def test_ranks_that_have_nothing_to_do_with_each_other_are_told(sandbox: Sandbox
                          r"see FRAMEWORKS in hvdrun\(1\)$", said.err_text, re.MULTILINE), (name, said)
     for name, job in {"connected": connected, "briefly": briefly, "alone": alone}.items():
         assert "separate runs" not in job.wait().expect(0).err_text, name
+
+
+def test_ranks_that_do_not_join_are_told_while_they_run(sandbox: Sandbox) -> None:
+    done = sandbox.files / "done"
+    job = sandbox.start("-np", 2, "sh", "-c", f"until [ -e {done} ]; do sleep 0.01; done", env={"HVD_STALL_CHECK_TIME_SECONDS": "0.5"})
+    job.wait_for(b"so far these may be 2 separate runs of the program; see FRAMEWORKS in hvdrun(1)\n", "err")
+    done.touch()
+    assert job.wait().expect(0).err.count(b"so far these may be") == 1
+
+
+def test_ranks_of_mpich_are_told_what_to_type(sandbox: Sandbox) -> None:
+    """MPICH finds no other ranks, and each is rank 0 of 1."""
+    done, library = sandbox.files / "done", sandbox.files / "libmpich.so.12"
+    shutil.copy("/lib/x86_64-linux-gnu/libm.so.6", library)
+    job = sandbox.start("-np", 2, PYTHON, "-c", "import ctypes, os, sys, time\nctypes.CDLL(sys.argv[1])\n"
+                        "while not os.path.exists(sys.argv[2]): time.sleep(0.01)", library, done, env={"HVD_STALL_CHECK_TIME_SECONDS": "0.5"})
+    job.wait_for(b"so far these may be 2 separate runs", "err")
+    done.touch()
+    said = job.wait().expect(0).err_text
+    for words in "so far these may be", "these may have been":
+        assert f"{words} 2 separate runs of the program; a rank uses MPICH, which finds no other ranks under hvdrun: type MPICH's " \
+            "`mpiexec -n` instead of `hvdrun -np`\n" in said
 
 
 @pytest.mark.parametrize("word, apart", [("separately", True), ("briefly", False)])

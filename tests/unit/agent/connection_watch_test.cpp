@@ -117,7 +117,7 @@ TEST_F(Connections, OneThatIsOverIsNotTakenForThatOfTheNextJobAtTheSamePort) {
   ASSERT_TRUE(has_connection({port()}, kMinute));
   for (const auto begin = Clock::now(); has_connection({port()}, kInexactness);)
     ASSERT_LT(Clock::now() - begin, kMinute);
-  ConnectionWatch watch(loop_, [] { return false; });
+  ConnectionWatch watch(loop_, {[] { return false; }, [] {}});
   watch.start(job_, ports_);
   watch.look();
   // This process is not below itself, so its sockets are not seen.
@@ -132,7 +132,7 @@ TEST_F(Connections, OneThatIsOverIsNotTakenForThatOfTheNextJobAtTheSamePort) {
 }
 
 TEST_F(Connections, OneThatTheKernelHasForgottenIsRemembered) {
-  ConnectionWatch watch(loop_, [] { return false; });
+  ConnectionWatch watch(loop_, {[] { return false; }, [] {}});
   watch.start(job_, ports_);
   watch.look();
   EXPECT_FALSE(watch.seen());
@@ -151,7 +151,7 @@ TEST_F(Connections, AShortJobIsNotExamined) {
   const auto connection = connect();
   for (auto passed = kShortestExamined; passed >= kShortestExamined;) {
     const auto begin = Clock::now();
-    ConnectionWatch watch(loop_, [] { return false; });
+    ConnectionWatch watch(loop_, {[] { return false; }, [] {}});
     watch.start(job_, ports_);
     watch.rank_ended();
     watch.finish();
@@ -164,7 +164,7 @@ TEST_F(Connections, AShortJobIsNotExamined) {
 
 TEST_F(Connections, ALongerJobIsExaminedAtItsEnd) {
   const auto connection = connect();
-  ConnectionWatch watch(loop_, [] { return false; });
+  ConnectionWatch watch(loop_, {[] { return false; }, [] {}});
   watch.start(job_, ports_);
   std::this_thread::sleep_for(kShortestExamined);
   watch.finish();
@@ -174,7 +174,7 @@ TEST_F(Connections, ALongerJobIsExaminedAtItsEnd) {
 
 TEST_F(Connections, AJobThatJoinedInAnotherWayIsNotExamined) {
   const auto connection = connect();
-  ConnectionWatch watch(loop_, [] { return true; });
+  ConnectionWatch watch(loop_, {[] { return true; }, [] {}});
   watch.start(job_, ports_);
   watch.finish();
   EXPECT_FALSE(watch.seen());

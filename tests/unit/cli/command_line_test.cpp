@@ -190,6 +190,40 @@ TEST_F(CommandLine, AProgramWithTheNameOfAnotherToolsCommandIsRefused) {
   EXPECT_TRUE(parse({"-np", "1", "kill", "12"}));
 }
 
+TEST_F(CommandLine, AProgramThatStartsRanksItselfIsRefused) {
+  const std::vector<std::vector<std::string>> refused = {
+      {"hvdrun", "-np", "2", "true"},
+      {"-np", "4", "mpirun", "./a"},
+      {"-np", "4", "--", "/usr/bin/mpirun.openmpi", "-np", "4", "./a"},
+      {"--ranks-per-host", "1", "mpiexec", "./a"},
+      {"-np", "2", "horovodrun", "-np", "2", "python3", "train.py"},
+      {"-np", "2", "srun", "./a"},
+      {"torchrun", "--nproc_per_node", "2", "train.py"},
+      {"-np", "2", "python3", "-u", "-m", "torch.distributed.run", "train.py"},
+      {"-np", "2", "accelerate", "launch", "train.py"},
+      {"-np", "2", "python", "-m", "accelerate.commands.launch", "train.py"},
+      {"-np", "2", "deepspeed", "train.py"},
+  };
+  for (const auto& words : refused) {
+    EXPECT_THAT(error(words).message, HasSubstr(" starts ranks itself, and hvdrun would start it "))
+        << words.front();
+    EXPECT_EQ(error(words).exit_code, kExitUsage);
+  }
+  EXPECT_EQ(error({"-np", "2", "torchrun", "--nproc_per_node", "2", "train.py", "a b"}).message,
+            "torchrun starts ranks itself, and hvdrun would start it once in each slot: type "
+            "hvdrun -np N python3 train.py \"a b\", or torchrun without hvdrun; hvdrun "
+            "--ranks-per-host 1 starts it once on each host");
+  const std::vector<std::vector<std::string>> taken = {
+      {"run", "-np", "2", "mpirun-of-no-path"},
+      {"-np", "1", "torchrun", "train.py"},
+      {"--ranks-per-host", "1", "torchrun", "train.py"},
+      {"torchrun", "--nnodes=2", "train.py"},
+      {"accelerate", "config"},
+      {"-np", "2", "python3-of-no-path", "-m", "train", "-m", "torch.distributed.run"},
+  };
+  for (const auto& words : taken) EXPECT_EQ(error(words).exit_code, kExitNotFound) << words.front();
+}
+
 TEST_F(CommandLine, AWordThatIsNearACommandIsNamed) {
   EXPECT_THAT(error({"sbacth"}).message, HasSubstr("; did you mean hvdrun sbatch?"));
   EXPECT_THAT(error({"status"}).message, HasSubstr("; did you mean hvdrun jobs?"));

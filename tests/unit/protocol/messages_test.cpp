@@ -203,7 +203,9 @@ TEST(Messages, TheOthersComeThroughUnchanged) {
   EXPECT_EQ(rank_memory, (std::map<int, std::uint64_t>{{3, 1ull << 35}, {5, 1}}));
   EXPECT_TRUE(rank_drove_all);
   EXPECT_TRUE(done->ranks_joined);
-  EXPECT_FALSE(done->lacks_tf_config);
+  EXPECT_FALSE(done->apart.lacks_tf_config);
+  const auto apart = parse<ApartMessage>(pack(ApartMessage{true, true}));
+  EXPECT_TRUE(apart && apart->lacks_tf_config && apart->uses_mpich);
   const auto states =
       parse<StatesMessage>(pack(StatesMessage{{{3,
                                                 30,

@@ -43,6 +43,13 @@ TEST_F(Advice, NamesTheRankThatNeedsATerminal) {
   EXPECT_EQ(after({"bdb.BdbQuit"}), "") << "the user has left the debugger";
 }
 
+TEST_F(Advice, SaysHowAProgramOfMpichIsStarted) {
+  EXPECT_EQ(after({"check_MPIR_CVAR_PMI_VERSION(167):  Runtime environment uses unsupported PMI "
+                   "version PMIx. Aborting."}),
+            "the program is built with MPICH, whose ranks hvdrun cannot bring together: mpiexec -n "
+            "4 python \"my train.py\", with the mpiexec of MPICH");
+}
+
 class ModuleAdvice : public Advice {
  protected:
   std::string missing(const std::string& module) {

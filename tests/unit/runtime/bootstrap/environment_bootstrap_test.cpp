@@ -21,6 +21,32 @@ TEST(OpenBootstrap, WithoutVariablesThereIsOneRank) {
   EXPECT_EQ(*(*bootstrap)->exchange("me"), std::vector<std::string>{"me"});
 }
 
+// Returns what is printed when a process with these variables opens its bootstrap.
+std::string printed_with(const Variables& variables) {
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(message_for(variables), "no error");
+  return testing::internal::GetCapturedStderr();
+}
+
+TEST(OpenBootstrap, WarnsOfProcessesThatWereStartedTogetherAndDoNotMeet) {
+  EXPECT_EQ(
+      printed_with({{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "2"}}),
+      "hvd: warning: 2 processes were started together (SLURM_STEP_NUM_TASKS), but hvd cannot "
+      "bring them together: each is rank 0 of 1, a separate run of the program. Type in the "
+      "job hvdrun instead of srun, or srun --mpi=pmix\n");
+  EXPECT_NE(printed_with({{"PMI_RANK", "0"}, {"PMI_SIZE", "4"}}), "");
+  EXPECT_EQ(printed_with({{"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_TASKS", "2"}}), "")
+      << "one says it for all";
+  EXPECT_EQ(printed_with({{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}}), "");
+  EXPECT_EQ(printed_with({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}}), "") << "a batch script";
+  EXPECT_EQ(printed_with({{"SLURM_PROCID", "0"},
+                          {"SLURM_STEP_NUM_TASKS", "2"},
+                          {"RANK", "0"},
+                          {"WORLD_SIZE", "1"}}),
+            "")
+      << "torchrun has started it";
+}
+
 TEST(OpenBootstrap, OneRankNeedsNoAddress) {
   auto bootstrap = open_bootstrap(test::make_environment({{"RANK", "0"}, {"WORLD_SIZE", "1"}}), {});
   ASSERT_TRUE(bootstrap.ok());

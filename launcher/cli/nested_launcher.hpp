@@ -1,0 +1,18 @@
+// Refuses a program that itself starts ranks: hvdrun would start it once in each of its slots, so
+// that there are N jobs of N ranks, or clashes of ports. Pure functions, for any thread.
+#pragma once
+
+#include "base/result.hpp"
+#include "model/job_spec.hpp"
+
+#include <string>
+#include <vector>
+
+namespace hvdrun::cli {
+
+// Checks the words of the program, which may be `python3 -m MODULE`. One rank may be a launcher,
+// and so may one rank per host if it is torchrun or accelerate. Error (kExitUsage): it says what to
+// type.
+Result<void> check_nested_launcher(const std::vector<std::string>& command, const JobSpec& spec);
+
+}  // namespace hvdrun::cli

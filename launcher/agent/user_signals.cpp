@@ -1,7 +1,7 @@
 #include "agent/user_signals.hpp"
 
+#include <algorithm>
 #include <csignal>
-#include <cstdint>
 #include <cstdlib>
 #include <fstream>
 #include <string>
@@ -23,31 +23,35 @@ std::string name_of(pid_t pid) {
 
 }  // namespace
 
-bool takes_signal(pid_t pid, int signal) {
+SignalUse use_of(pid_t pid, int signal) {
   std::ifstream status("/proc/" + std::to_string(pid) + "/status");
-  std::uint64_t taken = 0;
-  for (std::string line; std::getline(status, line);)
-    if (line.starts_with("SigBlk:") || line.starts_with("SigCgt:"))
-      taken |= std::strtoull(line.c_str() + line.find(':') + 1, nullptr, 16);
-  return (taken >> (signal - 1) & 1) != 0;
+  SignalUse use = SignalUse::none;
+  for (std::string line; std::getline(status, line);) {
+    const bool blocked = line.starts_with("SigBlk:");
+    if (!blocked && !line.starts_with("SigCgt:")) continue;
+    const auto set = std::strtoull(line.c_str() + line.find(':') + 1, nullptr, 16);
+    if ((set >> (signal - 1) & 1) != 0)
+      use = std::max(use, blocked ? SignalUse::waits : SignalUse::handles);
+  }
+  return use;
 }
 
-std::vector<ProcessInfo> takers_below(pid_t first, int signal,
-                                      const std::vector<ProcessInfo>& processes) {
-  std::vector<ProcessInfo> takers;
+std::vector<ProcessInfo> users_below(pid_t first, int signal, SignalUse use,
+                                     const std::vector<ProcessInfo>& processes) {
+  std::vector<ProcessInfo> users;
   std::vector<pid_t> open{first};
   while (!open.empty()) {
     const pid_t parent = open.back();
     open.pop_back();
     for (const auto& process : processes) {
       if (process.parent != parent) continue;
-      if (takes_signal(process.pid, signal))
-        takers.push_back(process);
+      if (use_of(process.pid, signal) == use)
+        users.push_back(process);
       else
         open.push_back(process.pid);
     }
   }
-  return takers;
+  return users;
 }
 
 UserSignals::UserSignals(const EventLoop& loop, const RankProcesses& ranks, bool in_step,
@@ -72,17 +76,21 @@ void UserSignals::came_from(pid_t sender, int signal) {
 void UserSignals::send(int signal) {
   const auto known = from_slurm_.extract(signal);
   if (!known.empty() && Clock::now() - known.mapped() < kSameSignal) return;
-  std::vector<ProcessInfo> processes;
-  for (const auto& rank : ranks_.all()) {
-    if (!rank.alive) continue;
-    std::vector<ProcessInfo> takers;
-    if (!takes_signal(rank.pid, signal)) {
-      if (processes.empty()) processes = all_processes();
-      takers = takers_below(rank.pid, signal, processes);
-    }
-    for (const auto& process : takers) send_signal(process, signal);
-    if (takers.empty()) ::kill(rank.pid, signal);
+  std::vector<ProcessInfo> processes;  // listed once, for the ranks that need it
+  for (const auto& rank : ranks_.all())
+    if (rank.alive) send_to(rank.pid, signal, processes);
+}
+
+void UserSignals::send_to(pid_t first, int signal, std::vector<ProcessInfo>& processes) const {
+  const auto own = use_of(first, signal);
+  for (const auto use : {SignalUse::handles, SignalUse::waits}) {
+    if (own == use) break;
+    if (processes.empty()) processes = all_processes();
+    const auto users = users_below(first, signal, use, processes);
+    for (const auto& process : users) send_signal(process, signal);
+    if (!users.empty()) return;
   }
+  ::kill(first, signal);
 }
 
 }  // namespace hvdrun

@@ -3,9 +3,9 @@
 // They come from the launcher, over the link, or from SLURM, which sends a step's signal to every
 // process of the step: to this agent and to the ranks. A rank gets each signal once.
 //
-// A signal of the launcher is for a rank's first process if that takes it. If not, that may be a
-// shell or another wrapper, which the signal would end. Then the processes below it that take the
-// signal get it. If there are none, the first process gets it.
+// A signal of the launcher is for a rank's first process if that has a handler for it. If not, that
+// may be a shell or another wrapper, which the signal would end. Then the processes below it that
+// have a handler get it. If there are none, those get it that block it, and at last the first one.
 //
 // The agent owns it, on its loop's thread. It cannot fail; a signal for a process that has ended is
 // lost.
@@ -24,13 +24,19 @@
 
 namespace hvdrun {
 
-// Returns whether the process has a handler for the signal, or blocks it in its first thread, as
-// one does that waits for it (sigwait(3), signalfd(2)).
-bool takes_signal(pid_t pid, int signal);
+enum class SignalUse {
+  none,    // the signal ends the process, or is ignored
+  waits,   // its first thread blocks the signal: it may wait for it (sigwait(3)), or be a wrapper
+  handles  // it has a handler
+};
 
-// Returns those of `processes` below `first` that take the signal, but none below one of them.
-std::vector<ProcessInfo> takers_below(pid_t first, int signal,
-                                      const std::vector<ProcessInfo>& processes);
+// Returns what a process does with the signal; none if it has ended.
+SignalUse use_of(pid_t pid, int signal);
+
+// Returns those of `processes` below `first` that use the signal in this way, but none below one of
+// them.
+std::vector<ProcessInfo> users_below(pid_t first, int signal, SignalUse use,
+                                     const std::vector<ProcessInfo>& processes);
 
 class UserSignals {
  public:
@@ -49,6 +55,7 @@ class UserSignals {
   using Clock = std::chrono::steady_clock;
 
   void send(int signal);
+  void send_to(pid_t first, int signal, std::vector<ProcessInfo>& processes) const;
 
   const RankProcesses& ranks_;
   const bool in_step_;

@@ -117,11 +117,11 @@ void Agents::return_credit() {
   }
 }
 
-std::vector<std::string> Agents::unconfirmed_hosts() const {
-  std::vector<std::string> hosts;
+std::vector<UnconfirmedHost> Agents::unconfirmed_hosts() const {
+  std::vector<UnconfirmedHost> hosts;
   for (const auto& agent : agents_)
-    if (agent.started && !agent.done && !agent.cleared_away && !agent.host.is_this_machine)
-      hosts.push_back(agent.host.name);
+    if (agent.greeted && !agent.done && !agent.host.is_this_machine)
+      hosts.push_back({agent.host.name, agent.pid, agent.cleared_away});
   return hosts;
 }
 

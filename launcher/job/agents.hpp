@@ -6,6 +6,7 @@
 #include "agent/agent_options.hpp"
 #include "channels/agent_channel.hpp"
 #include "job/restart.hpp"
+#include "job/unreached_hosts.hpp"
 #include "model/host_facts.hpp"
 #include "model/placement.hpp"
 #include "model/report.hpp"
@@ -151,8 +152,8 @@ class Agents {
   // reap(), which tries to reach them.
   LostHosts lost_hosts() const;
 
-  // Returns the other hosts of which it is not known whether anything of the attempt is left there.
-  std::vector<std::string> unconfirmed_hosts() const;
+  // Returns the other hosts whose agents have not reported their end.
+  std::vector<UnconfirmedHost> unconfirmed_hosts() const;
 
  protected:
   // Starts no further agent (those that were not started are gone), and ends those that have not

@@ -53,18 +53,15 @@ std::string unreached_reason(const std::vector<UnreachableHost>& hosts) {
   return "could not start on " + fold_hosts(names);
 }
 
-std::vector<std::string> unconfirmed_lines(const std::vector<std::string>& hosts,
+std::vector<std::string> unconfirmed_lines(const std::vector<UnconfirmedHost>& hosts,
                                            const std::vector<RankReport>& ranks) {
   std::vector<std::string> lines;
-  for (const auto& host : hosts) {
-    std::string pids;
+  for (const auto& [host, agent, ranks_ended] : hosts) {
+    auto line = fmt::format("{} has not confirmed the end of pid {} (hvdrun-agent)", host, agent);
     for (const auto& rank : ranks)
-      if (rank.host == host && rank.pid != 0 && !rank.exited)
-        pids +=
-            fmt::format("{}{} (rank {})", pids.empty() ? "" : ", ", rank.pid, rank.placement.rank);
-    if (!pids.empty())
-      lines.push_back(fmt::format(
-          "{} has not confirmed that its ranks have ended; there may be left: pid {}", host, pids));
+      if (!ranks_ended && rank.host == host && rank.pid != 0 && !rank.exited)
+        line += fmt::format(", {} (rank {})", rank.pid, rank.placement.rank);
+    lines.push_back(std::move(line));
   }
   return lines;
 }

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <sys/types.h>
+
 namespace hvdrun {
 
 struct UnreachableHost {
@@ -20,9 +22,15 @@ std::vector<std::string> unreached_lines(const std::vector<UnreachableHost>& hos
 // Returns "could not start on n[3-7]".
 std::string unreached_reason(const std::vector<UnreachableHost>& hosts);
 
-// Returns a line for each of the hosts with ranks whose end nobody has seen: "n2 has not confirmed
-// that its ranks have ended; there may be left: pid 4711 (rank 1)".
-std::vector<std::string> unconfirmed_lines(const std::vector<std::string>& hosts,
+struct UnconfirmedHost {
+  std::string host;
+  pid_t agent = 0;
+  bool ranks_ended = false;  // the host has reported that of all its ranks
+};
+
+// Returns a line for each of the hosts: "n2 has not confirmed the end of pid 4711 (hvdrun-agent),
+// 4715 (rank 1)". Leaves out ranks that have ended.
+std::vector<std::string> unconfirmed_lines(const std::vector<UnconfirmedHost>& hosts,
                                            const std::vector<RankReport>& ranks);
 
 }  // namespace hvdrun

@@ -40,7 +40,7 @@ enum class FrameType : std::uint16_t {
   progress,  // of its ranks' training
   suspend,   // the user typed Ctrl-Z in a rank's terminal; without payload
   apart,     // for a while none of its ranks was seen to join others
-  // `signal`: SLURM has sent it to the agent's step
+  // (and `signal`: SLURM has sent it to the step of the agent)
   // launcher → agent
   launch = 64,
   output_credit,

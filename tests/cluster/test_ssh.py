@@ -293,6 +293,29 @@ def test_an_agent_or_its_guard_is_killed(jobs: Jobs, victim: str, client: str, l
     assert code == 125 and "on n2 was " in err and line in err, err
 
 
+def test_an_agent_that_cannot_be_killed_is_named(jobs: Jobs) -> None:
+    """It is in a frozen control group of version 1. Its ranks end all the same."""
+    group = Path(f"/sys/fs/cgroup/freezer/hvdtest-{os.getpid()}")
+    try:
+        group.mkdir()
+    except OSError:
+        pytest.skip("no right to make a control group that freezes")
+    try:
+        job = start_sleepers(jobs)
+        [agent] = [line.split()[0] for line in jobs.cluster.processes("n2") if line.split()[2] == "hvdrun-agent"]
+        there = jobs.pid_of("n2", "hvdrun-agent")
+        (group / "cgroup.procs").write_text(agent)
+        (group / "freezer.state").write_text("FROZEN")
+        os.kill(pid_of_hvdrun(job), signal.SIGTERM)
+        code, _, err = finish(job)
+        assert code == 143 and f"warning: n2 has not confirmed the end of pid {there} (hvdrun-agent)\n" in err, err
+        assert "sleep" not in "".join(jobs.cluster.processes("n2"))
+    finally:
+        (group / "freezer.state").write_text("THAWED")
+        wait_until(lambda: not jobs.left() and not (group / "cgroup.procs").read_text(), "the agent on n2 has ended")
+        group.rmdir()
+
+
 def test_the_hosts_sshd_is_killed(jobs: Jobs) -> None:
     job = start_sleepers(jobs)
     jobs.cluster.output("pkill", "-9", "-f", "sshd: user", on="n2", user="root")

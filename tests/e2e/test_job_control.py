@@ -252,6 +252,7 @@ def test_user_signals_reach_every_rank(sandbox: Sandbox, number: signal.Signals)
 # A trainer, and how it may be started.
 TRAINER = """import os, signal
 signal.signal(signal.SIGUSR1, lambda *_: print("got it", flush=True) or os._exit(0))
+signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1})
 if os.fork() == 0:
     while True: signal.pause()  # a worker, which has the trainer's handler
 print("ready", flush=True)
@@ -261,6 +262,8 @@ WRAPPERS: dict[str, list[str]] = {
     "shell": ["sh", "-c", "/usr/bin/python3 train.py; exit $?"],
     "python": ["/usr/bin/python3", "-c", "import subprocess as s; exit(s.run(['/usr/bin/python3', 'train.py']).returncode)"],
     "timeout in a shell": ["bash", "-c", "timeout 1000 /usr/bin/python3 train.py; exit $?"],
+    "blocking python": ["/usr/bin/python3", "-c", "import signal as g, subprocess as s; g.pthread_sigmask(g.SIG_BLOCK, {g.SIGUSR1}); "
+                        "exit(s.run(['/usr/bin/python3', 'train.py']).returncode)"],
     "ignoring shell": ["sh", "-c", "trap '' USR1; /usr/bin/python3 train.py; exit $?"],
 }
 

@@ -22,7 +22,7 @@ TEST(UnreachableHost, AHostIsNamedWhereItIsMeant) {
                                       "HOST-1: MY_HOST is not HOSTS (HOST-1)"}));
 }
 
-TEST(UnreachableHost, MayHaveRanksWhoseEndNobodyHasSeen) {
+TEST(UnconfirmedHost, IsNamedWithWhatMayBeLeftThere) {
   std::vector<RankReport> ranks(4);
   for (int rank = 0; rank < 4; ++rank) {
     auto& report = ranks[static_cast<std::size_t>(rank)];
@@ -31,9 +31,10 @@ TEST(UnreachableHost, MayHaveRanksWhoseEndNobodyHasSeen) {
     report.pid = 100 + rank;
   }
   ranks[2].exited = true;
-  EXPECT_EQ(unconfirmed_lines({"n2", "n3"}, ranks),
-            std::vector<std::string>{"n2 has not confirmed that its ranks have ended; there may be "
-                                     "left: pid 101 (rank 1), 103 (rank 3)"});
+  EXPECT_EQ(unconfirmed_lines({{"n2", 99, false}, {"n3", 98, true}}, ranks),
+            (std::vector<std::string>{
+                "n2 has not confirmed the end of pid 99 (hvdrun-agent), 101 (rank 1), 103 (rank 3)",
+                "n3 has not confirmed the end of pid 98 (hvdrun-agent)"}));
 }
 
 }  // namespace

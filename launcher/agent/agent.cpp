@@ -55,9 +55,6 @@ constexpr std::size_t kOwnDescriptors = 64;
 constexpr std::size_t kDescriptorsPerRank = 8;
 // Of a rank that is being started: both ends of two pipes, the status page's eventfd.
 constexpr std::size_t kLeastPerRank = 6;
-// If the launcher is silent for this many host time-outs, its host has crashed, though the
-// connection is open. A launcher that is only delayed (stopped, swapped out) is back before that.
-constexpr int kSilentTimeouts = 15;
 // How long to wait for the end of output when no process of the job is left.
 constexpr milliseconds kOutputTimeout{1000};
 // How long to wait for libpmix's thread before a rank's end is reported without its answer.

@@ -42,8 +42,8 @@ Result<ChildProcess> start_child(const std::vector<std::string>& command,
 Result<Fd> watch_child(pid_t child);
 
 // Runs a program with an empty stdin and returns what it prints on stdout. Returns "" if it has not
-// closed its stdout after `timeout`, or prints more than 1 MiB; then it is killed. What it prints
-// on stderr is lost.
+// closed its stdout after `timeout`, or prints more than 1 MiB; then it is killed. It is also
+// killed if it has closed its stdout and does not end by then. What it prints on stderr is lost.
 Result<std::string> output_of(const std::vector<std::string>& command,
                               std::chrono::milliseconds timeout);
 

@@ -562,6 +562,7 @@ AttemptEnd Attempt::finish() {
 
   AttemptEnd end;
   end.lost_hosts = agents_->lost_hosts();
+  end.abandoned = abandoned_text(agents_->abandoned_hosts(), parts_.spec);
   auto& report = end.report;
   report.leftovers = std::move(leftovers_);
   report.gpus = std::move(gpus_);

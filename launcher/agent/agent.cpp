@@ -51,9 +51,6 @@ using std::chrono::milliseconds;
 
 // Processes that outlive their rank get this long to end by themselves before the kill signal.
 constexpr milliseconds kLinger{250};
-// If the launcher is silent for this many host time-outs, its host has crashed, though the
-// connection is open. A launcher that is only delayed (stopped, swapped out) is back before that.
-constexpr int kSilentTimeouts = 15;
 // How long to wait for the end of output when no process of the job is left.
 constexpr milliseconds kOutputTimeout{1000};
 // What the end may take beside the grace period: rounds of SIGKILL, the last output.

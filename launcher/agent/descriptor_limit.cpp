@@ -12,6 +12,15 @@
 #include <unistd.h>
 
 namespace hvdrun {
+namespace {
+
+std::size_t count_open() {
+  std::error_code error;
+  const std::filesystem::directory_iterator open("/proc/self/fd", error);
+  return error ? 0 : static_cast<std::size_t>(std::distance(begin(open), end(open)));
+}
+
+}  // namespace
 
 rlimit raise_descriptor_limit(std::size_t wanted) {
   rlimit before{};
@@ -25,13 +34,17 @@ rlimit raise_descriptor_limit(std::size_t wanted) {
   return before;
 }
 
+std::size_t free_descriptors(std::size_t more) {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  const auto needed = count_open() + more;
+  return limit.rlim_cur > needed ? limit.rlim_cur - needed : 0;
+}
+
 Result<void> check_descriptors(std::size_t more, const std::string& needed_for) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return {};
-  std::error_code error;
-  const std::filesystem::directory_iterator open("/proc/self/fd", error);
-  const auto used = error ? 0 : std::distance(begin(open), end(open));
-  const auto needed = static_cast<std::size_t>(used) + more;
+  const auto needed = count_open() + more;
   if (needed <= limit.rlim_cur) return {};
   return fail(
       fmt::format(

@@ -38,6 +38,9 @@ class RaisedDescriptorLimit {
   rlimit before_;
 };
 
+// Returns how many descriptors this process can open beside `more`; 0 if there are not so many.
+std::size_t free_descriptors(std::size_t more);
+
 // Checks that this process can open `more` descriptors. `needed_for` is in the message ("5000
 // ranks"). Error: the limit is too low (kExitUsage; the message says how to raise it).
 Result<void> check_descriptors(std::size_t more, const std::string& needed_for);

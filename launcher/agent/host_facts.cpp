@@ -94,9 +94,14 @@ HostFactsSearch::HostFactsSearch(LinkRoute route, const std::vector<std::string>
 }
 
 HostFactsSearch::~HostFactsSearch() {
-  if (child_ <= 0) return;
-  ::kill(child_, SIGKILL);
-  while (::waitpid(child_, nullptr, 0) < 0 && errno == EINTR) {
+  end_child();
+}
+
+void HostFactsSearch::end_child() {
+  const auto child = std::exchange(child_, -1);
+  if (child <= 0) return;
+  ::kill(child, SIGKILL);
+  while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
   }
 }
 
@@ -121,6 +126,7 @@ HostFacts HostFactsSearch::finish() {
   }
   for (std::size_t i = 0; i < names_.size(); ++i)
     if (i >= answers.size() || answers[i] != kResolved) facts.unresolved.push_back(names_[i]);
+  end_child();
   return facts;
 }
 

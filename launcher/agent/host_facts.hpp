@@ -30,11 +30,13 @@ class HostFactsSearch {
   HostFactsSearch(const HostFactsSearch&) = delete;
   HostFactsSearch& operator=(const HostFactsSearch&) = delete;
 
-  // Returns the facts. Waits for the child process, for seconds at most. A name that is not
-  // resolved by then cannot be resolved.
+  // Returns the facts, and ends the child process. Waits for its answers, for seconds at most. A
+  // name that is not resolved by then cannot be resolved.
   HostFacts finish();
 
  private:
+  void end_child();
+
   const LinkRoute route_;
   std::vector<std::string> names_;
   Fd answers_;

@@ -1,5 +1,6 @@
 #include "channels/child_process.hpp"
 
+#include "base/patience.hpp"
 #include "base/subprocess.hpp"
 #include "base/system.hpp"
 
@@ -50,32 +51,28 @@ Result<ChildProcess> start_child(const std::vector<std::string>& command,
 
 Result<std::string> output_of(const std::vector<std::string>& command,
                               std::chrono::milliseconds timeout) {
-  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  Patience patience(timeout);
   HVD_TRY(ChildProcess child, start_child(command));
   child.link.out.reset();
+  const auto watched = watch_child(child.pid);
   std::string text;
   bool whole = false;
-  while (!whole && text.size() < kMostOutput) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-        deadline - std::chrono::steady_clock::now());
-    pollfd waiting{child.link.in.get(), POLLIN, 0};
-    if (left.count() <= 0 || ::poll(&waiting, 1, static_cast<int>(left.count())) == 0) break;
+  while (!whole && text.size() < kMostOutput && patience.wait(child.link.in.get(), POLLIN)) {
     std::array<char, 4096> bytes;  // NOLINT: filled by read
     const ssize_t got = ::read(child.link.in.get(), bytes.data(), bytes.size());
     if (got > 0) text.append(bytes.data(), static_cast<std::size_t>(got));
     whole = got == 0;
   }
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-      deadline - std::chrono::steady_clock::now());
-  if (whole && wait_for_child(child.pid, left)) return text;
-  ::kill(child.pid, SIGKILL);
+  // It may have closed its stdout without ending.
+  const bool ended = whole && (!watched || patience.wait(watched->get(), POLLIN));
+  if (!ended) ::kill(child.pid, SIGKILL);
   wait_for_child(child.pid, kKilledTimeout);
-  return std::string();
+  return ended ? text : std::string();
 }
 
 std::vector<bool> run_children(const std::vector<std::vector<std::string>>& commands,
                                std::chrono::milliseconds timeout) {
-  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  Patience patience(timeout);
   std::vector<bool> ended_well(commands.size());
   std::vector<ChildProcess> running(commands.size());
   for (std::size_t i = 0; i < commands.size(); ++i) {
@@ -88,18 +85,13 @@ std::vector<bool> run_children(const std::vector<std::vector<std::string>>& comm
     auto& child = running[i];
     if (child.pid == 0) continue;
     // Its stderr closes when it ends, unless a process of its own outlives it.
-    pollfd waiting{child.errors.get(), POLLIN, 0};
-    std::array<char, 4096> ignored;  // NOLINT: filled by read
-    const auto left = [&] {
-      return std::chrono::duration_cast<std::chrono::milliseconds>(
-          deadline - std::chrono::steady_clock::now());
-    };
-    while (left().count() > 0) {
-      if (::poll(&waiting, 1, static_cast<int>(left().count())) <= 0) continue;
-      if (::read(child.errors.get(), ignored.data(), ignored.size()) == 0) break;
+    bool open = true;
+    while (open && patience.wait(child.errors.get(), POLLIN)) {
+      std::array<char, 4096> ignored;  // NOLINT: filled by read
+      open = ::read(child.errors.get(), ignored.data(), ignored.size()) != 0;
     }
-    if (left().count() <= 0) ::kill(child.pid, SIGKILL);
-    const auto status = wait_for_child(child.pid, std::max(left(), kKilledTimeout));
+    if (open) ::kill(child.pid, SIGKILL);
+    const auto status = wait_for_child(child.pid, kKilledTimeout);
     ended_well[i] = status && WIFEXITED(*status) && WEXITSTATUS(*status) == 0;
   }
   return ended_well;

@@ -1,5 +1,6 @@
 #include "channels/libssh.hpp"
 
+#include "base/patience.hpp"
 #include "common/bundled_library.hpp"
 
 #include <algorithm>
@@ -36,10 +37,7 @@ const Result<SshLibrary>& libssh_library() {
   return library;
 }
 
-using Clock = std::chrono::steady_clock;
-
 constexpr std::size_t kBufferSize = 64u << 10;
-constexpr int kLost = kExitSignalBase + 9;
 
 struct FreeSession {
   void operator()(ssh_session session) const { libssh().ssh_free(session); }
@@ -56,20 +54,11 @@ struct FreeAddresses {
   void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
 };
 
-// Connects until the deadline. Returns 0, or an errno.
-int connect_until(int socket, const addrinfo& address, Clock::time_point deadline) {
+// Connects. Returns 0, or an errno.
+int connect_in_time(int socket, const addrinfo& address, Patience& patience) {
   if (::connect(socket, address.ai_addr, address.ai_addrlen) == 0) return 0;
   if (errno != EINPROGRESS) return errno;
-  pollfd waiting{socket, POLLOUT, 0};
-  int ready = -1;
-  while (ready < 0) {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    if (left <= 0) return ETIMEDOUT;
-    ready = ::poll(&waiting, 1, static_cast<int>(left));
-    if (ready < 0 && errno != EINTR) return errno;
-  }
-  if (ready == 0) return ETIMEDOUT;
+  if (!patience.wait(socket, POLLOUT)) return ETIMEDOUT;
   int error = 0;
   socklen_t size = sizeof error;
   ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size);
@@ -165,7 +154,7 @@ const SshLibrary& libssh() {
 
 Result<Fd> connect_to_ssh(const SshConfig& config, std::chrono::seconds timeout,
                           const std::function<void(int)>& made) {
-  const auto deadline = Clock::now() + timeout;
+  Patience patience(timeout);
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_ADDRCONFIG;
@@ -185,7 +174,7 @@ Result<Fd> connect_to_ssh(const SshConfig& config, std::chrono::seconds timeout,
       continue;
     }
     made(socket.get());
-    error = connect_until(socket.get(), *address, deadline);
+    error = connect_in_time(socket.get(), *address, patience);
     if (error == 0) {
       const int on = 1;
       ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -208,7 +197,7 @@ class SshSession::Impl {
     return authenticate(session_.get());
   }
   Result<void> start(const std::string& command);
-  int proxy(int local, const std::function<void(std::string_view)>& on_text);
+  ProxyEnd proxy(int local, const std::function<void(std::string_view)>& on_text);
 
  private:
   enum class Transfer { open, over };
@@ -218,6 +207,7 @@ class SshSession::Impl {
   void take_errors(const std::function<void(std::string_view)>& on_text);
   Transfer take_from_local(int local);
   bool wait(int local);
+  bool has_input();
   bool has_ended();
 
   Session session_;
@@ -238,17 +228,24 @@ Result<void> SshSession::Impl::start(const std::string& command) {
   return {};
 }
 
-int SshSession::Impl::proxy(int local, const std::function<void(std::string_view)>& on_text) {
-  while (true) {
+ProxyEnd SshSession::Impl::proxy(int local, const std::function<void(std::string_view)>& on_text) {
+  bool has_code = false;
+  while (!has_code) {
     moved_ = false;
     if (take_from_host(local) == Transfer::over) break;
     take_errors(on_text);
     if (take_from_local(local) == Transfer::over) break;
     if (moved_) continue;
-    if (has_ended() || !wait(local)) break;
+    has_code = has_ended();
+    if (!has_code && !wait(local)) break;
   }
-  const int code = libssh().ssh_channel_get_exit_status(channel_.get());
-  return code >= 0 ? code : kLost;
+  // libssh waits for the exit code. It does not come over a lost connection.
+  ProxyEnd end;
+  if (has_code || libssh().ssh_channel_is_eof(channel_.get()) != 0)
+    if (const int code = libssh().ssh_channel_get_exit_status(channel_.get()); code >= 0)
+      end.exit_code = code;
+  if (!end.exit_code) end.why = libssh().ssh_get_error(session_.get());
+  return end;
 }
 
 SshSession::Impl::Transfer SshSession::Impl::take_from_host(int local) {
@@ -290,15 +287,21 @@ SshSession::Impl::Transfer SshSession::Impl::take_from_local(int local) {
   }
   const auto size = static_cast<std::uint32_t>(got);
   const int sent = libssh().ssh_channel_write(channel_.get(), bytes.data(), size);
+  if (sent == static_cast<int>(size)) return Transfer::open;
   // A command that has ended takes no more, and its last words may not have been read yet.
-  if (sent != static_cast<int>(size)) local_open_ = false;
-  return Transfer::open;
+  local_open_ = false;
+  return libssh().ssh_channel_is_eof(channel_.get()) != 0 || has_input() ? Transfer::open
+                                                                         : Transfer::over;
+}
+
+// Returns whether there is something to read from the command.
+bool SshSession::Impl::has_input() {
+  return begin_ != end_ || libssh().ssh_channel_poll(channel_.get(), 0) > 0 ||
+         libssh().ssh_channel_poll(channel_.get(), 1) > 0;
 }
 
 bool SshSession::Impl::has_ended() {
-  return begin_ == end_ && libssh().ssh_channel_is_eof(channel_.get()) != 0 &&
-         libssh().ssh_channel_poll(channel_.get(), 0) <= 0 &&
-         libssh().ssh_channel_poll(channel_.get(), 1) <= 0;
+  return libssh().ssh_channel_is_eof(channel_.get()) != 0 && !has_input();
 }
 
 // Waits until something can be moved. Returns false if the connection is lost.
@@ -341,7 +344,7 @@ Result<void> SshSession::start(const std::string& command) {
   return impl_->start(command);
 }
 
-int SshSession::proxy(int local, const std::function<void(std::string_view)>& on_text) {
+ProxyEnd SshSession::proxy(int local, const std::function<void(std::string_view)>& on_text) {
   return impl_->proxy(local, on_text);
 }
 

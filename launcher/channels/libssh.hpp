@@ -15,6 +15,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -66,6 +67,11 @@ const SshLibrary& libssh();
 Result<Fd> connect_to_ssh(const SshConfig& config, std::chrono::seconds timeout,
                           const std::function<void(int)>& made);
 
+struct ProxyEnd {
+  std::optional<int> exit_code;  // of the command; nullopt: the connection was lost before
+  std::string why;               // it was lost; "" if libssh does not say
+};
+
 class SshSession {
  public:
   // Checks the host's key and logs in with the user's keys or agent. Takes the socket. Error: the
@@ -80,9 +86,8 @@ class SshSession {
   Result<void> start(const std::string& command);
 
   // Carries bytes between `local`, a socket, and the command's stdin and stdout until either ends.
-  // Calls `on_text` with what the command prints on stderr. Returns its exit code, or 128 + 9 if
-  // the connection was lost before it had one.
-  int proxy(int local, const std::function<void(std::string_view)>& on_text);
+  // Calls `on_text` with what the command prints on stderr.
+  ProxyEnd proxy(int local, const std::function<void(std::string_view)>& on_text);
 
  private:
   class Impl;

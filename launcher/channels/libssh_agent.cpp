@@ -37,6 +37,8 @@ constexpr milliseconds kConfigTimeout{10000};
 // after each. The longest pause is three times as long after each.
 constexpr int kMostLogins = 4;
 constexpr milliseconds kFirstPause{400};
+// If libssh gives no reason.
+const std::string kClosed = "the connection was closed";
 // Applies if the user's configuration has no ConnectTimeout. --start-timeout may end before.
 constexpr std::chrono::seconds kLoginTimeout{30};
 
@@ -74,6 +76,7 @@ struct End {
   LoginGate::Place place;        // of the login, if the system's ssh may succeed
   int logins = 0;                // that were tried
   std::optional<int> exit_code;  // of the command
+  bool was_lost = false;         // the connection, after the command had been started
   Fd stream;                     // still unused, if the system's ssh may succeed
 };
 
@@ -109,19 +112,22 @@ class Login {
     if (!config)
       return hand_over(fmt::format("the system's ssh is needed for {}", config.error().message));
     for (logins_ = 1;; ++logins_) {
-      now("looking up its name");
       const auto timeout = config->connect_timeout.value_or(kLoginTimeout);
-      const auto deadline = std::chrono::steady_clock::now() + timeout;
+      const auto begun = std::chrono::steady_clock::now();
+      const auto stood_still = task_.gate->standstill().so_far();
+      now("looking up its name");
       auto socket = connect_to_ssh(*config, timeout, [this](int made) { note_socket(made); });
       if (!socket) return failed(socket.error().message);
       now("logging in");
       auto session = SshSession::log_in(*config, std::move(*socket), timeout);
       if (session) return run_agent(std::move(*session));
+      const auto& why = session.error().message;
+      // libssh and the server have not waited for this process.
+      if (task_.gate->standstill().so_far() > stood_still) continue;
       // The system's ssh would wait as long again.
-      if (std::chrono::steady_clock::now() >= deadline)
+      if (std::chrono::steady_clock::now() - begun >= timeout)
         return failed(
             fmt::format("the login timed out after {} s (ssh's ConnectTimeout)", timeout.count()));
-      const auto& why = session.error().message;
       if (!was_cut_before_login(why) || logins_ + 1 >= kMostLogins || !pause())
         return hand_over(why);
     }
@@ -151,8 +157,11 @@ class Login {
     if (auto started = session.start(remote_command(task_.options, task_.arguments)); !started)
       return hand_over(started.error().message);
     End end;
-    end.exit_code = session.proxy(task_.stream.get(),
-                                  [this](std::string_view text) { on_text_(std::string(text)); });
+    const auto proxied = session.proxy(
+        task_.stream.get(), [this](std::string_view text) { on_text_(std::string(text)); });
+    end.exit_code = proxied.exit_code;
+    end.was_lost = !proxied.exit_code;
+    end.error.message = proxied.why.empty() ? kClosed : proxied.why;
     return end;
   }
 
@@ -169,7 +178,7 @@ class Login {
   }
 
   End hand_over(const std::string& why) {
-    End end = failed("libssh: " + why);
+    End end = failed("libssh: " + (why.empty() ? kClosed : why));
     end.ssh_may_succeed = true;
     end.place = std::move(place_);
     end.logins = logins_;
@@ -270,6 +279,7 @@ class LibsshAgent final : public AgentChannel {
   std::string failure() const override {
     if (fallback_) return fallback_->failure();
     if (!end_) return {};
+    if (end_->was_lost) return "the connection was lost (libssh: " + end_->error.message + ")";
     if (end_->exit_code)
       return explain_agent_end(*end_->exit_code, text_.beginning(), options_.agent_path);
     return explain_login_failure("libssh", end_->error.message, target_.host);
@@ -282,9 +292,13 @@ class LibsshAgent final : public AgentChannel {
   }
 
   std::string connection_failure() const override {
-    return fallback_ ? fallback_->connection_failure() : std::string();
+    if (fallback_) return fallback_->connection_failure();
+    return end_ && end_->was_lost && !shared_->is_cut() ? "libssh: " + end_->error.message
+                                                        : std::string();
   }
-  bool network_failed() const override { return fallback_ && fallback_->network_failed(); }
+  bool network_failed() const override {
+    return fallback_ ? fallback_->network_failed() : !connection_failure().empty();
+  }
 
   bool wait() override {
     next_login_.cancel();

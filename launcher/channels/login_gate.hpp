@@ -2,9 +2,13 @@
 // that has several names. sshd closes connections at random once ten have not logged in yet
 // (MaxStartups in sshd_config(5)).
 //
+// It also knows how long this process stood still, which no login is to be blamed for.
+//
 // The launch owns it and shares it with the threads that log in; any thread may call it. It cannot
 // fail.
 #pragma once
+
+#include "base/patience.hpp"
 
 #include <chrono>
 #include <condition_variable>
@@ -50,7 +54,10 @@ class LoginGate : public std::enable_shared_from_this<LoginGate> {
   // Makes all that wait call `is_cut`.
   void wake();
 
+  Standstill& standstill() { return standstill_; }
+
  private:
+  Standstill standstill_;
   std::mutex mutex_;
   std::condition_variable changed_;
   // By server and number: since when.

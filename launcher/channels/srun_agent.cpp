@@ -341,14 +341,15 @@ Result<Connection> connect_to_launcher(const AgentCredentials& credentials, cons
   HVD_CHECK(set_nonblocking(lifeline));
   Connector connector(credentials, hello, lifeline);
   Error last;
-  for (milliseconds pause = kFirstPause; connector.in_time(); pause *= 2) {
+  for (milliseconds pause = kFirstPause; connector.in_time();
+       pause = std::min(pause * 2, kLongestPause)) {
     for (const auto& address : credentials.addresses) {
       auto connection = connector.connect_to(context, address);
       if (connection) return connection;
       last = connection.error();
       if (connector.abandoned()) return last;
     }
-    connector.pause(std::min(pause, kLongestPause));
+    connector.pause(pause);
   }
   return fail(
       fmt::format("cannot reach the launcher ({}); --network-interface says which of its "

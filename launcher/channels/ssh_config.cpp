@@ -142,7 +142,8 @@ class Reader {
   }
 
   Result<SshConfig> finish() {
-    if (config_.host.empty() || config_.user.empty()) return fail("no answer of ssh -G");
+    if (config_.host.empty() || config_.user.empty())
+      return fail("the configuration, which ssh -G has not printed");
     return std::move(config_);
   }
 

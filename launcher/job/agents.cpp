@@ -125,6 +125,15 @@ std::vector<UnconfirmedHost> Agents::unconfirmed_hosts() const {
   return hosts;
 }
 
+std::vector<std::string> Agents::abandoned_hosts() const {
+  std::vector<std::string> hosts;
+  for (const auto& agent : agents_)
+    if (agent.gone && agent.started && !agent.done && !agent.cleared_away &&
+        !agent.host.is_this_machine)
+      hosts.push_back(agent.host.name);
+  return hosts;
+}
+
 LostHosts Agents::lost_hosts() const {
   LostHosts lost;
   for (const auto& agent : agents_)

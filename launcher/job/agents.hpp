@@ -148,6 +148,10 @@ class Agents {
   void took_output(AgentState& agent, std::size_t bytes, bool may_return);
   void return_credit();
 
+  // Returns the hosts on which ranks may still run: their agents were lost, and nothing is known of
+  // what they have left. Call it after reap().
+  std::vector<std::string> abandoned_hosts() const;
+
   // Returns the hosts whose agents were lost and which cannot be reached any more. Call it after
   // reap(), which tries to reach them.
   LostHosts lost_hosts() const;

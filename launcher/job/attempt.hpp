@@ -58,6 +58,7 @@ struct AttemptEnd {
   EndKind kind = EndKind::succeeded;
   Report report;  // of this attempt alone
   LostHosts lost_hosts;
+  std::string abandoned;  // a line about hosts where ranks may still run; "": there are none
 };
 
 class Attempt {

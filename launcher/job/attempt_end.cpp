@@ -24,9 +24,12 @@ AttemptEnd Attempt::finish() {
 
   AttemptEnd end;
   end.lost_hosts = agents_->lost_hosts();
-  if (agents_killed_)
+  if (agents_killed_) {
     for (const auto& line : unconfirmed_lines(agents_->unconfirmed_hosts(), table_.ranks()))
       note(warning_text(line));
+  } else {
+    end.abandoned = abandoned_text(agents_->abandoned_hosts(), parts_.spec);
+  }
   auto& report = end.report;
   report.leftovers = std::move(leftovers_);
   report.gpus = std::move(gpus_);

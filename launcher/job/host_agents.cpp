@@ -29,14 +29,15 @@ constexpr std::chrono::seconds kLastResortPatience{5};
 // srun ends after all of its agents.
 constexpr std::chrono::seconds kSrunPatience{20};
 // The most logins at a time. More would only wait for each other on this machine's cores.
-constexpr std::ptrdiff_t kMostAtOnce = 256;
+constexpr std::size_t kMostAtOnce = 256;
 
-// Descriptors for each host whose agent is started by ssh: two of the link, stderr, the process,
-// and one more if libssh has tried before. During a login ssh has a few files more.
+// Descriptors for each host whose agent is started by ssh: two of the link, the mailbox of the
+// login's thread, and the connection twice, or ssh's stderr and process.
 constexpr std::size_t kPerHost = 5;
-constexpr std::size_t kPerLogin = 8;
-// So many more all logins have open at some time, even if they go on one after the other.
-constexpr std::size_t kLeastPerLogin = 3;
+// During a login the most are open while `ssh -G` is started: both ends of its pipes.
+constexpr std::size_t kPerLogin = 10;
+// What the launcher opens later: files of output and reports.
+constexpr std::size_t kLater = 4;
 
 // One of the agents that an srun has started. They end together; see HostAgents::reap().
 class SrunAgent final : public AgentChannel {
@@ -50,6 +51,8 @@ class SrunAgent final : public AgentChannel {
   void kill(pid_t) override { all_->cut(host_); }
   bool ended() const override { return true; }
   std::string failure() const override { return all_->why_lost(host_); }
+  std::string connection_failure() const override { return all_->why_lost(host_); }
+  bool network_failed() const override { return !connection_failure().empty(); }
   std::string note() const override { return all_->note(host_); }
   bool wait() override { return true; }
 
@@ -82,6 +85,7 @@ HostAgents::HostAgents(const EventLoop& loop, const RemoteSpec& remote, const En
       remote_(remote),
       caller_(caller),
       agent_path_(remote.agent_path.empty() ? executable : remote.agent_path.string()),
+      standstill_tick_(loop, [this] { tick_standstill(); }),
       beat_(loop, [this] { on_beat(); }) {
   if (!remote.agent_path.empty()) return;
   if (auto sent = sent_agent(caller)) sendings_ = std::make_shared<Sendings>(std::move(*sent));
@@ -111,16 +115,19 @@ Result<void> HostAgents::start(Start start) {
   beat_.start(Silence::interval(remote_.host_timeout));
   if (others == 0) return {};
   const bool by_srun = start.from == HostSource::slurm;
-  const auto logins = by_srun ? 0 : std::min<std::size_t>(others, kMostAtOnce);
+  const auto logins = by_srun ? 0 : std::min(others, kMostAtOnce);
   const std::size_t more =
       by_srun ? srun_descriptors(others) : others * kPerHost + logins * kPerLogin;
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
   descriptors_.emplace(limit.rlim_cur + more);
-  HVD_CHECK(check_descriptors(others * kPerHost + logins * kLeastPerLogin,
+  const auto steady = others * kPerHost + kLater;
+  HVD_CHECK(check_descriptors(steady + (by_srun ? 0 : kPerLogin),
                               plural(others, "agent") + " of other hosts"));
+  most_logins_ = std::clamp<std::size_t>(free_descriptors(steady) / kPerLogin, 1, kMostAtOnce);
   if (by_srun) start_by_srun(start.timeout);
   HVD_CHECK(heartbeats_.start(Silence::interval(remote_.host_timeout)));
+  tick_standstill();
   start_more();
   return {};
 }
@@ -173,10 +180,10 @@ void HostAgents::on_srun_failure(const std::vector<SrunFailure>& failures) {
 // --- starting by ssh -----------------------------------------------------------------------------
 
 void HostAgents::start_more() {
-  auto under_way = std::count_if(agents_.begin(), agents_.end(), [](const auto& agent) {
-    return agent.channel && !agent.greeted && !agent.gone;
-  });
-  for (; next_ < agents_.size() && under_way < kMostAtOnce; ++next_) {
+  auto under_way = static_cast<std::size_t>(std::ranges::count_if(agents_, [](const auto& agent) {
+    return agent.channel && !agent.greeted && !agent.gone && !agent.host.is_this_machine;
+  }));
+  for (; next_ < agents_.size() && under_way < most_logins_; ++next_) {
     if (agents_[next_].channel) continue;
     start_by_ssh(agents_[next_]);
     ++under_way;
@@ -289,11 +296,20 @@ void HostAgents::on_frame(AgentState& agent, const Frame& frame) {
   start_more();
 }
 
+void HostAgents::tick_standstill() {
+  gate_->standstill().tick();
+  if (!std::ranges::all_of(agents_, [](const auto& agent) { return agent.greeted || agent.gone; }))
+    standstill_tick_.start(Standstill::kInterval);
+}
+
 // Silence alone does not mean that an agent is lost: it may be stopped, swapped out, or wait for a
 // file system. Then its host's kernel still answers. A host that is down or cut off does not.
 void HostAgents::on_beat() {
   const auto now = Silence::Clock::now();
   const auto seconds = std::chrono::duration<double>(remote_.host_timeout).count();
+  // What the host acknowledges it does within an interval. Until it is clear whether it is down or
+  // only the agent is silent, nothing is said.
+  const auto certainty = 2 * Silence::interval(remote_.host_timeout);
   for (auto& agent : agents_) {
     if (!agent.silence || agent.link_closed) continue;
     const auto silent = agent.silence->grow(now);
@@ -303,7 +319,8 @@ void HostAgents::on_beat() {
     if (agent.silent)
       give_up(agent,
               fmt::format("the host has not answered for {:.3g} s (--host-timeout)", seconds));
-    else if (quiet && !std::exchange(agent.unresponsive, true))
+    else if (silent > remote_.host_timeout + certainty && agent.channel->host_answers(certainty) &&
+             !std::exchange(agent.unresponsive, true))
       events_.on_text(
           agent, fmt::format("the agent has not answered for {:.3g} s{}; waiting for it", seconds,
                              agent.host.is_this_machine ? "" : ", but its host does"));

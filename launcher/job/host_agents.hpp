@@ -49,6 +49,7 @@ class HostAgents final : public Agents {
   void attach(AgentState& agent, LinkEnd end);
   void on_frame(AgentState& agent, const Frame& frame);
   void on_beat();
+  void tick_standstill();
   void consider_gone(AgentState& agent);
 
   const EventLoop& loop_;
@@ -63,9 +64,11 @@ class HostAgents final : public Agents {
   std::optional<RaisedDescriptorLimit> descriptors_;
   std::vector<std::size_t> ranks_;  // of each agent, from start()
   std::size_t next_ = 0;            // the first agent that is not started yet
+  std::size_t most_logins_ = 0;     // at a time
   const std::shared_ptr<LoginGate> gate_ = std::make_shared<LoginGate>();
   std::unique_ptr<SrunAgents> srun_;
   std::vector<AgentState*> by_srun_;  // in the order of srun_
+  Timer standstill_tick_;             // while agents are started
   Timer beat_;
   HeartbeatSender heartbeats_;  // declared last, because it must stop before the links end
 };

@@ -8,6 +8,7 @@
 #include "job/host_agents.hpp"
 #include "job/restart.hpp"
 #include "job/stdin_forwarder.hpp"
+#include "job/unreached_hosts.hpp"
 #include "output/output.hpp"
 #include "output/user_terminal.hpp"
 #include "report/advice.hpp"
@@ -41,6 +42,7 @@ class Job {
   Result<AttemptEnd> run_attempt();
   Result<AttemptEnd> restart(const AttemptEnd& failed);
   Result<void> move_away_from(const LostHosts& lost);
+  void note_abandoned(const AttemptEnd& end);
   Report finish(Report report);
   bool repeat_last_lines(std::vector<std::string> lines);
 
@@ -69,6 +71,8 @@ class Job {
   EventLoop::Clock::time_point begun_ = loop_.now();
   std::vector<AttemptReport> attempts_;
   std::vector<std::string> notes_;
+  // Lines about hosts where ranks may still run, and until when they apply.
+  std::vector<std::pair<std::string, EventLoop::Clock::time_point>> abandoned_;
   std::optional<StopCause> end_;  // whatever happens, no further try
   const bool is_real_;            // no simulation
   bool over_ = false;             // only output is still to be shown
@@ -110,6 +114,7 @@ Result<Report> Job::run() {
   }
   signals_.emplace(loop_, not_ignored(job_signals()), [this](int signal) { on_signal(signal); });
   HVD_TRY(AttemptEnd last, run_attempt());
+  note_abandoned(last);
   while (is_worth_a_restart(last.kind) && restarts() < spec_.max_restarts) {
     auto next = restart(last);
     if (!next) {
@@ -118,6 +123,7 @@ Result<Report> Job::run() {
       break;
     }
     last = std::move(*next);
+    note_abandoned(last);
   }
   return finish(std::move(last.report));
 }
@@ -178,6 +184,12 @@ Result<void> Job::move_away_from(const LostHosts& lost) {
   return {};
 }
 
+// The user learns of it at the end, when GPUs and files may be wanted again.
+void Job::note_abandoned(const AttemptEnd& end) {
+  if (end.abandoned.empty()) return;
+  abandoned_.emplace_back(end.abandoned, loop_.now() + time_of_abandoned_ranks(spec_));
+}
+
 void Job::on_output_error(const Error& error, bool stop_job) {
   notes_.push_back(error.message);
   // `hvdrun … | head` ends as any program does: quietly.
@@ -233,6 +245,11 @@ Report Job::finish(Report report) {
         "{} of input {} read that no rank took; --stdin none leaves the input to others",
         plural(unread, "byte"), unread == 1 ? "was" : "were"));
   for (auto& line : advice(report, spec_)) lines.push_back(std::move(line));
+  for (const auto& [line, until] : abandoned_) {
+    if (loop_.now() >= until) continue;
+    lines.push_back(warning_text(line));
+    notes_.push_back(line);
+  }
   for (const auto& line : lines) note(line);
   over_ = true;
   while (!output_->idle() && !output_abandoned_) loop_.run_once();

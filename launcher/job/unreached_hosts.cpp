@@ -1,9 +1,11 @@
 #include "job/unreached_hosts.hpp"
 
+#include "protocol/heartbeat.hpp"
 #include "slurm/host_list.hpp"
 
 #include <algorithm>
 #include <cctype>
+#include <chrono>
 #include <cstddef>
 #include <string_view>
 #include <utility>
@@ -44,6 +46,19 @@ std::vector<std::string> unreached_lines(const std::vector<UnreachableHost>& hos
     lines.push_back(fold_hosts(names) + ": " +
                     with_host(why, *std::min_element(names.begin(), names.end())));
   return lines;
+}
+
+std::chrono::milliseconds time_of_abandoned_ranks(const JobSpec& spec) {
+  return kSilentTimeouts * spec.remote.host_timeout + spec.stop.grace;
+}
+
+std::string abandoned_text(const std::vector<std::string>& hosts, const JobSpec& spec) {
+  if (hosts.empty()) return {};
+  const auto time = std::chrono::ceil<std::chrono::seconds>(time_of_abandoned_ranks(spec));
+  return fmt::format(
+      "ranks may still run on {}, for up to {} s: hvdrun there ends them when it has heard nothing "
+      "for {} times --host-timeout",
+      fold_hosts(hosts), time.count(), kSilentTimeouts);
 }
 
 std::string unreached_reason(const std::vector<UnreachableHost>& hosts) {

@@ -1,8 +1,11 @@
-// What hvdrun prints about hosts on which no agent could be started, or none ended. Pure functions.
+// What hvdrun prints about hosts on which no agent could be started, from which nothing is heard, or
+// on which none ended. Pure functions.
 #pragma once
 
+#include "model/job_spec.hpp"
 #include "model/report.hpp"
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -32,5 +35,12 @@ struct UnconfirmedHost {
 // 4715 (rank 1)". Leaves out ranks that have ended.
 std::vector<std::string> unconfirmed_lines(const std::vector<UnconfirmedHost>& hosts,
                                            const std::vector<RankReport>& ranks);
+
+// Returns how long ranks run on at most, after their agent has last heard of hvdrun.
+std::chrono::milliseconds time_of_abandoned_ranks(const JobSpec& spec);
+
+// Returns "ranks may still run on n[3-4], for up to 80 s (…)"; "" if there are no hosts. An agent
+// that hears nothing of hvdrun ends its ranks after that time.
+std::string abandoned_text(const std::vector<std::string>& hosts, const JobSpec& spec);
 
 }  // namespace hvdrun

@@ -13,6 +13,11 @@
 
 namespace hvdrun {
 
+// If the launcher is silent for this many host time-outs, an agent on another host ends its ranks:
+// the launcher's host has crashed, though the connection is open. A launcher that is only delayed
+// (stopped, swapped out) is back before that.
+inline constexpr int kSilentTimeouts = 15;
+
 // Sends a sign of life on links at an interval, from a thread of its own. So they are sent also
 // while the loop's thread waits for a file system, for PMIx or for a process to start.
 class HeartbeatSender {

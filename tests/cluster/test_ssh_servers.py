@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
-from test_ssh import CLIENTS, Jobs, jobs, ssh_config  # noqa: F401, the fixture
+from test_ssh import CLIENTS, Jobs, finish, jobs, pid_of_hvdrun, ssh_config  # noqa: F401, the fixture
 
 # Closes the first connections at once, as sshd does beyond MaxStartups. The later ones lead to the host's own server.
 RELAY = """
@@ -53,6 +56,30 @@ def test_a_login_that_the_server_closes_is_tried_again(jobs: Jobs, client: str) 
     with server_that_closes(jobs, 2), ssh_config(jobs, "UserKnownHostsFile ~/.ssh/none\n"):
         done = jobs.run("--ssh-client", client, "--label", "none", "--ssh-accept-new", "-H", "n1:1", "-p", 2222, "hostname")
     assert done.returncode == 0 and done.stdout == "n1\n", done.stderr
+
+
+# The first connection gets no answer. The later ones lead to the host's own server.
+SILENT_AT_FIRST = RELAY.replace("        return writer.close()\n", "        return print('connected', flush=True)\n")
+
+
+def test_a_pause_of_hvdrun_in_a_login_is_not_the_servers_fault(jobs: Jobs) -> None:
+    """hvdrun is stopped for longer than ssh's ConnectTimeout."""
+    server = jobs.cluster.start("/usr/bin/python3", "-c", SILENT_AT_FIRST, 1, on="n1", stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout.readline() == "listening\n"
+        with ssh_config(jobs, "UserKnownHostsFile ~/.ssh/none\nConnectTimeout 2\n"):
+            job = jobs.start("--ssh-client", "libssh", "--ssh-accept-new", "-H", "n1:1", "-p", 2222, "true")
+            assert server.stdout.readline() == "connected\n"
+            hvdrun = pid_of_hvdrun(job)
+            os.kill(hvdrun, signal.SIGSTOP)
+            time.sleep(3)
+            os.kill(hvdrun, signal.SIGCONT)
+            code, _, err = finish(job)
+    finally:
+        server.kill()
+        server.communicate()
+    assert code == 0, err
 
 
 @contextmanager

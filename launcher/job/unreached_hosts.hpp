@@ -1,5 +1,5 @@
-// What hvdrun prints about hosts on which no agent could be started, from which nothing is heard, or
-// on which none ended. Pure functions.
+// What hvdrun prints about hosts on which no agent could be started, from which nothing is heard,
+// or on which none ended. Pure functions.
 #pragma once
 
 #include "model/job_spec.hpp"

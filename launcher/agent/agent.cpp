@@ -407,7 +407,6 @@ Result<std::vector<std::string>> Agent::environment_of(std::size_t index) const 
 
 void Agent::connect(const RankProcess& process, RankPipes pipes) {
   inputs_.add(process, pipes);
-  if (!pipes.error) return output_.add(process.rank, 1, std::move(pipes.output));
   output_.add(process.rank, std::move(pipes.output), std::move(pipes.error),
               std::move(pipes.order));
 }

@@ -51,6 +51,7 @@ void OutputForwarder::add(int rank, std::uint8_t stream, Fd pipe) {
 
 void OutputForwarder::add(int rank, Fd out, Fd err, std::shared_ptr<StreamOrder> order) {
   const auto first = insert(rank, 1, std::move(out));
+  if (!err) return;
   const auto second = insert(rank, 2, std::move(err));
   if (!order) return;
   first->order = second->order = std::move(order);

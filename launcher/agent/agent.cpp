@@ -403,8 +403,8 @@ Result<std::vector<std::string>> Agent::environment_of(std::size_t index) const 
 
 void Agent::connect(const RankProcess& process, RankPipes pipes) {
   inputs_.add(process, pipes);
-  output_.add(process.rank, 1, std::move(pipes.output));
-  if (pipes.error) output_.add(process.rank, 2, std::move(pipes.error));
+  output_.add(process.rank, std::move(pipes.output), std::move(pipes.error),
+              std::move(pipes.order));
 }
 
 void Agent::on_child() {

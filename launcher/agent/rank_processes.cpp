@@ -21,6 +21,10 @@ namespace {
 // ranks took 7 ms of the processor for it.
 constexpr std::size_t kStartedAtOnce = 32;
 
+// With more ranks on this host, the order of a rank's two streams is not looked at: each takes an
+// instance of inotify(7), of which a user may have 128.
+constexpr std::size_t kMostOrdered = 32;
+
 double to_seconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
 }
@@ -43,7 +47,7 @@ Result<RankStreams> make_terminal_streams(const TerminalSettings& settings) {
   return streams;
 }
 
-Result<RankStreams> make_streams(const LaunchRank& rank) {
+Result<RankStreams> make_streams(const LaunchRank& rank, bool ordered) {
   if (rank.terminal) return make_terminal_streams(*rank.terminal);
   RankStreams streams;
   HVD_TRY(Pipe output, make_pipe());
@@ -63,6 +67,9 @@ Result<RankStreams> make_streams(const LaunchRank& rank) {
   streams.child_error = std::move(error.write);
   streams.ours.output = std::move(output.read);
   streams.ours.error = std::move(error.read);
+  if (ordered)
+    streams.ours.order =
+        std::make_shared<StreamOrder>(streams.ours.output.get(), streams.ours.error.get());
   return streams;
 }
 
@@ -106,8 +113,9 @@ Result<void> RankProcesses::start_group(const LaunchMessage& job, std::span<Star
                                         std::vector<RankPipes>& pipes) {
   std::vector<RankStreams> streams;
   std::vector<SpawnRequest> requests;
+  const bool ordered = job.order_streams && job.ranks.size() <= kMostOrdered;
   for (auto& start : group) {
-    HVD_TRY(auto made, make_streams(*start.rank));
+    HVD_TRY(auto made, make_streams(*start.rank, ordered));
     streams.push_back(std::move(made));
     requests.push_back(request_for(job, start, streams.back(), null));
   }

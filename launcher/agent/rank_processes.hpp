@@ -5,11 +5,13 @@
 #pragma once
 
 #include "agent/spawn.hpp"
+#include "agent/stream_order.hpp"
 #include "common/fd.hpp"
 #include "protocol/messages.hpp"
 
 #include <chrono>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -30,7 +32,8 @@ struct RankProcess {
 // The parent's ends of a rank's standard streams. Of a rank with a terminal all are one
 // (PseudoTerminal::ours).
 struct RankPipes {
-  Fd input;  // invalid when the rank reads /dev/null
+  Fd input;                                 // invalid when the rank reads /dev/null
+  std::shared_ptr<StreamOrder> order = {};  // nullptr: not looked at
   Fd output;
   Fd error;     // invalid if the rank has a terminal
   Fd terminal;  // valid if the rank has one

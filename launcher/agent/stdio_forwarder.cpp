@@ -26,6 +26,19 @@ std::uint64_t milliseconds_now() {
                                         .count());
 }
 
+// Returns how many bytes a pipe holds.
+std::size_t unread(int pipe) {
+  int bytes = 0;
+  return ::ioctl(pipe, FIONREAD, &bytes) == 0 && bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
+}
+
+std::string read_at_most(int pipe, std::size_t most) {
+  std::string bytes(std::min(most, kChunk), '\0');
+  const ssize_t got = ::read(pipe, bytes.data(), bytes.size());
+  bytes.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  return bytes;
+}
+
 }  // namespace
 
 OutputForwarder::OutputForwarder(const EventLoop& loop, Link& link,
@@ -33,9 +46,24 @@ OutputForwarder::OutputForwarder(const EventLoop& loop, Link& link,
     : loop_(loop), link_(link), on_closed_(std::move(on_closed)) {}
 
 void OutputForwarder::add(int rank, std::uint8_t stream, Fd pipe) {
+  insert(rank, stream, std::move(pipe));
+}
+
+void OutputForwarder::add(int rank, Fd out, Fd err, std::shared_ptr<StreamOrder> order) {
+  const auto first = insert(rank, 1, std::move(out));
+  if (!err) return;
+  const auto second = insert(rank, 2, std::move(err));
+  if (!order) return;
+  first->order = second->order = std::move(order);
+  first->other = &*second;
+  second->other = &*first;
+}
+
+OutputForwarder::Position OutputForwarder::insert(int rank, std::uint8_t stream, Fd pipe) {
   const auto at = streams_.insert(streams_.end(), {rank, stream, std::move(pipe), {}});
   at->event = FdEvent(loop_, at->pipe.get(), FdEvent::readable, [this, at] { on_readable(at); });
   if (credit_ > 0 || discarding_) at->event.enable();
+  return at;
 }
 
 void OutputForwarder::add_credit(std::size_t bytes) {
@@ -59,6 +87,7 @@ void OutputForwarder::set_enabled(bool enabled) {
 
 void OutputForwarder::on_readable(Position at) {
   if (credit_ <= 0 && !discarding_) return;  // other streams have used it up meanwhile
+  if (at->other != nullptr && !discarding_ && relay_both(*at)) return;
   const ssize_t got = relay(*at);
   if (got > 0) return;
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
@@ -77,8 +106,7 @@ ssize_t OutputForwarder::relay(StreamState& stream) {
   const ssize_t got =
       link_.send_read(FrameType::output, kToLauncher, header, stream.pipe.get(), kChunk);
   if (got <= 0) return got;
-  credit_ -= got;
-  if (credit_ <= 0) set_enabled(false);
+  spend(static_cast<std::size_t>(got));
   if (!stream.enlarged && static_cast<std::size_t>(got) == kChunk) {
     stream.enlarged = true;
     ::fcntl(stream.pipe.get(), F_SETPIPE_SZ, kLargePipe);
@@ -86,7 +114,36 @@ ssize_t OutputForwarder::relay(StreamState& stream) {
   return got;
 }
 
+bool OutputForwarder::relay_both(StreamState& stream) {
+  const bool is_out = stream.stream == 1;
+  // The writes of the bytes that are there now are known afterwards, and those of a few more.
+  const std::size_t in_other = unread(stream.other->pipe.get());
+  const std::size_t in_own = in_other > 0 ? unread(stream.pipe.get()) : 0;
+  stream.order->update();
+  if (in_own == 0) {
+    stream.order->clear();
+    return false;
+  }
+  const std::string own = read_at_most(stream.pipe.get(), in_own);
+  const std::string other = read_at_most(stream.other->pipe.get(), in_other);
+  const auto now = milliseconds_now();
+  for (const auto& piece : stream.order->arrange(is_out ? own : other, is_out ? other : own)) {
+    auto payload = pack_output_header(
+        {static_cast<std::uint32_t>(stream.rank),
+         static_cast<std::uint8_t>(piece.pipe == StreamOrder::kOut ? 1 : 2), now});
+    link_.send(FrameType::output, kToLauncher, payload.append(piece.bytes));
+  }
+  spend(own.size() + other.size());
+  return true;
+}
+
+void OutputForwarder::spend(std::size_t bytes) {
+  credit_ -= static_cast<std::int64_t>(bytes);
+  if (credit_ <= 0) set_enabled(false);
+}
+
 void OutputForwarder::close(Position at) {
+  if (at->other != nullptr) at->other->other = nullptr;
   const int rank = at->rank;
   const auto header = pack_output_header({static_cast<std::uint32_t>(rank), at->stream, 0});
   link_.send(FrameType::output_closed, kToLauncher, header);
@@ -124,9 +181,7 @@ void StdinWriter::close_pipe() {
 
 std::uint64_t StdinWriter::taken() const {
   const int pipe = pipe_ ? pipe_.get() : rest_.get();
-  int unread = 0;
-  if (pipe >= 0) ::ioctl(pipe, FIONREAD, &unread);
-  return written_ - std::min(written_, static_cast<std::uint64_t>(unread));
+  return written_ - std::min<std::uint64_t>(written_, pipe >= 0 ? unread(pipe) : 0);
 }
 
 void StdinWriter::write_out() {

@@ -7,6 +7,7 @@
 // fails is closed.
 #pragma once
 
+#include "agent/stream_order.hpp"
 #include "base/event_loop.hpp"
 #include "common/fd.hpp"
 #include "protocol/link.hpp"
@@ -14,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <list>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -25,6 +27,9 @@ class OutputForwarder {
   OutputForwarder(const EventLoop& loop, Link& link, std::function<void(int rank)> on_closed);
 
   void add(int rank, std::uint8_t stream, Fd pipe);  // stream: 1 or 2, stdout or stderr
+  // Adds both streams of a rank, whose writes are sent in their order. `order`: nullptr if that does
+  // not matter. `err` is invalid if the rank has a terminal.
+  void add(int rank, Fd out, Fd err, std::shared_ptr<StreamOrder> order);
   void add_credit(std::size_t bytes);
 
   // Reads and drops all output from now on. Call it when the launcher is gone.
@@ -42,11 +47,17 @@ class OutputForwarder {
     Fd pipe;
     FdEvent event;
     bool enlarged = false;
+    StreamState* other = nullptr;  // the rank's other stream, if they are ordered and it is open
+    std::shared_ptr<StreamOrder> order = nullptr;
   };
   using Position = std::list<StreamState>::iterator;
 
+  Position insert(int rank, std::uint8_t stream, Fd pipe);
   void on_readable(Position at);
   ssize_t relay(StreamState& stream);
+  // Sends what is in the stream's pipe and in the other one. Returns false if one of them is empty.
+  bool relay_both(StreamState& stream);
+  void spend(std::size_t bytes);
   void close(Position at);
   void set_enabled(bool enabled);
 

@@ -4,6 +4,7 @@
 #include "job/agents.hpp"
 #include "job/frameworks.hpp"
 #include "job/stall_time.hpp"
+#include "output/sink.hpp"
 #include "protocol/frame.hpp"
 #include "resources/place.hpp"
 
@@ -145,6 +146,7 @@ LaunchMessage launch_message(const JobSpec& spec, const Plan& plan, const JobIde
   }
   message.mlx_hosts = mlx_hosts(spec, identity.ports, placement);
   message.gpus = gpus_to_watch(spec, plan, placement.hosts[host_index]);
+  message.order_streams = same_place(STDOUT_FILENO, STDERR_FILENO);
   message.kill_signal = spec.stop.signal.value_or(SIGTERM);
   message.grace = spec.stop.grace;
   const auto receivers = input_receivers(spec, placement.size);

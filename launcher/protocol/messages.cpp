@@ -242,6 +242,7 @@ static void read(const Json& json, LaunchMessage& m) {
   m.gpus = text_list(json.at("gpus"));
   json.at("kill_signal").get_to(m.kill_signal);
   m.grace = std::chrono::milliseconds(json.at("grace_ms").get<std::int64_t>());
+  json.at("order_streams").get_to(m.order_streams);
   m.stall_time = std::chrono::milliseconds(json.at("stall_time_ms").get<std::int64_t>());
   m.progress_interval =
       std::chrono::milliseconds(json.at("progress_interval_ms").get<std::int64_t>());
@@ -274,6 +275,7 @@ std::string pack(const LaunchMessage& m) {
                      {"gpus", bytes_list(m.gpus)},
                      {"kill_signal", m.kill_signal},
                      {"grace_ms", m.grace.count()},
+                     {"order_streams", m.order_streams},
                      {"stall_time_ms", m.stall_time.count()},
                      {"progress_interval_ms", m.progress_interval.count()}});
 }

@@ -220,6 +220,16 @@ def test_output_input_and_files(jobs: Jobs, shared: Path) -> None:
 
 
 @pytest.mark.gate
+def test_input_that_a_rank_on_another_host_does_not_read(jobs: Jobs, shared: Path) -> None:
+    """A file is left to the shell's loop. What came through a pipe cannot be given back."""
+    loop = f"while read -r line; do echo got $line; {HVDRUN_WORD} -np 1 -H n1:1 --label none head -c 4; done"
+    script = f"printf 'one\\ntwo\\nsix\\n' > lines; {loop} < lines; printf 'one\\ntwo\\nsix\\n' | {{ {loop}; }}"
+    done = jobs.cluster.run("bash", "-c", script, folder=shared)
+    assert done.stdout.splitlines() == ["got one", "two", "got six", "got one", "two"], done.stdout + done.stderr
+    assert done.stderr.count("4 bytes of input were read that no rank took; --stdin none leaves the input to others") == 1, done.stderr
+
+
+@pytest.mark.gate
 def test_the_rank_that_failed_first_is_named_with_its_host(jobs: Jobs) -> None:
     done = jobs.run("-np", 4, "-H", "n[1-4]:1", "sh", "-c", "[ $HVD_RANK = 2 ] && echo why >&2 && exit 3; sleep 7777")
     assert done.returncode == 3

@@ -130,6 +130,27 @@ def test_output_folders_are_numbered_with_four_digits(sandbox: Sandbox) -> None:
     assert sorted(path.name for path in (sandbox.files / "logs").iterdir()) == [".hvdrun", "rank.0000", "rank.0001"]
 
 
+IN_TURNS = """
+import os
+for number in range(0, 400, 2):
+    os.write(1, b"line %d\\n" % number)
+    os.write(2, b"line %d\\n" % (number + 1))
+"""
+
+
+def test_a_rank_keeps_the_order_of_its_streams_in_one_place(sandbox: Sandbox) -> None:
+    log = sandbox.files / "log"
+    with open(log, "wb") as file:
+        sandbox.start("-np", 2, PYTHON, "-c", IN_TURNS, stdout=file, stderr=subprocess.STDOUT).wait().expect(0)
+    for rank in range(2):
+        lines = [line for line in log.read_text().splitlines() if line.startswith(f"[{rank}]")]
+        assert lines == [f"[{rank}] line {number}" for number in range(400)]
+    with open(log, "wb") as file:
+        failing = "for step in range(3): print('step', step)\nraise SystemExit('at the end')"
+        sandbox.start("-np", 1, PYTHON, "-c", failing, stdout=file, stderr=subprocess.STDOUT).wait().expect(1)
+    assert log.read_text().splitlines()[:4] == ["step 0", "step 1", "step 2", "at the end"]
+
+
 def test_a_part_of_a_job_after_a_requeue_keeps_what_there_is(sandbox: Sandbox) -> None:
     """SLURM_RESTART_COUNT is what SLURM sets then; SLURM itself is in tests/cluster."""
     logs, report = sandbox.files / "logs", sandbox.files / "run.json"

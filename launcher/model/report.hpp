@@ -210,7 +210,7 @@ struct Report {
   bool rank_drove_all_gpus = false;
   // A rank was seen to use TensorFlow, and had no TF_CONFIG.
   bool lacks_tf_config = false;
-  bool uses_mpich = false;  // a rank was seen to
+  bool uses_mpich = false;             // a rank was seen to
   std::vector<std::string> notes;      // "stderr of rank 2 could not be written: …"
   std::vector<std::string> leftovers;  // what could not be ended: "pid 123 (python) on n1"
 

@@ -7,6 +7,7 @@
 #include "agent/held_ports.hpp"
 #include "agent/host_watch.hpp"
 #include "agent/job_folders.hpp"
+#include "agent/mpi_interfaces.hpp"
 #include "agent/page_watch.hpp"
 #include "agent/pmix_library.hpp"
 #include "agent/pmix_server.hpp"
@@ -340,11 +341,10 @@ Result<void> Agent::launch(LaunchMessage job) {
   for (const auto& name : job.host_variables)
     if (const char* value = ::getenv(name.c_str())) job.environment.push_back(name + "=" + value);
   set_gloo_interface(job);
+  if (pmix_) set_mpi_interfaces(job);
   job_ = std::move(job);
   if (stopping_) return {};
-  const auto ranks = job_->ranks.size();
-  raise_descriptor_limit(kOwnDescriptors + kDescriptorsPerRank * ranks);
-  HVD_CHECK(check_descriptors(kLeastPerRank * ranks, plural(ranks, "rank")));
+  HVD_CHECK(prepare_descriptors(job_->ranks.size()));
   HVD_CHECK(prepare());
   std::vector<RankProcesses::Start> starts;
   for (std::size_t i = 0; i < job_->ranks.size(); ++i) {

@@ -1,6 +1,7 @@
 #include "agent/descriptor_limit.hpp"
 
 #include "common/system.hpp"
+#include "common/text.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -52,6 +53,13 @@ Result<void> check_descriptors(std::size_t more, const std::string& needed_for) 
           "of open files (limits.conf(5), LimitNOFILE= of a service)",
           needed_for, local_host_name(), needed, limit.rlim_cur),
       kExitUsage);
+}
+
+Result<void> prepare_descriptors(std::size_t ranks) {
+  // Of a rank that is being started: both ends of two pipes, the status page's eventfd.
+  constexpr std::size_t kLeastPerRank = 6;
+  raise_descriptor_limit(kOwnDescriptors + kDescriptorsPerRank * ranks);
+  return check_descriptors(kLeastPerRank * ranks, plural(ranks, "rank"));
 }
 
 }  // namespace hvdrun

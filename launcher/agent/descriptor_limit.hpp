@@ -16,8 +16,6 @@ namespace hvdrun {
 // connection.
 inline constexpr std::size_t kOwnDescriptors = 64;
 inline constexpr std::size_t kDescriptorsPerRank = 8;
-// Of a rank that is being started: both ends of two pipes, the status page's eventfd.
-inline constexpr std::size_t kLeastPerRank = 6;
 
 // Raises the limit to `wanted`, or as far as the system allows, and lets the kernel enlarge the
 // table of descriptors now. Returns the limit from before, which ranks are to have. Cannot fail.
@@ -44,5 +42,8 @@ std::size_t free_descriptors(std::size_t more);
 // Checks that this process can open `more` descriptors. `needed_for` is in the message ("5000
 // ranks"). Error: the limit is too low (kExitUsage; the message says how to raise it).
 Result<void> check_descriptors(std::size_t more, const std::string& needed_for);
+
+// Raises the limit for an agent that starts so many ranks. Error: as of check_descriptors().
+Result<void> prepare_descriptors(std::size_t ranks);
 
 }  // namespace hvdrun

@@ -12,6 +12,7 @@
 #include <ranges>
 #include <sstream>
 #include <string>
+#include <utility>
 
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -23,12 +24,6 @@ namespace {
 constexpr std::string_view kVariable = "GLOO_SOCKET_IFNAME";
 // This many hosts are looked up at most.
 constexpr std::size_t kMostHosts = 8;
-
-bool ranks_have(const LaunchMessage& job, std::string_view name) {
-  return std::ranges::any_of(job.environment, [name](const std::string& variable) {
-    return variable.starts_with(name) && variable.substr(name.size()).starts_with("=");
-  });
-}
 
 bool is_loopback_number(const std::string& text) {
   sockaddr_storage address{};
@@ -66,6 +61,25 @@ std::optional<std::string> interface_towards(const std::string& host) {
 
 }  // namespace
 
+bool ranks_have(const LaunchMessage& job, std::string_view name) {
+  return std::ranges::any_of(job.environment, [name](const std::string& variable) {
+    return variable.starts_with(name) && variable.substr(name.size()).starts_with("=");
+  });
+}
+
+std::vector<std::string> interfaces_towards_hosts(const LaunchMessage& job) {
+  std::vector<std::string> found;
+  std::size_t tried = 0;
+  for (std::size_t host = 0; host < job.hosts.size() && tried < kMostHosts; ++host) {
+    if (static_cast<int>(host) == job.host_index) continue;
+    ++tried;
+    if (auto interface = interface_towards(job.hosts[host].address))
+      if (std::ranges::find(found, *interface) == found.end())
+        found.push_back(std::move(*interface));
+  }
+  return found;
+}
+
 bool has_loopback_name(std::string_view hosts_file, std::string_view name) {
   std::istringstream lines{std::string(hosts_file)};
   for (std::string line; std::getline(lines, line);) {
@@ -84,15 +98,8 @@ void set_gloo_interface(LaunchMessage& job) {
   std::ifstream file("/etc/hosts");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   if (!has_loopback_name(text, local_host_name())) return;
-  std::size_t tried = 0;
-  for (std::size_t host = 0; host < job.hosts.size() && tried < kMostHosts; ++host) {
-    if (static_cast<int>(host) == job.host_index) continue;
-    ++tried;
-    if (const auto interface = interface_towards(job.hosts[host].address)) {
-      job.environment.push_back(std::string(kVariable) + "=" + *interface);
-      return;
-    }
-  }
+  if (const auto interfaces = interfaces_towards_hosts(job); !interfaces.empty())
+    job.environment.push_back(std::string(kVariable) + "=" + interfaces.front());
 }
 
 }  // namespace hvdrun

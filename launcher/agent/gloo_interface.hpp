@@ -13,7 +13,9 @@
 
 #include "protocol/messages.hpp"
 
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace hvdrun {
 
@@ -21,6 +23,13 @@ namespace hvdrun {
 // Does nothing if the job has one host, if the ranks have the variable, if this host's name is no
 // address of loopback, or if no route is found.
 void set_gloo_interface(LaunchMessage& job);
+
+// Returns whether the job's own variables have this name.
+bool ranks_have(const LaunchMessage& job, std::string_view name);
+
+// Returns the interfaces with the routes to the job's other hosts, of which it looks up eight at
+// most.
+std::vector<std::string> interfaces_towards_hosts(const LaunchMessage& job);
 
 // Returns whether the text of /etc/hosts has a line with this name and an address of loopback.
 bool has_loopback_name(std::string_view hosts_file, std::string_view name);

@@ -10,8 +10,9 @@
 
 namespace hvdrun {
 
-// Returns a line for each rank that ran when the job was stopped, and a last line with the command
-// that shows where one of them hangs; one line for each group of ranks if there are many. Returns
+// Returns a line for each rank that ran when the job was stopped, one for each of these that had
+// printed an exception of Python before, and a last line with the command that shows where one of
+// them hangs; one line for each group of ranks if there are many. Returns
 // nothing if no rank has RankReport::at_stop or if the job ran for less than two seconds.
 std::vector<std::string> activity_lines(const Report& report);
 

@@ -103,6 +103,28 @@ def test_the_interface_of_gloo_is_the_users_if_there_is_one(named_as_debian_does
     assert named_as_debian_does.run("-np", 1, *show).stdout == "unset\n", "on one host loopback is right"
 
 
+@pytest.fixture
+def with_docker0(jobs: Jobs) -> Iterator[Jobs]:  # noqa: F811
+    """n1 and n2 have an interface of the same name and address, which leads to neither."""
+    with ExitStack() as stack:
+        for host in ("n1", "n2"):
+            for words in ("link add docker0 type veth peer name docker0p", "link set docker0p up", "address add 172.17.0.1/16 dev docker0",
+                          "link set docker0 up"):
+                jobs.cluster.output("ip", *words.split(), on=host, user="root")
+            stack.callback(jobs.cluster.output, "ip", "link", "delete", "docker0", on=host, user="root")
+        yield jobs
+
+
+@pytest.mark.gate
+def test_mpi_does_not_use_an_interface_that_every_host_has_for_itself(with_docker0: Jobs) -> None:
+    """Open MPI's ranks would connect to their own host."""
+    done = with_docker0.run("--label", "none", "-H", "n1:1,n2:1", ALLREDUCE)
+    assert done.returncode == 0 and done.stdout.count("of 2: sum 3") == 2, f"{done.stdout}\n{done.stderr}"
+    show = ("--label", "none", "-H", "n1:1,n2:1", "sh", "-c", "echo ${OMPI_MCA_btl_tcp_if_exclude-unset}")
+    assert with_docker0.run(*show).stdout == "127.0.0.1/8,sppp,docker0\n" * 2
+    assert with_docker0.run("-x", "OMPI_MCA_btl_tcp_if_include=eth0", *show).stdout == "unset\n" * 2
+
+
 @NEEDS_IPV6
 @pytest.mark.parametrize("hosts", ["n1:1,n2:1", "login:1,n1:1", "[fd80::11]:1,[fd80::12]:1"])
 @pytest.mark.parametrize("pmix", ["auto", "off"])

@@ -494,6 +494,25 @@ TEST(ReportText, HasWhatEachRankDidWhenInterrupted) {
                        "on n1: py-spy dump --pid 100"));
 }
 
+TEST(ReportText, HasTheExceptionAfterWhichARankHung) {
+  auto report = interrupted(3);
+  report.ranks[0].last_stderr = {"loading"};
+  report.ranks[1].last_stderr = {
+      "Traceback (most recent call last):", "  File \"a.py\", line 3, in f",
+      "    raise RuntimeError(\"rank 1 is unhappy\")", "RuntimeError: rank 1 is unhappy"};
+  report.ranks[2].last_stderr = report.ranks[1].last_stderr;
+  report.ranks[2].last_stderr.emplace_back("caught; going on");
+  const auto lines = report_lines(report);
+  EXPECT_THAT(lines,
+              Contains("rank 1 had printed an exception, and may have waited in its exit for "
+                       "others: RuntimeError: rank 1 is unhappy"));
+  EXPECT_THAT(lines,
+              Contains("a program with mpi4py ends all ranks in such a case if it is started "
+                       "by python3 -m mpi4py"));
+  EXPECT_THAT(lines, Not(Contains(HasSubstr("rank 0 had printed"))));
+  EXPECT_THAT(lines, Not(Contains(HasSubstr("rank 2 had printed"))));
+}
+
 TEST(ReportText, FoldsWhatManyRanksDid) {
   auto report = interrupted(9);
   report.ranks[4].at_stop->system_call = "";

@@ -42,8 +42,9 @@ constexpr std::array<std::string_view, 6> kCuts{
     "Connection closed by ",         "Connection reset by ",          "Socket error: "};
 // ssh also prints such a message after a failure between a jump host and the host, of a
 // ProxyCommand, or after the login. Then one of these words is there.
-constexpr std::array<std::string_view, 4> kOtherReasons{
-    "stdio forwarding failed", "not found", "No such file or directory", "Read from remote host"};
+constexpr std::array<std::string_view, 5> kOtherReasons{
+    "stdio forwarding failed", "not found", "No such file or directory", "Read from remote host",
+    "no command can be started"};
 constexpr std::string_view kCutAdvice =
     "an ssh server on the way closed the connection before the login; it may have had too many at "
     "once: raise MaxStartups in its sshd_config";

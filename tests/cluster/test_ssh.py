@@ -550,7 +550,8 @@ def test_a_connection_that_drops_is_no_lost_host(jobs: Jobs, shared: Path, hosts
     """Where it is the only one, and where all drop at once: as of a switch that is started anew."""
     err = restarts_on_the_same_hosts(jobs, shared, hosts, client, lambda host: jobs.cluster.output(
         "pkill", "-9", "-f", "^sshd: user", on=host, user="root"))
-    assert re.search(r"the agent on n[12] was lost.*; restart 1 of 1", err), err
+    program = "libssh" if client == "libssh" else "ssh"
+    assert re.search(rf"the agent on n[12] was lost: {program}: .*; restart 1 of 1", err), err
 
 
 def test_a_host_whose_guard_and_agent_were_killed_is_used_again(jobs: Jobs, shared: Path) -> None:

@@ -27,8 +27,8 @@ class OutputForwarder {
   OutputForwarder(const EventLoop& loop, Link& link, std::function<void(int rank)> on_closed);
 
   void add(int rank, std::uint8_t stream, Fd pipe);  // stream: 1 or 2, stdout or stderr
-  // Adds both streams of a rank, whose writes are sent in their order. `order`: nullptr if that does
-  // not matter. `err` is invalid if the rank has a terminal.
+  // Adds both streams of a rank, whose writes are sent in their order. `order`: nullptr if that
+  // does not matter. `err` is invalid if the rank has a terminal.
   void add(int rank, Fd out, Fd err, std::shared_ptr<StreamOrder> order);
   void add_credit(std::size_t bytes);
 

@@ -121,7 +121,7 @@ bool OutputForwarder::relay_both(StreamState& stream) {
   const std::size_t in_own = in_other > 0 ? unread(stream.pipe.get()) : 0;
   stream.order->update();
   if (in_own == 0) {
-    stream.order->clear();
+    stream.order->only(is_out ? StreamOrder::kOut : StreamOrder::kErr);
     return false;
   }
   const std::string own = read_at_most(stream.pipe.get(), in_own);

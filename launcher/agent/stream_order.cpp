@@ -29,16 +29,30 @@ std::string_view take(std::string_view& bytes, bool all) {
   return taken;
 }
 
-int watch(int inotify, int pipe) {
-  return ::inotify_add_watch(inotify, ("/proc/self/fd/" + std::to_string(pipe)).c_str(), IN_MODIFY);
-}
-
 }  // namespace
 
-StreamOrder::StreamOrder(int out, int err) : inotify_(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) {
-  if (!inotify_) return;  // the user's limit: fs.inotify.max_user_instances
-  watch_of_err_ = watch(inotify_.get(), err);
-  if (watch(inotify_.get(), out) < 0 || watch_of_err_ < 0) inotify_.reset();
+StreamOrder::StreamOrder(int out, int err)
+    : inotify_(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)), pipes_{out, err} {
+  watch(kOut);
+  watch(kErr);
+}
+
+// Without an instance of inotify (fs.inotify.max_user_instances) there is no watch.
+void StreamOrder::watch(Pipe pipe) {
+  const auto path = "/proc/self/fd/" + std::to_string(pipes_[pipe]);
+  watches_[pipe] = ::inotify_add_watch(inotify_.get(), path.c_str(), IN_MODIFY);
+}
+
+void StreamOrder::only(Pipe pipe) {
+  writes_.clear();
+  if (pipe != last_only_) {
+    if (inotify_ && watches_[last_only_] < 0) watch(last_only_);
+    last_only_ = pipe;
+    times_only_ = 0;
+  }
+  times_only_ = std::min(times_only_ + 1, kBulk);
+  if (times_only_ < kBulk || watches_[pipe] < 0) return;
+  ::inotify_rm_watch(inotify_.get(), std::exchange(watches_[pipe], -1));
 }
 
 void StreamOrder::update() {
@@ -52,8 +66,8 @@ void StreamOrder::update() {
       inotify_event event;  // NOLINT: filled by memcpy
       std::memcpy(&event, at, sizeof event);
       at += sizeof event + event.len;
-      if ((event.mask & IN_Q_OVERFLOW) != 0) clear();
-      if ((event.mask & IN_MODIFY) != 0) add(event.wd == watch_of_err_ ? kErr : kOut);
+      if ((event.mask & IN_Q_OVERFLOW) != 0) writes_.clear();
+      if ((event.mask & IN_MODIFY) != 0) add(event.wd == watches_[kErr] ? kErr : kOut);
     }
     if (was_all) return;
   }
@@ -61,7 +75,7 @@ void StreamOrder::update() {
 
 void StreamOrder::add(Pipe pipe) {
   if (writes_.empty() || writes_.back() != pipe) writes_.push_back(pipe);
-  if (writes_.size() > kMostWrites) clear();
+  if (writes_.size() > kMostWrites) writes_.clear();
 }
 
 std::vector<StreamOrder::Piece> StreamOrder::arrange(std::string_view out, std::string_view err) {
@@ -79,6 +93,10 @@ std::vector<StreamOrder::Piece> StreamOrder::arrange(std::string_view out, std::
     else
       pieces.push_back({pipe, bytes});
   };
+  if (std::exchange(times_only_, 0) >= kBulk) {
+    add_piece(last_only_, true);
+    if (inotify_) watch(last_only_);
+  }
   auto write = writes_.begin();
   for (; write != writes_.end() && !(rest[kOut].empty() && rest[kErr].empty()); ++write)
     add_piece(*write, --left[*write] == 0 && has_more_lines[*write]);

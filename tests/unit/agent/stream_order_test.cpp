@@ -53,6 +53,21 @@ TEST(StreamOrder, NothingIsLostWithoutKnowledge) {
   EXPECT_EQ(arranged(order, "", ""), "");
 }
 
+TEST(StreamOrder, APipeThatIsReadInBulkComesFirstOnce) {
+  std::array<int, 2> out{}, err{};
+  ASSERT_EQ(::pipe(out.data()), 0);
+  ASSERT_EQ(::pipe(err.data()), 0);
+  StreamOrder order(out[0], err[0]);
+  for (int time = 0; time < StreamOrder::kBulk; ++time) order.only(StreamOrder::kOut);
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_EQ(::write(err[1], "e\n", 2), 2);
+    EXPECT_EQ(::write(out[1], "o\n", 2), 2);
+    order.update();
+    EXPECT_EQ(arranged(order, "o\n", "e\n"), round == 0 ? "o:o\ne:e\n" : "e:e\no:o\n");
+  }
+  for (const int fd : {out[0], out[1], err[0], err[1]}) ::close(fd);
+}
+
 TEST(StreamOrder, SeesWritesToPipes) {
   std::array<int, 2> out{}, err{};
   ASSERT_EQ(::pipe(out.data()), 0);

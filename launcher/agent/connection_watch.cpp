@@ -104,6 +104,7 @@ void ConnectionWatch::start(const LaunchMessage& job, const std::vector<HeldPort
   ports_ = ports_of_ranks(job, held);
   has_tf_config_ = has_tf_config(job);
   stall_time_ = job.stall_time;
+  program_ = job.program;
   begun_ = std::chrono::steady_clock::now();
   timer_.start(interval_after({}));
 }
@@ -137,6 +138,9 @@ void ConnectionWatch::finish() {
   if (events_.joined()) return;
   was_too_short_ = age() < kShortestExamined;
   if (!was_too_short_) look_at_ports();
+  if (seen_ || !is_built_with_mpich(program_)) return;
+  used_.mpich = true;
+  was_too_short_ = false;
 }
 
 bool has_tcp_socket(pid_t pid, SocketsByNamespace& known) {
@@ -181,6 +185,18 @@ bool is_connection(const std::string& line, const std::set<int>& ports,
   if (state == kListening || !(ports.contains(port_of(local)) || ports.contains(port_of(remote))))
     return false;
   return state != kTimeWait || closed_ago(timer).value_or(age) <= age;
+}
+
+bool is_built_with_mpich(const std::string& program) {
+  std::string start(std::size_t{1} << 16, '\0');
+  std::ifstream file(program, std::ios::binary);
+  file.read(start.data(), static_cast<std::streamsize>(start.size()));
+  start.resize(static_cast<std::size_t>(file.gcount()));
+  if (!start.starts_with("\x7f"
+                         "ELF"))
+    return false;
+  return start.find("libmpich.so.12") != std::string::npos ||
+         start.find("libmpi.so.12") != std::string::npos;
 }
 
 void add_used_libraries(pid_t pid, UsedLibraries& used) {

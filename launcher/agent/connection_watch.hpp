@@ -43,6 +43,10 @@ struct UsedLibraries {
 // Adds the libraries that the process has loaded.
 void add_used_libraries(pid_t pid, UsedLibraries& used);
 
+// Returns whether the program's file names MPICH's library among those that it loads: in its first
+// part, where linkers put that list.
+bool is_built_with_mpich(const std::string& program);
+
 class ConnectionWatch {
  public:
   struct Events {
@@ -66,8 +70,8 @@ class ConnectionWatch {
   // it. Does not look before kShortestExamined.
   void rank_ended();
 
-  // Looks at the ports for the last time, or notes that the job was too short for it. Call it when
-  // no process is left.
+  // Looks at the ports for the last time, or notes that the job was too short for it. Looks also at
+  // the program if no rank has joined. Call it when no process is left.
   void finish();
 
   bool seen() const { return seen_; }
@@ -87,6 +91,7 @@ class ConnectionWatch {
   Timer timer_;  // pending while it looks
   std::chrono::steady_clock::time_point begun_;
   std::set<int> ports_;
+  std::string program_;
   bool seen_ = false;
   bool was_too_short_ = false;
   bool has_tf_config_ = false;

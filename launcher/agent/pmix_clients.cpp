@@ -75,12 +75,19 @@ std::optional<int> PmixClients::find_second_program(int rank) {
   return socket;
 }
 
-// Warns of ranks that wait in the start of MPI, PMIx or libhvd for ranks that have not begun it.
+// Looks for ranks that wait in the start of MPI, PMIx or libhvd for ranks that have not begun it.
 void PmixClients::look_for_waiting() {
   std::vector<int> missing;
   for (const int rank : ranks_)
     if (!states_.contains(rank) && events_.pid_of(rank) != 0) missing.push_back(rank);
-  if (missing.empty()) return;
+  if (!missing.empty())
+    return warn_of_waiting(fmt::format("{}, which {} not", describe_ranks(missing),
+                                       missing.size() == 1 ? "has" : "have"));
+  // All of this host wait since soon after the first of them has begun.
+  if (events_.wait_for_hosts() >= limit_ / 2) warn_of_waiting("ranks on other hosts");
+}
+
+void PmixClients::warn_of_waiting(const std::string& for_whom) {
   const auto waits = std::find_if(ranks_.begin(), ranks_.end(), [this](int rank) {
     return left_without_finalize(rank) && events_.pid_of(rank) != 0;
   });
@@ -90,9 +97,8 @@ void PmixClients::look_for_waiting() {
   const auto& process = clients.back().process;
   auto text = fmt::format(
       "rank {} ({}) has started MPI, PMIx or libhvd at least {:.3g} s ago and may wait there for "
-      "{}, which {} not",
-      *waits, to_string(process), std::chrono::duration<double>(limit_).count(),
-      describe_ranks(missing), missing.size() == 1 ? "has" : "have");
+      "{}",
+      *waits, to_string(process), std::chrono::duration<double>(limit_).count(), for_whom);
   if (process.pid != events_.pid_of(*waits))
     text += fmt::format(". If {} is to run as one process: `{} {} …`", process.name, kAlone,
                         process.name);

@@ -26,6 +26,8 @@ class PmixClients {
     // Returns the rank's first process; 0 if it has ended.
     std::function<pid_t(int rank)> pid_of;
     std::function<void(const std::string& text)> on_warning;
+    // Returns for how long ranks have waited in PMIx for those of other hosts.
+    std::function<std::chrono::milliseconds()> wait_for_hosts;
   };
 
   PmixClients(const EventLoop& loop, PmixListener& listener, Events events);
@@ -50,6 +52,7 @@ class PmixClients {
   };
   std::vector<Client> clients_of(int rank) const;
   void look_for_waiting();
+  void warn_of_waiting(const std::string& for_whom);
 
   PmixListener& listener_;
   Events events_;

@@ -38,7 +38,7 @@ void PmixFences::join(FenceCall call) {
   const auto number = next_number_[call.ranks]++;
   const auto key = pack_fence_key(number, call.ranks);
   auto timer = call.timeout ? limit(*call.timeout, key) : nullptr;
-  open_.emplace(key, Open{std::move(call.answer), std::move(timer)});
+  open_.emplace(key, Open{std::move(call.answer), std::move(timer), loop_.now()});
   send_(FrameType::fence, kToLauncher, pack_fence({key, std::move(hosts), call.status, call.data}));
 }
 
@@ -49,6 +49,12 @@ std::unique_ptr<Timer> PmixFences::limit(std::chrono::seconds timeout, const std
       loop_, [this, key] { send_(FrameType::fence_expired, kToLauncher, key); });
   timer->start(timeout);
   return timer;
+}
+
+std::chrono::milliseconds PmixFences::longest_wait() const {
+  auto earliest = loop_.now();
+  for (const auto& [key, open] : open_) earliest = std::min(earliest, open.begun);
+  return std::chrono::duration_cast<std::chrono::milliseconds>(loop_.now() - earliest);
 }
 
 Result<void> PmixFences::on_result(std::string_view payload) {

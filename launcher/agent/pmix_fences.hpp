@@ -50,6 +50,9 @@ class PmixFences {
   // their next fence only after this one.
   void join(FenceCall call);
 
+  // Returns for how long ranks have waited in a fence for those of other hosts, at most.
+  std::chrono::milliseconds longest_wait() const;
+
   // Handles a fence_result of the launcher. Error: it is malformed, or no rank here waits for it.
   Result<void> on_result(std::string_view payload);
 
@@ -57,6 +60,7 @@ class PmixFences {
   struct Open {
     PmixAnswer answer;
     std::unique_ptr<Timer> timer;  // null without a time limit
+    EventLoop::Clock::time_point begun;
   };
 
   std::vector<std::uint32_t> hosts_of(const std::vector<std::uint32_t>& ranks) const;

@@ -122,7 +122,8 @@ class PmixServer::Impl {
         events_(std::move(events)),
         mailbox_(loop),
         listener_(loop, kSilenceLimit),
-        clients_(loop, listener_, {events_.pid_of, events_.on_warning}),
+        clients_(loop, listener_,
+                 {events_.pid_of, events_.on_warning, [this] { return fences_.longest_wait(); }}),
         fences_(loop, sender()),
         modex_(loop, sender(),
                [this](auto rank, const PmixAnswer& answer) { fetch(rank, answer); }) {}

@@ -36,6 +36,17 @@ def test_a_program_of_ours_runs(jobs: Jobs) -> None:  # noqa: F811
     assert "the ranks add up to 36" in done.stdout
 
 
+def test_a_rank_that_opens_pmix_alone_on_its_host_is_named(jobs: Jobs) -> None:  # noqa: F811
+    """As a program of MPI does that a rank starts while the others start none. It waits for them."""
+    client = program("pmix_client")
+    done = jobs.run("--stall-check-warning-time-seconds", 1, "-H", "n1:1,n2:1", "sh", "-c",
+                    f"[ $HVD_RANK = 0 ] || sleep 3; {client}; echo over")
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"warning: n1: rank 0 \(pid \d+ \(pmix_client\)\) has started MPI, PMIx or libhvd at least 1 s ago and may wait there "
+                     r"for ranks on other hosts\. If pmix_client is to run as one process: `env ", done.stderr), done.stderr
+    assert "n2: rank 1" not in done.stderr
+
+
 @pytest.mark.parametrize("lacking", [pytest.param(["n2"], marks=pytest.mark.gate), ["n1"], ["n1", "n2"]])
 def test_if_a_host_lacks_pmix_no_host_uses_it(jobs: Jobs, lacking: list[str]) -> None:  # noqa: F811
     """As a host does that was sent hvdrun from a wheel, which has a PMIx inside."""

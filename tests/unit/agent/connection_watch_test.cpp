@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <set>
 #include <string>
 #include <thread>
@@ -178,6 +179,42 @@ TEST_F(Connections, AJobThatJoinedInAnotherWayIsNotExamined) {
   watch.start(job_, ports_);
   watch.finish();
   EXPECT_FALSE(watch.seen());
+  EXPECT_FALSE(watch.was_too_short());
+}
+
+TEST(BuiltWithMpich, IsSaidByTheProgramsFile) {
+  const auto file =
+      std::filesystem::path(testing::TempDir()) / ("mpich-" + std::to_string(::getpid()));
+  const auto says = [&file](const std::string& text) {
+    std::ofstream(file) << text << std::flush;
+    return is_built_with_mpich(file);
+  };
+  EXPECT_TRUE(
+      says("\x7f"
+           "ELF....libc.so.6.libmpich.so.12"));
+  EXPECT_TRUE(
+      says("\x7f"
+           "ELF....libmpi.so.12"));
+  EXPECT_FALSE(
+      says("\x7f"
+           "ELF....libmpi.so.40"));
+  EXPECT_FALSE(says("#!/bin/sh\n# libmpich.so.12"));
+  std::filesystem::remove(file);
+  EXPECT_FALSE(is_built_with_mpich(file));
+}
+
+TEST_F(Connections, AJobOfMpichIsKnownHoweverShortItIs) {
+  const auto file =
+      std::filesystem::path(testing::TempDir()) / ("short-" + std::to_string(::getpid()));
+  std::ofstream(file) << "\x7f"
+                         "ELF....libmpich.so.12"
+                      << std::flush;
+  job_.program = file;
+  ConnectionWatch watch(loop_, {[] { return false; }, [] {}});
+  watch.start(job_, ports_);
+  watch.finish();
+  std::filesystem::remove(file);
+  EXPECT_TRUE(watch.apart().uses_mpich);
   EXPECT_FALSE(watch.was_too_short());
 }
 

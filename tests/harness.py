@@ -109,7 +109,7 @@ def process_state(pid: int) -> str:
 
 
 # <asm/unistd_64.h> of x86-64; <asm-generic/unistd.h>
-SYSTEM_CALLS = {"x86_64": {"read": 0, "wait4": 61, "futex": 202}, "aarch64": {"read": 63, "futex": 98, "wait4": 260}}
+SYSTEM_CALLS = {"x86_64": {"read": 0, "futex": 202}, "aarch64": {"read": 63, "futex": 98}}
 
 
 def blocks_in(pid: int, call: str) -> bool:

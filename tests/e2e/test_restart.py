@@ -6,6 +6,7 @@ import ctypes
 import os
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -262,7 +263,12 @@ class Between:
         trace(PTRACE_INTERRUPT, self.guard)
         os.waitpid(self.guard, WAIT_FOR_ANY_THREAD)
         os.kill(self.running.helper("hvdrun-agent"), signal.SIGKILL)
-        wait_until(lambda: blocks_in(self.running.pid, "wait4"), "hvdrun waiting for the guard")
+        wait_until(self.is_waited_for, "hvdrun waiting for the guard")
+
+    def is_waited_for(self) -> bool:
+        """hvdrun has the one descriptor of a process: with it, it waits for its guard to end."""
+        folder = Path(f"/proc/{self.running.pid}/fd")
+        return any(os.path.basename(os.path.realpath(file)).endswith("[pidfd]") for file in folder.iterdir())
 
     def let_go(self) -> None:
         trace(PTRACE_DETACH, self.guard)

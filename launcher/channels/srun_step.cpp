@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <system_error>
 #include <utility>
 
 #include <poll.h>
@@ -30,12 +31,11 @@ Result<std::unique_ptr<SrunStep>> SrunStep::start(const EventLoop& loop,
                                                   std::vector<std::string> environment,
                                                   Events events, int input) {
   auto started = start_child(command, {std::move(environment), true, -1, input});
-  if (!started && started.error().exit_code == kExitNotFound)
+  if (!started && started.error().message.ends_with(std::generic_category().message(ENOENT)))
     return fail(
         "srun is not in PATH, and hvdrun reaches the other hosts of a SLURM job by it; load "
-        "SLURM's "
-        "module, or name the hosts to reach them by ssh: -H HOST,HOST",
-        kExitNotFound);
+        "SLURM's module, or name the hosts to reach them by ssh: -H HOST,HOST",
+        started.error().exit_code);
   HVD_TRY(ChildProcess process, std::move(started));
   auto alive = watch_child(process.pid);
   if (!alive) {

@@ -80,6 +80,13 @@ def expected_gpus(by_host: tuple[int, ...]) -> list[str]:
     return sorted(f"{rank} n{host + 1} {','.join(map(str, range(by_host[host])))}" for rank, host in enumerate(hosts))
 
 
+def test_half_a_job_and_a_missing_srun_are_said(jobs: Jobs) -> None:  # noqa: F811
+    step = jobs.cluster.run("salloc", "-Q", "-N2", "-n4", "srun", "-N1", "-n1", HVDRUN, "true", stdin=subprocess.DEVNULL)
+    assert "srun has started hvdrun in a step on 1 of the 2 hosts of SLURM job" in step.stderr, step.stderr
+    bare = jobs.cluster.run("salloc", "-Q", "-N2", "-n4", "env", "PATH=/nowhere", HVDRUN, "/bin/true", stdin=subprocess.DEVNULL)
+    assert bare.returncode == 125 and "srun is not in PATH, and hvdrun reaches the other hosts" in bare.stderr, bare.stderr
+
+
 def test_an_interactive_step_that_hides_gpus_is_refused_with_the_line_that_works(jobs: Jobs) -> None:  # noqa: F811
     def shell(*options: str) -> subprocess.CompletedProcess:
         """hvdrun at the prompt of an interactive step."""

@@ -15,12 +15,14 @@ namespace {
 // Without the second, Open MPI 4 would not run as one process: see kOpenMpiSettings.
 constexpr std::string_view kAlone = "env -u PMIX_NAMESPACE -u OMPI_MCA_schizo";
 
+// After this long a program that the rank's first process has started is named: it may be one that
+// is to run alone. The first process itself may wait for longer.
+constexpr std::chrono::milliseconds kSoon{10'000};
+
 }  // namespace
 
 PmixClients::PmixClients(const EventLoop& loop, PmixListener& listener, Events events)
-    : listener_(listener),
-      events_(std::move(events)),
-      timer_(loop, [this] { look_for_waiting(); }) {}
+    : listener_(listener), events_(std::move(events)), timer_(loop, [this] { on_timer(); }) {}
 
 void PmixClients::set_job(const PmixJob& job) {
   ranks_ = job.local_ranks();
@@ -31,7 +33,9 @@ void PmixClients::set_job(const PmixJob& job) {
 void PmixClients::connected(int rank) {
   const bool is_first = states_.empty();
   states_[rank] = State::connected;
-  if (is_first && limit_.count() > 0) timer_.start(limit_);
+  if (!is_first || limit_.count() == 0) return;
+  waited_ = std::min(limit_, kSoon);
+  timer_.start(waited_);
 }
 
 bool PmixClients::left_without_finalize(int rank) const {
@@ -75,34 +79,44 @@ std::optional<int> PmixClients::find_second_program(int rank) {
   return socket;
 }
 
-// Looks for ranks that wait in the start of MPI, PMIx or libhvd for ranks that have not begun it.
-void PmixClients::look_for_waiting() {
+void PmixClients::on_timer() {
+  if (warn_of_waiting() || waited_ >= limit_) return;
+  timer_.start(limit_ - waited_);
+  waited_ = limit_;
+}
+
+// Warns of a rank that waits in the start of MPI, PMIx or libhvd for ranks that have not begun it.
+// Returns whether there is one.
+bool PmixClients::warn_of_waiting() {
   std::vector<int> missing;
   for (const int rank : ranks_)
     if (!states_.contains(rank) && events_.pid_of(rank) != 0) missing.push_back(rank);
   if (!missing.empty())
-    return warn_of_waiting(fmt::format("{}, which {} not", describe_ranks(missing),
-                                       missing.size() == 1 ? "has" : "have"));
+    return warn_of_waiting_for(fmt::format("{}, which {} not", describe_ranks(missing),
+                                           missing.size() == 1 ? "has" : "have"));
   // All of this host wait since soon after the first of them has begun.
-  if (events_.wait_for_hosts() >= limit_ / 2) warn_of_waiting("ranks on other hosts");
+  return events_.wait_for_hosts() >= waited_ / 2 && warn_of_waiting_for("ranks on other hosts");
 }
 
-void PmixClients::warn_of_waiting(const std::string& for_whom) {
+bool PmixClients::warn_of_waiting_for(const std::string& whom) {
   const auto waits = std::find_if(ranks_.begin(), ranks_.end(), [this](int rank) {
     return left_without_finalize(rank) && events_.pid_of(rank) != 0;
   });
-  if (waits == ranks_.end()) return;
+  if (waits == ranks_.end()) return false;
   const auto clients = clients_of(*waits);
-  if (clients.empty()) return;
+  if (clients.empty()) return false;
   const auto& process = clients.back().process;
+  const bool is_first = process.pid == events_.pid_of(*waits);
+  if (is_first && waited_ < limit_) return false;
   auto text = fmt::format(
       "rank {} ({}) has started MPI, PMIx or libhvd at least {:.3g} s ago and may wait there for "
       "{}",
-      *waits, to_string(process), std::chrono::duration<double>(limit_).count(), for_whom);
-  if (process.pid != events_.pid_of(*waits))
+      *waits, to_string(process), std::chrono::duration<double>(waited_).count(), whom);
+  if (!is_first)
     text += fmt::format(". If {} is to run as one process: `{} {} …`", process.name, kAlone,
                         process.name);
   events_.on_warning(text);
+  return true;
 }
 
 }  // namespace hvdrun

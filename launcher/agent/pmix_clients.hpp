@@ -51,14 +51,16 @@ class PmixClients {
     ProcessInfo process;
   };
   std::vector<Client> clients_of(int rank) const;
-  void look_for_waiting();
-  void warn_of_waiting(const std::string& for_whom);
+  void on_timer();
+  bool warn_of_waiting();
+  bool warn_of_waiting_for(const std::string& whom);
 
   PmixListener& listener_;
   Events events_;
   std::vector<int> ranks_;  // of this host
   int job_size_ = 0;
   std::chrono::milliseconds limit_{0};
+  std::chrono::milliseconds waited_{0};  // when the timer ends
   std::unordered_map<int, State> states_;
   bool warned_ = false;  // of a second program
   TimeoutTimer timer_;

@@ -1,8 +1,9 @@
 // The PMIx server of one agent, which serves PMIx_Init, MPI_Init and hvd_init of its ranks.
 //
 // The agent owns it, on its loop thread. libpmix runs its callbacks on a thread of its own, and
-// these only post into the loop. A process has one server, because libpmix keeps global state. It
-// is never finalized: the agent ends by removing its folders and exiting.
+// these only post into the loop; when a rank opens PMIx twice, the thread waits for it. A process
+// has one server, because libpmix keeps global state. It is never finalized: the agent ends by
+// removing its folders and exiting.
 //
 // Source: PMIx Standard 4.1, chapter 16 (server APIs), and its reserved keys.
 #pragma once

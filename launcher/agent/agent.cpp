@@ -59,6 +59,8 @@ constexpr milliseconds kEndTimeout{20000};
 // How long to wait for libpmix's thread before a rank's end is reported without its answer.
 constexpr milliseconds kSettleTimeout{60000};
 
+const std::vector kSignals{SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, question_signal()};
+
 class Agent {
  public:
   Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive);
@@ -155,9 +157,10 @@ Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
       output_(loop_, link_, [this](int) { consider_leaving(); }),
       inputs_(loop_, link_),
       signals_(
-          loop_, {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2},
+          loop_, kSignals,
           [this](int signal) {
             if (signal == SIGCHLD) return on_child();
+            if (signal == question_signal()) return report_time_left(guard_, std::nullopt);
             if (signal == SIGUSR1 || signal == SIGUSR2)
               return user_signals_.came_from(signals_.sender(), signal);
             if (options_.ignores_signals) return;
@@ -482,7 +485,7 @@ void Agent::on_launcher_gone(const std::optional<Error>& error) {
   if (error) fail_job(with_context(local_host_name(), *error));
   output_.discard();
   inputs_.close_all();
-  report_end_begins(guard_, (job_ ? job_->grace : milliseconds(0)) + kEndTimeout);
+  report_time_left(guard_, (job_ ? job_->grace : milliseconds(0)) + kEndTimeout);
   if (!job_) return leave();
   stop(job_->kill_signal, job_->grace);
   consider_leaving();
@@ -582,10 +585,10 @@ int run_agent(const AgentOptions& options, LinkEnd link, Fd guard_alive) {
   set_process_name(kAgentProcess);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   ::signal(SIGPIPE, SIG_IGN);  // libpmix writes to clients that die
-  sigset_t none;
-  sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  block_signals({SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2});
+  sigset_t watched;            // the guard may have sent one already
+  sigemptyset(&watched);
+  for (const int signal : kSignals) sigaddset(&watched, signal);
+  ::sigprocmask(SIG_SETMASK, &watched, nullptr);
   // Never destroyed: libpmix's thread may still call us while the process ends.
   auto* agent = new Agent(options, std::move(link), std::move(guard_alive));
   return agent->run();

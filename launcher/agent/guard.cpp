@@ -41,8 +41,8 @@ timespec to_timespec(std::chrono::nanoseconds time) {
 
 // After the agent has reported that it exits.
 constexpr std::chrono::seconds kExitTimeout{1};
-// After the launcher has gone: an agent that does not begin in this time hangs.
-constexpr std::chrono::seconds kBeginTimeout{10};
+// After the parent has gone: an agent that does not answer in this time hangs.
+constexpr std::chrono::seconds kAnswerTimeout{10};
 
 struct AgentEnd {
   int code = kExitLauncher;  // as a shell shows it
@@ -57,10 +57,11 @@ AgentEnd wait_for(pid_t agent) {
   using Clock = std::chrono::steady_clock;
   sigset_t awaited;
   sigemptyset(&awaited);
-  for (const int signal : {SIGCHLD, kParentGone, exit_signal(), end_begins_signal()})
+  for (const int signal : {SIGCHLD, kParentGone, exit_signal(), time_left_signal()})
     sigaddset(&awaited, signal);
   std::optional<Clock::time_point> deadline;
-  std::optional<Clock::time_point> announced;
+  std::optional<Clock::time_point> last_moment;  // for the agent, by its own account
+  bool parent_gone = false;
   AgentEnd end{kExitSignalBase + SIGKILL};
   while (true) {
     int status = 0;
@@ -82,13 +83,16 @@ AgentEnd wait_for(pid_t agent) {
       signal = ::sigwaitinfo(&awaited, &info);
     }
     if (signal == kParentGone) {
+      parent_gone = true;
       ::kill(agent, SIGCONT);
-      if (!end.hangs) deadline = announced.value_or(Clock::now() + kBeginTimeout);
+      ::kill(agent, question_signal());
+      if (!end.hangs) deadline = last_moment.value_or(Clock::now() + kAnswerTimeout);
     }
     if (info.si_pid != agent) continue;
-    if (signal == end_begins_signal()) {
-      announced = Clock::now() + std::chrono::milliseconds(info.si_value.sival_int);
-      if (deadline && !end.hangs) deadline = announced;
+    if (signal == time_left_signal()) {
+      const std::chrono::milliseconds time(info.si_value.sival_int);
+      if (time >= time.zero()) last_moment = Clock::now() + time;
+      if (parent_gone && !end.hangs) deadline = last_moment;
     } else if (signal == exit_signal()) {
       deadline = Clock::now() + kExitTimeout;
       end = {info.si_value.sival_int, 0, true};

@@ -17,16 +17,20 @@ int exit_signal() {
   return SIGRTMIN + 1;
 }
 
-int end_begins_signal() {
+int time_left_signal() {
   return SIGRTMIN + 2;
 }
 
-void report_end_begins(pid_t guard, std::chrono::milliseconds within) {
-  send(guard, end_begins_signal(), static_cast<int>(within.count()));
+int question_signal() {
+  return SIGRTMIN + 3;
 }
 
 void report_exit(pid_t guard, int code) {
   send(guard, exit_signal(), code);
+}
+
+void report_time_left(pid_t guard, std::optional<std::chrono::milliseconds> time) {
+  send(guard, time_left_signal(), time ? static_cast<int>(time->count()) : -1);
 }
 
 }  // namespace hvdrun

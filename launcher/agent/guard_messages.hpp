@@ -1,19 +1,23 @@
-// What an agent reports to its guard, by signals with a value (sigqueue(3)). For the agent's loop
-// thread. They cannot fail; if the guard is gone, nothing is sent.
+// What an agent and its guard send each other: signals, some with a value (sigqueue(3)). They
+// cannot fail; if the other one is gone, nothing is sent.
 #pragma once
 
 #include <chrono>
+#include <optional>
 
 #include <sys/types.h>
 
 namespace hvdrun {
 
-// The agent has begun to end its ranks. The value: the milliseconds that it may take.
-int end_begins_signal();
-// The agent exits. The value: its exit code.
+// To the guard: the agent exits. The value: its exit code.
 int exit_signal();
+// To the guard: how long the agent may live on. The value: milliseconds; -1: without limit.
+int time_left_signal();
+// To the agent: the guard's parent is gone. The agent answers with report_time_left().
+int question_signal();
 
-void report_end_begins(pid_t guard, std::chrono::milliseconds within);
+// These are the agent's. nullopt: it has not noticed that the launcher has gone.
 void report_exit(pid_t guard, int code);
+void report_time_left(pid_t guard, std::optional<std::chrono::milliseconds> time);
 
 }  // namespace hvdrun

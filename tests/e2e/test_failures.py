@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import HOSTNAME, HVDRUN, SOAK, TIME_LIMIT, Running, Sandbox, alive, describe, program, wait_until
+from harness import HOSTNAME, HVDRUN, SOAK, TIME_LIMIT, Running, Sandbox, alive, describe, program, read_bytes, wait_until
 
 RANKS = 4
 BLAMED = 1
@@ -189,7 +189,7 @@ class FrozenAgent:
 
     def close(self) -> None:
         self.set_state("THAWED")
-        wait_until(lambda: not self.job.sandbox.leftovers(), "the end of agent and guard")
+        wait_until(lambda: not self.job.sandbox.leftovers() and not read_bytes(self.group / "cgroup.procs"), "the end of agent and guard")
         self.group.rmdir()
 
 

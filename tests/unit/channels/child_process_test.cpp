@@ -122,12 +122,5 @@ TEST(WatchedChild, IsSeenToEndWithoutPidfdOpen) {
     }).join();
 }
 
-TEST(OutputOf, KillsAProgramThatClosesItsStdoutAndDoesNotEnd) {
-  const auto output = output_of({"sh", "-c", "echo said; exec >&-; exec sleep 1000"},
-                                std::chrono::milliseconds(300));
-  ASSERT_TRUE(output);
-  EXPECT_EQ(*output, "said\n");
-}
-
 }  // namespace
 }  // namespace hvdrun

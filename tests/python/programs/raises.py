@@ -37,6 +37,8 @@ if how == "interrupted":  # as it waits in a collective for rank 1
     except hvd.HorovodInternalError:
         pass  # rank 0 has left
     sys.exit()
+if how == "interrupt":  # Python prints an interrupt that comes during an import, so all imports come before
+    hvd.allgather_object(hvd.broadcast_object(None, root_rank=1))
 print("waiting", flush=True)
 hvd.broadcast_object(None, root_rank=1)  # for which rank 1 never comes, but with "interrupt"
 while how == "interrupt":

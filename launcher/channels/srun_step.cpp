@@ -31,7 +31,9 @@ Result<std::unique_ptr<SrunStep>> SrunStep::start(const EventLoop& loop,
                                                   std::vector<std::string> environment,
                                                   Events events, int input) {
   auto started = start_child(command, {std::move(environment), true, -1, input});
-  if (!started && started.error().message.ends_with(std::generic_category().message(ENOENT)))
+  const bool by_path = command.front().find('/') == std::string::npos;
+  if (!started && by_path &&
+      started.error().message.ends_with(std::generic_category().message(ENOENT)))
     return fail(
         "srun is not in PATH, and hvdrun reaches the other hosts of a SLURM job by it; load "
         "SLURM's module, or name the hosts to reach them by ssh: -H HOST,HOST",

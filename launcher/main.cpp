@@ -99,9 +99,10 @@ std::vector<pid_t> find_children() {
   return children;
 }
 
-Result<std::string> describe_job(const std::string& job, const Environment& environment) {
+Result<std::string> ask_scontrol(std::vector<std::string> words, const Environment& environment) {
   ProgramRequest request;
-  request.command = {"scontrol", "show", "job", "--details", job};
+  request.command = std::move(words);
+  request.command.insert(request.command.begin(), "scontrol");
   request.environment = query_environment(environment);
   HVD_TRY(const auto end, run_slurm(std::move(request)));
   if (end.code != 0) return fail("scontrol: " + complaint(end));
@@ -113,7 +114,11 @@ Result<std::string> describe_job(const std::string& job, const Environment& envi
 std::string missed_signal(const Plan& plan, const Environment& environment) {
   const auto& hosts = plan.placement.hosts;
   if (plan.allocation.from != HostSource::slurm || hosts.size() != 1) return {};
-  const auto signal = find_step_signal(environment);
+  auto signal = find_step_signal(environment);
+  const auto* job = find_variable(environment, "SLURM_JOB_ID");
+  if (signal.empty() && job != nullptr && has_replaced_batch_script(environment))
+    if (const auto script = ask_scontrol({"write", "batch_script", *job, "-"}, environment))
+      signal = step_signal_of(*script);
   if (signal.empty()) return {};
   return warning_text("SLURM sends this job's --signal=" + signal +
                       " to steps of srun only, so no rank gets it; with --signal=B:" + signal +
@@ -140,10 +145,11 @@ Result<int> run(JobSpec spec, const JobContext& context) {
     HVD_TRY(hostfile, read_hostfile(spec.hostfile));
   }
   Plan plan;
-  HVD_TRY(plan.allocation, find_allocation(spec, hostfile, context.environment, machine,
-                                           [&](const std::string& job) {
-                                             return describe_job(job, context.environment);
-                                           }));
+  HVD_TRY(
+      plan.allocation,
+      find_allocation(spec, hostfile, context.environment, machine, [&](const std::string& job) {
+        return ask_scontrol({"show", "job", "--details", job}, context.environment);
+      }));
   HVD_CHECK(place_ranks(spec, plan));
   if (plan.placement.to_ask.empty()) HVD_CHECK(check_named_ranks(spec, plan.placement.size));
   HVD_TRY(const auto interfaces, own_interfaces(spec, plan));

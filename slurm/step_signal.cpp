@@ -81,4 +81,9 @@ std::string find_step_signal(const Environment& environment) {
   return {};
 }
 
+bool has_replaced_batch_script(const Environment& environment) {
+  return find_variable(environment, "SLURM_STEP_ID") == nullptr &&
+         text_of("/proc/" + std::to_string(::getppid()) + "/comm") == "slurmstepd\n";
+}
+
 }  // namespace hvdrun

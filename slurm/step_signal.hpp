@@ -17,4 +17,7 @@ std::string step_signal_of(std::string_view script);
 // Returns that of the batch script that this process runs in, or $SBATCH_SIGNAL, which replaces it.
 std::string find_step_signal(const Environment& environment);
 
+// Returns whether this process has replaced the batch script, with exec. Then only SLURM has it.
+bool has_replaced_batch_script(const Environment& environment);
+
 }  // namespace hvdrun

@@ -73,8 +73,12 @@ bool add_inodes(const fs::path& table, std::set<std::uint64_t>& inodes) {
     // sl local remote state queues timer retransmits uid timeout inode
     std::istringstream words(line);
     std::string word;
-    for (int i = 0; i < 10; ++i) words >> word;
-    inodes.insert(std::strtoull(word.c_str(), nullptr, 10));
+    bool listens = false;
+    for (int i = 0; i < 10; ++i) {
+      words >> word;
+      if (i == 3) listens = word == kListening;
+    }
+    if (!listens) inodes.insert(std::strtoull(word.c_str(), nullptr, 10));
   }
   return true;
 }

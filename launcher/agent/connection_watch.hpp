@@ -105,8 +105,8 @@ class ConnectionWatch {
 // so that a namespace of many processes is read once.
 using SocketsByNamespace = std::map<std::string, std::set<std::uint64_t>>;
 
-// Returns whether the process has a TCP socket that listens or is connected. Returns true also if
-// that cannot be seen, because the process is another user's or has no /proc/PID/net. Returns false
+// Returns whether the process has a TCP socket that is connected. Returns true also if that cannot
+// be seen, because the process is another user's or has no /proc/PID/net. Returns false
 // if it has ended. Adds the sockets of the process' network namespace to `known`, if it needs them.
 bool has_tcp_socket(pid_t pid, SocketsByNamespace& known);
 

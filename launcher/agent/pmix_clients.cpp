@@ -4,6 +4,7 @@
 #include "common/text.hpp"
 
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <system_error>
 
@@ -18,6 +19,14 @@ constexpr std::string_view kAlone = "env -u PMIX_NAMESPACE -u OMPI_MCA_schizo";
 // After this long a program that the rank's first process has started is named: it may be one that
 // is to run alone. The first process itself may wait for longer.
 constexpr std::chrono::milliseconds kSoon{10'000};
+
+// Returns the program as it was started, "./tools/solve"; its name if that cannot be read.
+std::string program_of(const ProcessInfo& process) {
+  std::ifstream file(fmt::format("/proc/{}/cmdline", process.pid));
+  std::string program;
+  std::getline(file, program, '\0');
+  return program.empty() ? process.name : program;
+}
 
 }  // namespace
 
@@ -75,7 +84,7 @@ std::optional<int> PmixClients::find_second_program(int rank) {
   events_.on_warning(fmt::format(
       "rank {} has started a program of MPI or PMIx, {}, beside its own; it is refused. To run it "
       "as one process: `{} {} …`",
-      rank, to_string(process), kAlone, process.name));
+      rank, to_string(process), kAlone, program_of(process)));
   return socket;
 }
 
@@ -114,7 +123,7 @@ bool PmixClients::warn_of_waiting_for(const std::string& whom) {
       *waits, to_string(process), std::chrono::duration<double>(waited_).count(), whom);
   if (!is_first)
     text += fmt::format(". If {} is to run as one process: `{} {} …`", process.name, kAlone,
-                        process.name);
+                        program_of(process));
   events_.on_warning(text);
   return true;
 }

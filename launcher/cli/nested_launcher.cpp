@@ -68,30 +68,90 @@ bool names_several_hosts(const std::vector<std::string>& command) {
   });
 }
 
-// Returns the program that the launcher would start, as far as its name shows it: a Python script
-// and what follows. Otherwise "program".
-std::string program_in(const std::vector<std::string>& command) {
-  const auto script = std::find_if(command.begin() + 1, command.end(), [](std::string_view word) {
+// Options of the launchers that have a value in the next word.
+constexpr std::array<std::string_view, 17> kWithValue{
+    "-np",   "-n",     "-N",        "-c",         "--ntasks",        "-H",
+    "-host", "--host", "-hosts",    "--hostfile", "-hostfile",       "-machinefile",
+    "-x",    "-genv",  "--bind-to", "--map-by",   "--nproc_per_node"};
+constexpr std::array<std::string_view, 6> kCounts{
+    "-np", "-n", "--ntasks", "--nproc_per_node", "--nproc-per-node", "--num_processes"};
+
+// With these alone, launchers only print something.
+constexpr std::array<std::string_view, 4> kQuestions{"--version", "-V", "--help", "-h"};
+
+bool is_one_of(const auto& list, std::string_view word) {
+  return std::find(list.begin(), list.end(), word) != list.end();
+}
+
+std::string join(std::vector<std::string>::const_iterator word,
+                 std::vector<std::string>::const_iterator end) {
+  std::string text;
+  for (; word != end; ++word) text += (text.empty() ? "" : " ") + quote_if_needed(*word);
+  return text;
+}
+
+// Returns the program that the launcher would start, as far as its words show it: a Python script
+// or module, or the first word after options that are known. Otherwise "program".
+std::string program_in(const std::vector<std::string>& command, bool by_module) {
+  const auto first = command.begin() + 1;
+  const auto script = std::find_if(first, command.end(), [](std::string_view word) {
     return word.ends_with(".py") && !word.starts_with('-');
   });
-  if (script == command.end()) return "program";
-  std::string program = "python3";
-  for (auto word = script; word != command.end(); ++word) program += " " + quote_if_needed(*word);
-  return program;
+  if (script != command.end()) return "python3 " + join(script, command.end());
+  if (!by_module) {
+    const auto module = std::find(first, command.end(), "-m");
+    if (module != command.end() && command.front().ends_with("torchrun"))
+      return "python3 " + join(module, command.end());
+    auto word = first;
+    while (word != command.end() && word->starts_with('-')) {
+      const bool has_value = is_one_of(kWithValue, *word) || is_one_of(kCounts, *word);
+      if (!has_value && word->find('=') == std::string::npos) return "program";
+      word += std::min<std::ptrdiff_t>(has_value ? 2 : 1, command.end() - word);
+    }
+    if (word != command.end() && command.front().find("accelerate") == std::string::npos)
+      return join(word, command.end());
+  }
+  return "program";
+}
+
+// Returns how many processes the launcher is asked for, or "N".
+std::string count_in(const std::vector<std::string>& command) {
+  const auto is_number = [](std::string_view text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+  };
+  for (std::size_t i = 1; i < command.size(); ++i) {
+    const std::string_view word = command[i];
+    const auto equals = word.find('=');
+    if (!is_one_of(kCounts, word.substr(0, equals))) continue;
+    if (equals != std::string_view::npos && is_number(word.substr(equals + 1)))
+      return std::string(word.substr(equals + 1));
+    if (equals == std::string_view::npos && i + 1 < command.size() && is_number(command[i + 1]))
+      return command[i + 1];
+  }
+  return "N";
 }
 
 }  // namespace
 
-Result<void> check_nested_launcher(const std::vector<std::string>& command, const JobSpec& spec) {
+Result<void> check_nested_launcher(const std::vector<std::string>& command, const JobSpec& spec,
+                                   std::string_view subcommand) {
   if (command.empty() || spec.ranks == 1) return {};
   const auto* const launcher = find_launcher(command);
   if (launcher == nullptr) return {};
+  if (command.size() == 2 && is_one_of(kQuestions, command[1])) return {};
   if (launcher->one_per_host && (spec.ranks_per_host == 1 || names_several_hosts(command)))
     return {};
-  auto text = fmt::format(
-      "{} starts ranks itself, and hvdrun would start it once in each slot: type hvdrun -np N {}",
-      launcher->name, program_in(command));
-  if (launcher->name != "hvdrun") text += fmt::format(", or {} without hvdrun", launcher->name);
+  std::string line = subcommand.empty() ? "hvdrun " : fmt::format("hvdrun {} ", subcommand);
+  if (launcher->name == "hvdrun")
+    line += join(command.begin() + 1, command.end());
+  else
+    line += fmt::format("-np {} {}{}", count_in(command), subcommand.empty() ? "" : "-- ",
+                        program_in(command, !module_of(command).empty()));
+  auto text =
+      fmt::format("{} starts ranks itself, and hvdrun would start it once in each slot: type {}",
+                  launcher->name, line);
+  if (launcher->name != "hvdrun" && subcommand.empty())
+    text += fmt::format(", or {} without hvdrun", launcher->name);
   if (launcher->one_per_host) text += "; hvdrun --ranks-per-host 1 starts it once on each host";
   return fail(text, kExitUsage);
 }

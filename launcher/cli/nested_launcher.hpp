@@ -6,13 +6,15 @@
 #include "model/job_spec.hpp"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace hvdrun::cli {
 
 // Checks the words of the program, which may be `python3 -m MODULE`. One rank may be a launcher,
-// and so may one rank per host if it is torchrun or accelerate. Error (kExitUsage): it says what to
-// type.
-Result<void> check_nested_launcher(const std::vector<std::string>& command, const JobSpec& spec);
+// and so may one rank per host if it is torchrun or accelerate. `subcommand`: sbatch or salloc, if
+// the job is one of theirs. Error (kExitUsage): it says what to type.
+Result<void> check_nested_launcher(const std::vector<std::string>& command, const JobSpec& spec,
+                                   std::string_view subcommand = {});
 
 }  // namespace hvdrun::cli

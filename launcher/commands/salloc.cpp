@@ -117,7 +117,7 @@ Result<int> run_salloc(const std::vector<std::string>& args, const Environment& 
   if (invocation.action != BatchInvocation::Action::run) return print_text(invocation.text);
   auto& batch = invocation.batch;
   HVD_CHECK(check_outside_of_jobs(environment));
-  HVD_CHECK(cli::check_nested_launcher(invocation.command, invocation.job));
+  HVD_CHECK(cli::check_nested_launcher(invocation.command, invocation.job, "salloc"));
   const bool has_program = !invocation.command.empty();
   complete_request(batch, has_program ? invocation.command : std::vector<std::string>{"shell"});
   const auto offer = ask_for_nodes(batch, environment);

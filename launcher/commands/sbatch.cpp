@@ -90,7 +90,7 @@ Result<void> check_script_file(const std::filesystem::path& file) {
 
 Result<void> check_program(const std::vector<std::string>& command, const JobSpec& job) {
   HVD_CHECK(cli::check_command(command, kUsage));
-  HVD_CHECK(cli::check_nested_launcher(command, job));
+  HVD_CHECK(cli::check_nested_launcher(command, job, "sbatch"));
   if (is_batch_script(command.front()))
     return fail(quote_if_needed(command.front()) +
                     " is a batch script already, which SLURM's sbatch submits: sbatch " +

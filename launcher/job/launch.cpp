@@ -12,6 +12,7 @@
 #include <numeric>
 #include <utility>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -111,7 +112,9 @@ bool inherits_input(const JobSpec& spec, const Plan& plan) {
   const auto receivers = input_receivers(spec, plan.placement.size);
   if (receivers.size() != 1 || spec.output.terminal_rank || spec.max_restarts > 0) return false;
   struct stat status {};
-  if (::fstat(STDIN_FILENO, &status) != 0 || S_ISREG(status.st_mode) || ::isatty(STDIN_FILENO) != 0)
+  const int flags = ::fcntl(STDIN_FILENO, F_GETFL);
+  if (::fstat(STDIN_FILENO, &status) != 0 || S_ISREG(status.st_mode) ||
+      ::isatty(STDIN_FILENO) != 0 || flags < 0 || (flags & O_NONBLOCK) != 0)
     return false;
   return std::any_of(
       plan.placement.hosts.begin(), plan.placement.hosts.end(), [&](const auto& host) {

@@ -128,7 +128,7 @@ std::optional<std::string> mpich_advice(const Report& report, const RankReport& 
   if (!has_said(rank, "unsupported PMI version PMIx")) return std::nullopt;
   return fmt::format(
       "the program is built with MPICH, whose ranks hvdrun cannot bring together: "
-      "mpiexec -n {}{}, with the mpiexec of MPICH",
+      "mpiexec -n {}{}, with the mpiexec of MPICH (Debian's mpiexec.mpich)",
       report.ranks.size(), program_of(spec));
 }
 

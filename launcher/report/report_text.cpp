@@ -177,7 +177,7 @@ std::string_view advice_on_separate_runs(const Report& report) {
     return "a rank used all GPUs of its host by itself, so start it with --ranks-per-host 1";
   if (report.uses_mpich)
     return "a rank uses MPICH, which finds no other ranks under hvdrun: type MPICH's `mpiexec -n` "
-           "instead of `hvdrun -np`";
+           "(Debian's mpiexec.mpich) instead of `hvdrun -np`";
   if (report.lacks_tf_config)
     return "the ranks had no TF_CONFIG, which TensorFlow's MultiWorkerMirroredStrategy reads: "
            "--for tensorflow sets it";

@@ -266,8 +266,9 @@ def test_a_signal_for_the_steps_reaches_all_ranks_once(jobs: Jobs, shared: Path)
 
 
 @pytest.mark.gate
-def test_a_signal_for_steps_that_do_not_exist_is_warned_of(jobs: Jobs, shared: Path) -> None:  # noqa: F811
-    script = f"#!/bin/sh\n#SBATCH --signal=USR1@90\n{HVDRUN_WORD} -np 2 true\n"
+@pytest.mark.parametrize("word", ["", "exec "])
+def test_a_signal_for_steps_that_do_not_exist_is_warned_of(jobs: Jobs, shared: Path, word: str) -> None:  # noqa: F811
+    script = f"#!/bin/sh\n#SBATCH --signal=USR1@90\n{word}{HVDRUN_WORD} -np 2 true\n"
     jobs.cluster.output("sbatch", "--wait", "-N1", "--output", shared / "out", input=script)
     assert "warning: SLURM sends this job's --signal=USR1@90 to steps of srun only" in jobs.cluster.output("cat", shared / "out")
 

@@ -524,7 +524,7 @@ def test_ranks_of_mpich_are_told_what_to_type(sandbox: Sandbox) -> None:
     said = job.wait().expect(0).err_text
     for words in "so far these may be", "these may have been":
         assert f"{words} 2 separate runs of the program; a rank uses MPICH, which finds no other ranks under hvdrun: type MPICH's " \
-            "`mpiexec -n` instead of `hvdrun -np`\n" in said
+            "`mpiexec -n` (Debian's mpiexec.mpich) instead of `hvdrun -np`\n" in said
 
 
 @pytest.mark.parametrize("word, apart", [("separately", True), ("briefly", False)])

@@ -57,6 +57,17 @@ def test_typed_lines_arrive_while_stdin_stays_open(sandbox: Sandbox) -> None:
     running.wait().expect(0)
 
 
+def test_a_pipe_that_does_not_block_is_waited_for(sandbox: Sandbox) -> None:
+    read_end, write_end = os.pipe()
+    os.set_blocking(read_end, False)
+    running = sandbox.start("-np", 2, "sh", "-c", "[ $HVD_RANK = 1 ] || { echo reads; exec cat; }", stdin=read_end)
+    running.wait_for(b"[0] reads\n")
+    os.close(read_end)
+    os.write(write_end, b"late\n")
+    os.close(write_end)
+    assert "[0] late" in running.wait().expect(0).out_lines
+
+
 def test_the_job_ends_though_stdin_stays_open(sandbox: Sandbox) -> None:
     read_end, write_end = os.pipe()
     try:

@@ -218,7 +218,13 @@ TEST_F(Connections, AJobOfMpichIsKnownHoweverShortItIs) {
   EXPECT_FALSE(watch.was_too_short());
 }
 
+TEST_F(Connections, ASocketThatListensIsNone) {
+  SocketsByNamespace known;
+  EXPECT_FALSE(has_tcp_socket(::getpid(), known));
+}
+
 TEST_F(Connections, ANetworkNamespaceIsReadOnceForAllItsProcesses) {
+  const auto connection = connect();
   SocketsByNamespace known;
   EXPECT_TRUE(has_tcp_socket(::getpid(), known));
   ASSERT_EQ(known.size(), 1u);

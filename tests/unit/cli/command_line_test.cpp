@@ -1,5 +1,6 @@
 #include "cli/command_line.hpp"
 
+#include "cli/nested_launcher.hpp"
 #include "command_line_fixture.hpp"
 
 #include <functional>
@@ -211,14 +212,26 @@ TEST_F(CommandLine, AProgramThatStartsRanksItselfIsRefused) {
   }
   EXPECT_EQ(error({"-np", "2", "torchrun", "--nproc_per_node", "2", "train.py", "a b"}).message,
             "torchrun starts ranks itself, and hvdrun would start it once in each slot: type "
-            "hvdrun -np N python3 train.py \"a b\", or torchrun without hvdrun; hvdrun "
+            "hvdrun -np 2 python3 train.py \"a b\", or torchrun without hvdrun; hvdrun "
             "--ranks-per-host 1 starts it once on each host");
+  EXPECT_THAT(error({"mpirun", "--bind-to", "core", "-n", "4", "./a.out", "-x"}).message,
+              HasSubstr(": type hvdrun -np 4 ./a.out -x, or mpirun without hvdrun"));
+  EXPECT_THAT(error({"mpirun", "--unknown", "4", "./a.out"}).message,
+              HasSubstr(": type hvdrun -np N program, or"));
+  EXPECT_THAT(error({"torchrun", "--nproc-per-node=8", "-m", "pkg.train"}).message,
+              HasSubstr(": type hvdrun -np 8 python3 -m pkg.train, or"));
+  EXPECT_THAT(error({"-np", "2", "hvdrun", "jobs", "--all"}).message,
+              testing::EndsWith(": type hvdrun jobs --all"));
+  EXPECT_THAT(
+      cli::check_nested_launcher({"srun", "-n2", "./a"}, JobSpec(), "sbatch").error().message,
+      testing::EndsWith(": type hvdrun sbatch -np N -- program"));
   const std::vector<std::vector<std::string>> taken = {
       {"run", "-np", "2", "mpirun-of-no-path"},
       {"-np", "1", "torchrun", "train.py"},
       {"--ranks-per-host", "1", "torchrun", "train.py"},
       {"torchrun", "--nnodes=2", "train.py"},
       {"accelerate", "config"},
+      {"-np", "2", "mpirun", "--version"},
       {"-np", "2", "python3-of-no-path", "-m", "train", "-m", "torch.distributed.run"},
   };
   for (const auto& words : taken) EXPECT_EQ(error(words).exit_code, kExitNotFound) << words.front();

@@ -47,7 +47,7 @@ TEST_F(Advice, SaysHowAProgramOfMpichIsStarted) {
   EXPECT_EQ(after({"check_MPIR_CVAR_PMI_VERSION(167):  Runtime environment uses unsupported PMI "
                    "version PMIx. Aborting."}),
             "the program is built with MPICH, whose ranks hvdrun cannot bring together: mpiexec -n "
-            "4 python \"my train.py\", with the mpiexec of MPICH");
+            "4 python \"my train.py\", with the mpiexec of MPICH (Debian's mpiexec.mpich)");
 }
 
 class ModuleAdvice : public Advice {

@@ -2,7 +2,8 @@
 
 Times on a shared machine drift. So every figure is a ratio of two runs of one round, shortly after each other; printed
 are the median over the rounds and its quartiles. A virtual machine's two processors are sometimes two cores and
-sometimes two hyperthreads of one core. Each round measures which, and only rounds of the same kind are compared.
+sometimes two hyperthreads of one core, and changes from one to the other within seconds. Each round measures which,
+before it and after each contender, and only rounds of one kind are compared.
 """
 
 from __future__ import annotations
@@ -89,13 +90,19 @@ def kind_of_processors() -> str:
     return "hyperthreads" if time_ns < HYPERTHREADS_NS else "cores"
 
 
+MIXED = "processors that changed"
 compared_kind = ""  # of the rounds that were compared last
+
+
+def kind_of_round(seen: list[str]) -> str:
+    """The kind of a round, from what was seen before it and after each contender."""
+    return seen[0] if len(set(seen)) == 1 else MIXED
 
 
 def of_one_kind(kinds: list[str]) -> list[int]:
     """The numbers of the rounds that ran on the kind of processors that most rounds had. Prints which were left out."""
     global compared_kind
-    compared_kind = kind = max(sorted(set(kinds)), key=kinds.count)
+    compared_kind = kind = max(sorted(set(kinds) - {MIXED}), key=kinds.count, default=MIXED)
     if len(set(kinds)) > 1:
         print(f"  {len(kinds) - kinds.count(kind)} of {len(kinds)} rounds are left out: they were not on {kind}")
     return [number for number, each in enumerate(kinds) if each == kind]
@@ -113,12 +120,14 @@ def in_turns(contenders: list[Contender], rounds: int,
     times: dict[str, list[float]] = {contender.name: [] for contender in contenders}
     kinds = []
     for turn in range(rounds + 1):
-        if turn > 0:
-            kinds.append(kind_of_processors())
+        seen = [kind_of_processors()]
         for contender in random.sample(contenders, len(contenders)):
             elapsed = measure(contender.command)
+            seen.append(kind_of_processors())
             if turn > 0:
                 times[contender.name].append(elapsed)
+        if turn > 0:
+            kinds.append(kind_of_round(seen))
     chosen = of_one_kind(kinds)
     return {name: [values[number] for number in chosen] for name, values in times.items()}
 

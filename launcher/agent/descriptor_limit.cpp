@@ -58,7 +58,7 @@ Result<void> check_descriptors(std::size_t more, const std::string& needed_for) 
 Result<void> prepare_descriptors(std::size_t ranks) {
   // Of a rank that is being started: both ends of two pipes, the status page's eventfd.
   constexpr std::size_t kLeastPerRank = 6;
-  // The watch for the order of streams, PMIx and pid files while ranks start.
+  // What else is opened while ranks start: by PMIx, and for the order of their streams.
   constexpr std::size_t kLeastBeside = 12;
   raise_descriptor_limit(kOwnDescriptors + kDescriptorsPerRank * ranks);
   return check_descriptors(kLeastBeside + kLeastPerRank * ranks, plural(ranks, "rank"));

@@ -18,7 +18,7 @@ struct SocketOwner {
   std::uint64_t inode = 0;
 };
 
-// Returns who has the other end of a connected IPv4 socket: the user who opened it, and its inode.
+// Returns the user that opened the other end of a connected IPv4 socket, and the inode of that end.
 // Returns nullopt if that cannot be known: the kernel does not say, or the other end is closed or
 // on another host.
 std::optional<SocketOwner> owner_of_other_end(int socket);

@@ -169,7 +169,7 @@ class SignalWatch {
   // Calls back now, without the loop, with each signal that has arrived.
   void poll();
 
-  // Returns who has sent the signal that is being called back with; 0: the kernel.
+  // Returns the process that sent the signal of the running callback; 0: the kernel.
   pid_t sender() const { return sender_; }
 
  private:

@@ -4,9 +4,10 @@
 #include "base/subprocess.hpp"
 #include "base/system.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
+#include <optional>
 #include <utility>
 
 #include <poll.h>
@@ -90,8 +91,11 @@ std::vector<bool> run_children(const std::vector<std::vector<std::string>>& comm
       std::array<char, 4096> ignored;  // NOLINT: filled by read
       open = ::read(child.errors.get(), ignored.data(), ignored.size()) != 0;
     }
-    if (open) ::kill(child.pid, SIGKILL);
-    const auto status = wait_for_child(child.pid, kKilledTimeout);
+    auto status = open ? std::nullopt : wait_for_child(child.pid, kKilledTimeout);
+    if (!status) {
+      ::kill(child.pid, SIGKILL);
+      status = wait_for_child(child.pid, kKilledTimeout);
+    }
     ended_well[i] = status && WIFEXITED(*status) && WEXITSTATUS(*status) == 0;
   }
   return ended_well;

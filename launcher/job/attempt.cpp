@@ -10,7 +10,6 @@
 #include "job/plan.hpp"
 #include "job/restart.hpp"
 #include "model/rank_set.hpp"
-#include "report/first_failure.hpp"
 
 #include <algorithm>
 #include <csignal>

@@ -24,7 +24,7 @@ from harness import HVDRUN, SANITIZED, SOAK, Done, Sandbox, program, read_bytes,
 INJECTOR, VICTIM = program("fault_injector"), program("fault_victim")
 ROLES = ["launcher", "agent", "guard", "rank"]
 DELAY_MS = 8000
-START_TIMEOUT_S = 30  # a client of libpmix that cannot watch its socket waits for so long
+START_TIMEOUT_S = 30  # the limit for a client of libpmix that cannot watch its socket
 JOBS_AT_ONCE = 2  # of seven processes each
 
 # What the manual pages give for a call and can happen to us. EAGAIN is for descriptors that do not block ("+").

@@ -19,7 +19,7 @@ TOP = Path(__file__).resolve().parent.parent
 COMMANDS = TOP / "build-tidy"  # is configured, not built
 UNITS = "unity"  # the folders of units: cmake/HvdSettings.cmake, hvd_compile_together
 STAMPS = TOP / ".cache/tidy"
-FOLDERS = ("common", "launcher", "slurm", "runtime", "examples", "bench")
+FOLDERS = ("common", "base", "slurm", "launcher", "runtime", "examples", "bench")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import re
 from harness import TOP
 
 PAGE = TOP / "docs/reference/environment.md"
-FOLDERS = ("common", "launcher", "runtime", "slurm", "python")
+FOLDERS = ("common", "base", "launcher", "runtime", "slurm", "python")
 ENDINGS = (".c", ".cpp", ".h", ".hpp", ".py")
 OURS = re.compile(r'"((?:HVD|HVDRUN)_[A-Z_]+)"')
 READ = re.compile(r'(?:getenv\(|environ\.get\(|environ\[|find_variable\(\w+, |is_set\(\w+, )"([A-Z][A-Z0-9_]+)"')

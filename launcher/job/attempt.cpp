@@ -68,7 +68,10 @@ Attempt::Attempt(const JobParts& parts, const JobIdentity& identity)
       cause_timer_(parts.loop, [this] { stop({}); }),
       first_signal_timer_(parts.loop, [this] { shorten_stop("Ctrl-C"); }),
       agent_timer_(parts.loop, [this] { on_agents_hang(); }),
-      begun_(parts.loop.now()) {}
+      begun_(parts.loop.now()),
+      exception_watch_(
+          parts.loop, table_, [this](int rank) { return parts_.output.last_stderr(rank); },
+          [this](const std::string& text) { note(warning_text(text)); }) {}
 
 Result<AttemptEnd> Attempt::run() {
   Agents::Start start;
@@ -326,6 +329,7 @@ Result<void> Attempt::on_output(AgentState& agent, const Frame& frame) {
   }
   parts_.output.write(rank, stream, message.bytes,
                       OutputTime(milliseconds(message.header.milliseconds)));
+  exception_watch_.on_output(rank, stream);
   agents_->took_output(agent, message.bytes.size(), !parts_.output.congested());
   return {};
 }
@@ -526,6 +530,7 @@ void Attempt::stop(StopCause cause) {
   cause_timer_.cancel();
   parts_.input.stop();
   terminal_.end();
+  exception_watch_.end();
   agents_->stop_starting(cause_->kind == EndKind::start_timeout);
   const auto grace = parts_.spec.stop.grace;
   if (!launched_ || grace.count() == 0) cause_->first_signal.reset();

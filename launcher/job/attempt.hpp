@@ -8,6 +8,7 @@
 #include "base/event_loop.hpp"
 #include "base/result.hpp"
 #include "job/agents.hpp"
+#include "job/exception_watch.hpp"
 #include "job/job_context.hpp"
 #include "job/plan.hpp"
 #include "job/pmix_router.hpp"
@@ -152,6 +153,7 @@ class Attempt {
   std::vector<HostGpus> gpus_;
   std::vector<RankState> states_at_stop_;
   SeparateRuns separate_runs_;
+  ExceptionWatch exception_watch_;
   bool launched_ = false;
   bool kill_signal_follows_ = false;  // the ranks have got only the cause's first signal
   bool pausing_ = false;  // the user has paused the job, and not all ranks are known to be stopped

@@ -237,6 +237,27 @@ TEST_F(CommandLine, AProgramThatStartsRanksItselfIsRefused) {
   for (const auto& words : taken) EXPECT_EQ(error(words).exit_code, kExitNotFound) << words.front();
 }
 
+TEST_F(CommandLine, WarnsRankZeroOfAnotherLauncherThatHvdrunRunsSeveralTimes) {
+  JobSpec two_ranks;
+  two_ranks.ranks = 2;
+  const Environment mpirun{{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "4"}};
+  EXPECT_EQ(cli::several_runs_warning(mpirun, two_ranks),
+            "another launcher has started hvdrun 4 times (OMPI_COMM_WORLD_SIZE=4), and each starts "
+            "all ranks: start hvdrun once, without it");
+  const Environment mpiexec{{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}};
+  EXPECT_THAT(cli::several_runs_warning(mpiexec, two_ranks), HasSubstr("2 times (PMI_SIZE=2)"));
+}
+
+TEST_F(CommandLine, DoesNotWarnOfSeveralRunsWhereThereIsOneOrTheJobHasOneRank) {
+  JobSpec spec;
+  spec.ranks = 2;
+  EXPECT_EQ(cli::several_runs_warning({}, spec), "");
+  EXPECT_EQ(cli::several_runs_warning({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}, spec), "");
+  EXPECT_EQ(cli::several_runs_warning({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}, spec), "");
+  spec.ranks = 1;
+  EXPECT_EQ(cli::several_runs_warning({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}, spec), "");
+}
+
 TEST_F(CommandLine, AWordThatIsNearACommandIsNamed) {
   EXPECT_THAT(error({"sbacth"}).message, HasSubstr("; did you mean hvdrun sbatch?"));
   EXPECT_THAT(error({"status"}).message, HasSubstr("; did you mean hvdrun jobs?"));

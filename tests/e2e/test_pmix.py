@@ -87,6 +87,14 @@ def test_a_second_program_of_a_rank_is_refused_and_the_first_goes_on(sandbox: Sa
     assert re.search(r"rank 0 has started a program of MPI or PMIx, pid \d+ \(pmix_client\), beside its own; it is refused", result.err_text)
 
 
+@pytest.mark.parametrize("who", ["rank 0", "every rank"])
+def test_ranks_fence_on_after_second_programs_were_refused(sandbox: Sandbox, who: str) -> None:
+    """With rank 0 alone, rank 1 is in the fence when the second program is refused."""
+    command = f'[ $HVD_RANK = {1 if who == "rank 0" else -1} ] || {CLIENT} --quiet 2> /dev/null || echo refused'
+    job = sandbox.run("-np", 2, "--label", "none", CLIENT, "--quiet", "--then", command)
+    assert job.expect(0).out_lines == ["refused"] * (1 if who == "rank 0" else 2)
+
+
 def test_one_rank_alone_may_start_a_second_program(sandbox: Sandbox) -> None:
     job = sandbox.run("-np", 1, "--label", "none", "sh", "-c",
                       f"{CLIENT} --until {sandbox.files}/done & first=$!; {CLIENT}; touch {sandbox.files}/done; wait $first")

@@ -3,7 +3,12 @@
 #include "agent/socket_owner.hpp"
 #include "common/fd.hpp"
 
+#include <array>
+#include <cstdint>
 #include <future>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -31,10 +36,13 @@ class PmixListenerTest : public ::testing::Test {
     ASSERT_EQ(::getsockname(door_.get(), reinterpret_cast<sockaddr*>(&address_), &length), 0);
   }
 
-  Pair connect() {
+  Pair connect(std::string_view greeting = "x") {
     Pair pair{Fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)), Fd()};
     EXPECT_EQ(::connect(pair.client.get(), reinterpret_cast<sockaddr*>(&address_), sizeof address_),
               0);
+    if (!greeting.empty()) {
+      EXPECT_EQ(::send(pair.client.get(), greeting.data(), greeting.size(), 0), greeting.size());
+    }
     pair.server = Fd(::accept(door_.get(), nullptr, nullptr));
     return pair;
   }
@@ -51,10 +59,9 @@ ssize_t read_byte(int socket) {
 }
 
 TEST_F(PmixListenerTest, ShutsDownWhatSaysNothingOnly) {
-  PmixListener listener(loop_, std::chrono::milliseconds(50));
-  const Pair silent = connect();
-  const Pair speaks = connect();
-  ASSERT_EQ(::send(speaks.client.get(), "ab", 2, 0), 2);
+  PmixListener listener(loop_, std::chrono::milliseconds(50), [](std::uint32_t) { return false; });
+  const Pair silent = connect("");
+  const Pair speaks = connect("ab");
   ASSERT_EQ(read_byte(speaks.server.get()), 1);
   // libpmix reads on a thread of its own.
   Mailbox mailbox(loop_);
@@ -69,7 +76,7 @@ TEST_F(PmixListenerTest, ShutsDownWhatSaysNothingOnly) {
 }
 
 TEST_F(PmixListenerTest, TouchesNoLaterConnectionWithTheSameDescriptor) {
-  PmixListener listener(loop_, std::chrono::milliseconds(50));
+  PmixListener listener(loop_, std::chrono::milliseconds(50), [](std::uint32_t) { return false; });
   int ends[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
   const Fd one(ends[0]);
@@ -81,6 +88,38 @@ TEST_F(PmixListenerTest, TouchesNoLaterConnectionWithTheSameDescriptor) {
   loop_.run();
   ASSERT_EQ(::send(other.get(), "a", 1, 0), 1);
   EXPECT_EQ(read_byte(later.get()), 1);
+}
+
+// What a client of PMIx sends first.
+std::string greeting_of(std::uint32_t rank) {
+  std::string body("native\0", 7);
+  body += std::string(4, '\0');  // no credential
+  body += '\0';                  // a rank
+  body += std::string("hvdrun-1\0", 9);
+  const std::uint32_t number = htonl(rank);
+  body.append(reinterpret_cast<const char*>(&number), sizeof number);
+  const std::array<std::uint32_t, 4> header{0, 0, static_cast<std::uint32_t>(body.size()), 0};
+  return std::string(reinterpret_cast<const char*>(header.data()), sizeof header) + body;
+}
+
+TEST_F(PmixListenerTest, AsksWhetherToRefuseALaterConnectionOfARank) {
+  std::vector<std::uint32_t> asked;
+  PmixListener listener(loop_, std::chrono::seconds(10), [&](std::uint32_t rank) {
+    asked.push_back(rank);
+    return rank == 7;
+  });
+  const auto greet = [this](std::uint32_t rank) { return connect(greeting_of(rank)); };
+  Pair ended = greet(5);
+  const Pair first = greet(7);
+  const Pair other = greet(8);
+  const Pair other_again = greet(8);
+  ended.server.reset();
+  const Pair later = greet(5);
+  const Pair refused = greet(7);
+  EXPECT_EQ(asked, (std::vector<std::uint32_t>{8, 7}));
+  for (const Pair* accepted : {&first, &other, &other_again, &later})
+    EXPECT_EQ(read_byte(accepted->server.get()), 1);
+  EXPECT_EQ(read_byte(refused.server.get()), 0) << "the greeting can still be read";
 }
 
 TEST_F(PmixListenerTest, KnowsWhoHasTheOtherEnd) {

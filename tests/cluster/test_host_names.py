@@ -78,3 +78,6 @@ def test_the_network_interface_is_looked_for_on_every_host(jobs: Jobs) -> None:
         jobs.cluster.output("ip", "link", "delete", "only0", on="n1", user="root")
     assert done.returncode == 2 and "ran" not in done.stdout, done.stderr
     assert "n2 has no network interface only0 (--network-interface); it has lo, eth0" in done.stderr, done.stderr
+    done = jobs.run("--network-interface", "lo", "-H", "n1:1,n2:1", "echo", "ran")
+    assert done.returncode == 2 and "ran" not in done.stdout, done.stderr
+    assert "--network-interface lo: lo reaches no other host; n1 has lo, eth0" in done.stderr, done.stderr

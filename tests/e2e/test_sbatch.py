@@ -20,6 +20,7 @@ def hvdrun(sandbox: Sandbox, *words: object, **options: object) -> Done:
 
 
 def test_prints_the_script(sandbox: Sandbox) -> None:
+    (sandbox.files / "train.py").touch()
     done = hvdrun(sandbox, "sbatch", "-np", 16, "--template", "cte-power", "--time", "2:00:00", "--module", "gcc/8,cuda", "--label", "rank",
                        "--", "python3", "train.py", "--name", "a b")
     assert done.code == 0, done.err_text
@@ -78,6 +79,10 @@ def test_says_what_it_does_not_know(sandbox: Sandbox) -> None:
     script = hvdrun(sandbox, "sbatch", "-np", 4, "--venv", "nosuch", "--", "train.py")
     assert script.code == 0 and "hvdrun … python3 train.py; the job fails unless the nodes have it" in script.err_text, script
     assert f"--venv: {sandbox.files}/nosuch/bin/activate is not on this host" in script.err_text
+    for program, script, is_missing in (("python3", "nosuch.py", True), ("bash", "nosuch.sh", True), ("python3", "train.py", False),
+                                        ("python3", "-c", False)):
+        said = hvdrun(sandbox, "sbatch", "-np", 4, "--gpus-per-node", 0, "--", program, script).err_text
+        assert (f"{script} is not on this host" in said) == is_missing, said
     assert "not executable" in hvdrun(sandbox, "sbatch", "-np", 4, "--", "./train.py").err_text
     module = hvdrun(sandbox, "sbatch", "-np", 4, "--module", "mine", "--", "program-of-the-module")
     assert "program-of-the-module" not in module.err_text, "the module may bring it"

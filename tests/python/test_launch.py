@@ -116,6 +116,19 @@ def test_another_python_keeps_its_own_modules(sandbox: Sandbox) -> None:
     assert done.out_lines == [f"[('{place}', True)]"]
 
 
+@pytest.mark.parametrize("call, message", [
+    ('hvd.run("train.py", np=2)', "the first argument is 'train.py', not a function"),
+    ("hvd.run(print, 5, np=2)", "hvd.run: args is 5, not a list or tuple"),
+    ('hvd.run(print, "ab", np=2)', "hvd.run: args is 'ab', not a list or tuple"),
+    ('hvd.run(print, np=2, options="-v")', "hvd.run: options is '-v', not a list or tuple of words"),
+    ('hvd.slurm.submit("train.py -x", np=2)', "the program is 'train.py -x', not a list of its words: ['train.py', '-x']"),
+    ('hvd.slurm.submit(["train.py"], options="-v")', "hvd.slurm.submit: options is '-v', not a list or tuple"),
+])
+def test_arguments_of_a_wrong_type_are_named_before_a_job_starts(sandbox: Sandbox, call: str, message: str) -> None:
+    done = run_script(sandbox, f"import hvd, hvd.slurm\n{call}\n").expect(1)
+    assert f"TypeError: {call[:call.index('(')]}: " in done.err_text and message in done.err_text
+
+
 def test_horovods_run_takes_its_arguments(sandbox: Sandbox) -> None:
     code = """if True:
         import horovod

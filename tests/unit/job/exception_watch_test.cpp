@@ -96,7 +96,7 @@ TEST_F(ExceptionWatchTest, DoesNotNameARankThatEnds) {
   EXPECT_THAT(warnings_, IsEmpty());
 }
 
-TEST_F(ExceptionWatchTest, DoesNotNameARankThatGoesOnPrinting) {
+TEST_F(ExceptionWatchTest, DoesNotNameARankThatPrintsMore) {
   print_stderr(1, kTraceback);
   Timer prints(loop_, [this] { watch_.on_output(1, Stream::out); });
   prints.start(std::chrono::seconds(15));

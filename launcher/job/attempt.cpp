@@ -52,7 +52,7 @@ Attempt::Attempt(const JobParts& parts, const JobIdentity& identity)
       agents_(parts.make_agents(
           {[this](AgentState& agent, const Frame& frame) { on_frame(agent, frame); },
            [this](AgentState& agent, const std::string& text) {
-             if (agent.greeted) note(agent.host.name + ": " + text);
+             if (agent.life.has(AgentPhase::greeted)) note(agent.host.name + ": " + text);
            },
            [this](AgentState& agent) { on_agent_gone(agent); }})),
       status_line_(parts.loop, *agents_, table_, parts.output),
@@ -102,7 +102,7 @@ Result<AttemptEnd> Attempt::run() {
 
 // Ranks start when every host has answered and it is known which is where.
 void Attempt::consider_launching() {
-  if (launched_ || stopping() || !unreached_.empty() || !agents_->all(&AgentState::greeted)) return;
+  if (launched_ || stopping() || !unreached_.empty() || !agents_->all(AgentPhase::greeted)) return;
   if (auto settled = settle_plan(); !settled) return stop(agent_failure(settled.error()));
   launched_ = true;
   if (auto asked = ask_for_ports(); !asked) stop(agent_failure(asked.error()));
@@ -234,7 +234,7 @@ Result<void> Attempt::handle(AgentState& agent, const Frame& frame) {
       ::kill(::getpid(), SIGTSTP);  // as if the terminal were not raw
       return {};
     case FrameType::paused:
-      agent.paused = true;
+      paused_.insert(agent.host_index);
       consider_pausing();
       return {};
     case FrameType::note:
@@ -273,21 +273,15 @@ Result<void> Attempt::on_hello(AgentState& agent, const HelloMessage& hello) {
                                  hello.version, kVersion));
     return {};
   }
-  agent.greeted = true;
-  agent.pid = hello.pid;
-  agent.route = hello.route;
-  agent.pmix_error = hello.pmix_error;
-  agent.facts = hello.facts;
-  if (!hello.ports.empty()) agent.ports = hello.ports;
-  if (hello.inventory) agent.host.inventory = hello.inventory;
+  agents_->greeted(agent, hello);
   consider_launching();
   return {};
 }
 
 void Attempt::on_started(AgentState& agent, const StartedMessage& started) {
-  agent.started = true;
+  agents_->started(agent);
   for (const auto& [rank, pid] : started.pids) table_.started(rank, pid);
-  if (stopping() || !agents_->all(&AgentState::started)) return;
+  if (stopping() || !agents_->all(AgentPhase::running)) return;
   start_timer_.cancel();
   status_line_.started();
   start_input();
@@ -392,7 +386,7 @@ void Attempt::judge(const RankReport& rank) {
 }
 
 void Attempt::on_done(AgentState& agent, const DoneMessage& done) {
-  agent.done = true;
+  agents_->done(agent);
   std::copy(done.leftovers.begin(), done.leftovers.end(), std::back_inserter(leftovers_));
   if (!done.gpus.gpus.empty())
     gpus_.push_back({agent.host.name, with_device_names(done.gpus.gpus, agent.host)});
@@ -405,35 +399,37 @@ void Attempt::on_agent_gone(AgentState& agent) {
   // An agent that left in order, but before the end of its ranks, was lost too: without it the
   // others would wait for its ranks.
   const bool left_early =
-      agent.done && !stopping() && !(launched_ && table_.all_ended_on(agent.host_index));
-  if (left_early && agent.failure.empty()) agent.failure = "it ended before its ranks";
-  if ((!agent.done || left_early) && !agent.dismissed) {
-    StopCause lost{EndKind::agent_lost,
-                   fmt::format("the agent on {} was lost{}", agent.host.name,
-                               agent.failure.empty() ? "" : ": " + agent.failure),
-                   kExitLauncher};
+      agent.life.done() && !stopping() && !(launched_ && table_.all_ended_on(agent.host_index));
+  if ((!agent.life.done() || left_early) && !agent.dismissed) {
+    auto why = agent.life.loss().why;
+    if (left_early && why.empty()) why = "it ended before its ranks";
+    StopCause lost{
+        EndKind::agent_lost,
+        fmt::format("the agent on {} was lost{}", agent.host.name, why.empty() ? "" : ": " + why),
+        kExitLauncher};
     if (stopping())
       note_lost_host(agent, std::move(lost));
     else if (launched_)
       stop(std::move(lost));
     else
-      on_unreached(agent);
+      on_unreached({agent.host.name, std::move(why)});
   }
   consider_pausing();
   if (agents_->all_gone()) parts_.loop.stop();
 }
 
 void Attempt::note_lost_host(const AgentState& agent, StopCause cause) {
-  if (!agent.host_heard || !launched_) return;
-  const std::chrono::duration<double> heard = *agent.host_heard - begun_;
-  if (!lost_host_ || heard.count() < lost_host_->last_heard)
-    lost_host_ = LostHost{heard.count(), std::move(cause)};
+  const auto& heard = agent.life.loss().host_heard;
+  if (!heard || !launched_) return;
+  const std::chrono::duration<double> time = *heard - begun_;
+  if (!lost_host_ || time.count() < lost_host_->last_heard)
+    lost_host_ = LostHost{time.count(), std::move(cause)};
 }
 
 // Waits a little for what is wrong with other hosts.
-void Attempt::on_unreached(const AgentState& agent) {
-  unreached_.push_back({agent.host.name, agent.failure});
-  if (agents_->all(&AgentState::greeted))
+void Attempt::on_unreached(UnreachableHost host) {
+  unreached_.push_back(std::move(host));
+  if (agents_->all(AgentPhase::greeted))
     give_up_starting();
   else if (!unreached_timer_.pending())
     unreached_timer_.start(kMoreTrouble);
@@ -449,7 +445,7 @@ void Attempt::give_up_starting() {
 
 void Attempt::on_start_timeout() {
   for (const auto& agent : agents_->every())
-    if (const auto stage = agents_->stage(agent); !agent.gone && !stage.empty())
+    if (const auto stage = agents_->stage(agent); !agent.life.gone() && !stage.empty())
       unreached_.push_back({agent.host.name, stage});
   for (const auto& line : unreached_lines(unreached_)) note(error_text(line));
   stop({EndKind::start_timeout,
@@ -501,16 +497,19 @@ void Attempt::on_signal(int signal) {
 }
 
 void Attempt::send_user_signal(int signal) {
-  if (!agents_->all(&AgentState::started))
+  if (!agents_->all(AgentPhase::running))
     note(warning_text(signal_name(signal) + " came before all ranks had started; those miss it"));
   agents_->send_signal(signal);
 }
 
 // The shell sees us stopped once all ranks are; SIGCONT goes on in on_signal().
 void Attempt::consider_pausing() {
-  if (!pausing_ || !agents_->all(&AgentState::paused)) return;
+  if (!pausing_ || !std::ranges::all_of(agents_->every(), [this](const AgentState& agent) {
+        return agent.life.gone() || agent.dismissed || paused_.contains(agent.host_index);
+      }))
+    return;
   pausing_ = false;
-  for (std::size_t host = 0; host < agents_->size(); ++host) agents_->on_host(host).paused = false;
+  paused_.clear();
   parts_.output.status({});
   parts_.output.flush(milliseconds(0));
   terminal_.pause();

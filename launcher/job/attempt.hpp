@@ -35,6 +35,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -95,7 +96,7 @@ class Attempt {
   Result<void> launch();
   void start_input();
   void on_terminal_gone();
-  void on_unreached(const AgentState& agent);
+  void on_unreached(UnreachableHost host);
   void give_up_starting();
 
   // Frames of agents.
@@ -156,6 +157,7 @@ class Attempt {
   ExceptionWatch exception_watch_;
   bool launched_ = false;
   bool kill_signal_follows_ = false;  // the ranks have got only the cause's first signal
+  std::set<std::size_t> paused_;      // the hosts whose ranks are stopped, by host index
   bool pausing_ = false;  // the user has paused the job, and not all ranks are known to be stopped
 };
 

@@ -68,7 +68,7 @@ SshTarget ssh_target(const Host& host) {
 // Returns what the host printed instead of the agent's first frame: the text of a login shell that
 // refuses, of a command that the server forces, of ~/.bashrc.
 std::string say_login_text(const AgentState& agent) {
-  if (!agent.link || agent.reached) return {};
+  if (!agent.link || agent.life.has(AgentPhase::reached)) return {};
   auto text = agent.link->text();
   while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.pop_back();
   if (text.empty()) return {};
@@ -106,6 +106,7 @@ Result<void> HostAgents::start(Start start) {
     here.ignores_signals = true;
     here.launcher_is_here = true;
     here.host_timeout = remote_.host_timeout;
+    begin(agent);
     HVD_TRY(agent.channel, start_local_agent(here, channel_events(agent)));
   }
   const auto others =
@@ -145,6 +146,7 @@ void HostAgents::start_by_srun(std::chrono::seconds timeout) {
   job.timeout = timeout;
   for (auto& agent : agents_) {
     if (agent.host.is_this_machine) continue;
+    begin(agent);
     agent.channel = std::make_unique<SrunAgent>(srun_, by_srun_.size());
     by_srun_.push_back(&agent);
     job.hosts.push_back({agent.host.address, agent.number, agent.host.slurm.gpus});
@@ -172,7 +174,7 @@ void HostAgents::on_srun_failure(const std::vector<SrunFailure>& failures) {
     for (auto* agent : by_srun_) {
       const bool meant = names.empty() ||
                          std::find(names.begin(), names.end(), agent->host.address) != names.end();
-      if (meant && !agent->link && !agent->gone) fail(*agent, failure.message);
+      if (meant && !agent->link && !agent->life.gone()) fail(*agent, failure.message);
     }
   }
 }
@@ -181,10 +183,12 @@ void HostAgents::on_srun_failure(const std::vector<SrunFailure>& failures) {
 
 void HostAgents::start_more() {
   auto under_way = static_cast<std::size_t>(std::ranges::count_if(agents_, [](const auto& agent) {
-    return agent.channel && !agent.greeted && !agent.gone && !agent.host.is_this_machine;
+    const auto phase = agent.life.phase();
+    return phase > AgentPhase::waiting && phase < AgentPhase::greeted && !agent.life.gone() &&
+           !agent.host.is_this_machine;
   }));
   for (; next_ < agents_.size() && under_way < most_logins_; ++next_) {
-    if (agents_[next_].channel) continue;
+    if (agents_[next_].life.phase() != AgentPhase::waiting) continue;
     start_by_ssh(agents_[next_]);
     ++under_way;
   }
@@ -203,6 +207,7 @@ SshOptions HostAgents::ssh_options() const {
 }
 
 void HostAgents::start_by_ssh(AgentState& agent) {
+  begin(agent);
   const auto client = remote_.ssh_client;
   // Another program may not have all functions of ssh, such as printing its configuration.
   const bool is_ssh = remote_.ssh_program == RemoteSpec{}.ssh_program;
@@ -233,9 +238,8 @@ void HostAgents::start_by_ssh(AgentState& agent) {
 }
 
 void HostAgents::fail(AgentState& agent, std::string why) {
-  agent.failure = std::move(why);
-  agent.link_closed = agent.gone = true;
-  events_.on_gone(agent);
+  loss_of(agent).why = std::move(why);
+  end(agent);
 }
 
 AgentChannel::Events HostAgents::channel_events(AgentState& agent) {
@@ -249,17 +253,17 @@ void HostAgents::attach(AgentState& agent, LinkEnd end) {
       loop_, std::move(end),
       Link::Events{[this, &agent](const Frame& frame) { on_frame(agent, frame); },
                    [this, &agent](const std::optional<Error>& error) {
-                     agent.link_closed = true;
-                     if (error && agent.failure.empty()) agent.failure = error->message;
+                     close_link(agent);
+                     if (error) explain_loss(agent, error->message);
                      // The agent does not notice that the launcher reads no more.
-                     if (error && !agent.greeted && agent.channel) agent.channel->kill(agent.pid);
+                     if (error && !agent.life.has(AgentPhase::greeted) && agent.channel)
+                       agent.channel->kill(agent.pid);
                      consider_gone(agent);
                    }});
   Link& remote_link = *link;
   if (agent.link) heartbeats_.remove(*agent.link);
   agent.link = std::move(link);
-  agent.link_closed = agent.reached = false;
-  agent.failure.clear();
+  begin_link(agent);
   if (agent.host.is_this_machine) return;
   ConfigureMessage configure;
   configure.version = kVersion;
@@ -277,7 +281,7 @@ void HostAgents::attach(AgentState& agent, LinkEnd end) {
 // --- while they live -----------------------------------------------------------------------------
 
 void HostAgents::on_frame(AgentState& agent, const Frame& frame) {
-  if (!std::exchange(agent.reached, true)) agent.channel->on_reached();
+  if (reach(agent)) agent.channel->on_reached();
   if (agent.silence) agent.silence->heard();
   if (std::exchange(agent.unresponsive, false)) events_.on_text(agent, "the agent answers again");
   if (frame.type == FrameType::alive) return;
@@ -286,19 +290,21 @@ void HostAgents::on_frame(AgentState& agent, const Frame& frame) {
       on_signal_of_step(agent, static_cast<int>(*signal));
     return;
   }
-  const bool was_new = !agent.greeted;
+  const bool was_new = !agent.life.has(AgentPhase::greeted);
   events_.on_frame(agent, frame);
-  if (!was_new || !agent.greeted) return;
+  if (!was_new || !agent.life.has(AgentPhase::greeted)) return;
   agent.silence.emplace(remote_.host_timeout, Silence::Clock::now());
   if (const auto text = agent.channel->note(); !text.empty()) events_.on_text(agent, text);
-  if (std::all_of(by_srun_.begin(), by_srun_.end(), [](const auto* each) { return each->greeted; }))
-    if (srun_) srun_->let_go();
+  const auto has_greeted = [](const auto* each) { return each->life.has(AgentPhase::greeted); };
+  if (srun_ && std::ranges::all_of(by_srun_, has_greeted)) srun_->let_go();
   start_more();
 }
 
 void HostAgents::tick_standstill() {
   gate_->standstill().tick();
-  if (!std::ranges::all_of(agents_, [](const auto& agent) { return agent.greeted || agent.gone; }))
+  if (!std::ranges::all_of(agents_, [](const auto& agent) {
+        return agent.life.has(AgentPhase::greeted) || agent.life.gone();
+      }))
     standstill_tick_.start(Standstill::kInterval);
 }
 
@@ -311,64 +317,73 @@ void HostAgents::on_beat() {
   // only the agent is silent, nothing is said.
   const auto certainty = 2 * Silence::interval(remote_.host_timeout);
   for (auto& agent : agents_) {
-    if (!agent.silence || agent.link_closed) continue;
+    if (!agent.silence || agent.life.link_closed()) continue;
     const auto silent = agent.silence->grow(now);
     const bool quiet = silent > remote_.host_timeout;
-    agent.silent = quiet && !agent.channel->host_answers(remote_.host_timeout);
-    if (agent.silent && !agent.host_heard) agent.host_heard = now - silent;
-    if (agent.silent)
+    auto& loss = loss_of(agent);
+    loss.cause = quiet && !agent.channel->host_answers(remote_.host_timeout)
+                     ? Loss::Cause::host_silent
+                     : Loss::Cause::agent;
+    if (loss.cause == Loss::Cause::host_silent) {
+      if (!loss.host_heard) loss.host_heard = now - silent;
       give_up(agent,
               fmt::format("the host has not answered for {:.3g} s (--host-timeout)", seconds));
-    else if (silent > remote_.host_timeout + certainty && agent.channel->host_answers(certainty) &&
-             !std::exchange(agent.unresponsive, true))
+    } else if (silent > remote_.host_timeout + certainty &&
+               agent.channel->host_answers(certainty) && !std::exchange(agent.unresponsive, true)) {
       events_.on_text(
           agent, fmt::format("the agent has not answered for {:.3g} s{}; waiting for it", seconds,
                              agent.host.is_this_machine ? "" : ", but its host does"));
+    }
   }
   beat_.start(Silence::interval(remote_.host_timeout));
 }
 
-void HostAgents::give_up(AgentState& agent, std::string failure) {
-  if (agent.gone) return;
-  agent.failure = std::move(failure);
+void HostAgents::give_up(AgentState& agent, std::string why) {
+  if (agent.life.gone()) return;
+  loss_of(agent).why = std::move(why);
   if (agent.channel) agent.channel->kill(agent.pid);
 }
 
 void HostAgents::consider_gone(AgentState& agent) {
-  if (agent.gone || !agent.link_closed || !agent.channel || !agent.channel->ended()) return;
-  agent.gone = true;
-  if (agent.failure.empty() && !agent.done)
-    agent.failure = agent.greeted ? agent.channel->connection_failure() : agent.channel->failure();
-  if (agent.greeted && !agent.done && !agent.host_heard && agent.channel->network_failed())
-    agent.host_heard = Silence::Clock::now() - remote_.host_timeout;
-  if (!agent.greeted) agent.failure += say_login_text(agent);
+  const auto& life = agent.life;
+  if (life.gone() || !life.link_closed() || !agent.channel || !agent.channel->ended()) return;
+  const bool has_greeted = life.has(AgentPhase::greeted);
+  auto& loss = loss_of(agent);
+  if (!life.done())
+    explain_loss(agent,
+                 has_greeted ? agent.channel->connection_failure() : agent.channel->failure());
+  if (has_greeted && !life.done() && !loss.host_heard && agent.channel->network_failed())
+    loss.host_heard = Silence::Clock::now() - remote_.host_timeout;
+  if (!has_greeted) loss.why += say_login_text(agent);
   start_more();
-  events_.on_gone(agent);
+  end(agent);
 }
 
 void HostAgents::cut_starting() {
   for (auto& agent : agents_)
-    if (agent.channel && !agent.gone) agent.channel->wake(agent.pid);
+    if (agent.channel && !agent.life.gone()) agent.channel->wake(agent.pid);
   next_ = agents_.size();
   if (srun_) srun_->hang_up();
   for (auto& agent : agents_) {
     if (!agent.link)
-      agent.link_closed = agent.gone = true;
-    else if (!agent.greeted && !agent.host.is_this_machine)
+      drop(agent);
+    else if (!agent.life.has(AgentPhase::greeted) && !agent.host.is_this_machine)
       agent.channel->kill(agent.pid);
   }
 }
 
 std::string HostAgents::stage(const AgentState& agent) const {
-  if (agent.gone || agent.dismissed || agent.started) return {};
+  const auto& life = agent.life;
+  if (life.gone() || agent.dismissed || life.has(AgentPhase::running)) return {};
   if (srun_ && !agent.link) return srun_->waiting_for();
-  if (!agent.channel) return "waiting for other hosts' logins";
-  if (!agent.reached) {
+  if (life.phase() == AgentPhase::waiting) return "waiting for other hosts' logins";
+  if (!life.has(AgentPhase::reached)) {
     const auto doing = agent.channel->status();
     return "no answer: still " + (doing.empty() ? "connecting or logging in" : doing) +
            say_login_text(agent);
   }
-  if (!agent.greeted) return "hvdrun there does not get ready: it looks for GPUs and cores";
+  if (!life.has(AgentPhase::greeted))
+    return "hvdrun there does not get ready: it looks for GPUs and cores";
   return launched_ ? "its ranks are still being started" : "ready, waiting for the others";
 }
 
@@ -377,7 +392,7 @@ std::string HostAgents::stage(const AgentState& agent) const {
 std::vector<std::string> HostAgents::kill() {
   std::vector<std::string> hosts;
   for (auto& agent : agents_) {
-    if (agent.gone) continue;
+    if (agent.life.gone()) continue;
     hosts.push_back(agent.host.name);
     if (agent.channel) agent.channel->kill(agent.pid);
   }
@@ -389,15 +404,19 @@ std::vector<std::string> HostAgents::kill() {
 void HostAgents::clean_up_others() {
   if (srun_) srun_->reap(kSrunPatience);
   const auto has_left = [](const AgentState& agent) {
-    const bool has_run = agent.greeted || (agent.reached && !agent.spared);
-    return !agent.host.is_this_machine && has_run && !agent.done && !agent.silent;
+    const auto& life = agent.life;
+    const auto cause = life.loss().cause;
+    const bool has_run = life.has(AgentPhase::greeted) ||
+                         (life.has(AgentPhase::reached) && cause != Loss::Cause::job_stopped);
+    return !agent.host.is_this_machine && has_run && !life.done() &&
+           cause != Loss::Cause::host_silent;
   };
   if (srun_) {
     std::vector<std::size_t> hosts;
     for (std::size_t i = 0; i < by_srun_.size(); ++i)
       if (has_left(*by_srun_[i])) hosts.push_back(i);
     if (hosts.empty() || !srun_->clean_up(hosts, kLastResortPatience)) return;
-    for (const auto host : hosts) by_srun_[host]->cleared_away = true;
+    for (const auto host : hosts) loss_of(*by_srun_[host]).cleared_away = true;
     return;
   }
   std::deque<AgentState*> waiting;
@@ -419,7 +438,8 @@ void HostAgents::clean_up_others() {
       return true;
     });
     const auto ended_well = run_children(commands, kLastResortPatience);
-    for (std::size_t i = 0; i < agents.size(); ++i) agents[i]->cleared_away = ended_well[i];
+    for (std::size_t i = 0; i < agents.size(); ++i)
+      loss_of(*agents[i]).cleared_away = ended_well[i];
   }
 }
 
@@ -428,7 +448,7 @@ std::vector<std::string> HostAgents::reap(const std::vector<pid_t>& spare) {
   std::vector<std::string> leftovers;
   for (auto& agent : agents_) {
     const bool ended_well = agent.channel && agent.channel->wait();
-    if (!agent.host.is_this_machine || (agent.done && ended_well)) continue;
+    if (!agent.host.is_this_machine || (agent.life.done() && ended_well)) continue;
     // The guard may have been killed together with its agent, or a process may not end. This
     // process is a subreaper, so it is now the parent of what is left.
     const auto folders = JobFolders::of(options_.job_id, agent.number);

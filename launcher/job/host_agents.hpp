@@ -31,7 +31,7 @@ class HostAgents final : public Agents {
 
   Result<void> start(Start start) override;
   std::string stage(const AgentState& agent) const override;
-  void give_up(AgentState& agent, std::string failure) override;
+  void give_up(AgentState& agent, std::string why) override;
   std::vector<std::string> kill() override;
   std::string last_note() const override { return srun_ ? srun_->refused_note() : std::string(); }
   std::vector<std::string> reap(const std::vector<pid_t>& spare) override;

@@ -314,16 +314,16 @@ class SimulatedAgents final : public Agents {
     return {};
   }
   std::string stage(const AgentState& agent) const override {
-    return agent.gone || agent.started ? "" : "it starts";
+    return agent.life.gone() || agent.life.has(AgentPhase::running) ? "" : "it starts";
   }
   void give_up(AgentState& state, std::string failure) override {
-    state.failure = std::move(failure);
+    loss_of(state).why = std::move(failure);
     world_.agents[state.number]->die();
   }
   std::vector<std::string> kill() override {
     std::vector<std::string> killed;
     for (const auto& agent : world_.agents) {
-      if (agent->state->gone) continue;
+      if (agent->state->life.gone()) continue;
       killed.push_back(agent->host);
       agent->disturb();
       agent->die();
@@ -334,29 +334,29 @@ class SimulatedAgents final : public Agents {
   std::vector<std::string> reap(const std::vector<pid_t>&) override {
     for (const auto& agent : world_.agents) {
       auto& state = *agent->state;
-      state.cleared_away = state.greeted && !state.done && !agent->cut;
+      loss_of(state).cleared_away =
+          state.life.has(AgentPhase::greeted) && !state.life.done() && !agent->cut;
     }
     return {};
   }
 
   void deliver(AgentState& state, FrameType type, const std::string& payload) {
-    if (state.link_closed) return;
-    state.reached = true;
+    if (state.life.link_closed()) return;
+    reach(state);
     events_.on_frame(state, Frame{type, kToLauncher, payload});
   }
   void deliver_end(AgentState& state, const std::string& failure,
                    std::optional<Clock::time_point> host_heard) {
-    if (state.gone) return;
-    if (!state.done) state.host_heard = host_heard;
-    if (state.failure.empty()) state.failure = failure;
-    state.link_closed = state.gone = true;
-    events_.on_gone(state);
+    if (state.life.gone()) return;
+    if (!state.life.done()) loss_of(state).host_heard = host_heard;
+    explain_loss(state, failure);
+    end(state);
   }
 
  private:
   void cut_starting() override {
     for (const auto& agent : world_.agents)
-      if (!agent->state->greeted) agent->die();
+      if (!agent->state->life.has(AgentPhase::greeted)) agent->die();
   }
 
   World& world_;
@@ -380,7 +380,7 @@ void SimulatedAgent::begin() {
     });
   };
   befall(chances.agent_is_killed, "the agent is killed", [](auto& self) {
-    if (self.owner != nullptr && !self.state->greeted) self.now_unreachable();
+    if (self.owner != nullptr && !self.state->life.has(AgentPhase::greeted)) self.now_unreachable();
     self.die();
   });
   befall(chances.link_is_cut, "the link is cut", [](auto& self) { self.cut_link(); });

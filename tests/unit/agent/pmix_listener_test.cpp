@@ -14,7 +14,7 @@
 namespace hvdrun {
 namespace {
 
-// A connection to ourselves; accept() is the program's own.
+// Connects this process to itself. accept() is the test program's own.
 class PmixListenerTest : public ::testing::Test {
  protected:
   struct Pair {
@@ -26,31 +26,32 @@ class PmixListenerTest : public ::testing::Test {
     address_.sin_family = AF_INET;
     address_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t length = sizeof address_;
-    ASSERT_EQ(::bind(door_.get(), reinterpret_cast<sockaddr*>(&address_), length), 0);
-    ASSERT_EQ(::listen(door_.get(), 8), 0);
-    ASSERT_EQ(::getsockname(door_.get(), reinterpret_cast<sockaddr*>(&address_), &length), 0);
+    ASSERT_EQ(::bind(listener_socket_.get(), reinterpret_cast<sockaddr*>(&address_), length), 0);
+    ASSERT_EQ(::listen(listener_socket_.get(), 8), 0);
+    ASSERT_EQ(
+        ::getsockname(listener_socket_.get(), reinterpret_cast<sockaddr*>(&address_), &length), 0);
   }
 
   Pair connect() {
     Pair pair{Fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)), Fd()};
     EXPECT_EQ(::connect(pair.client.get(), reinterpret_cast<sockaddr*>(&address_), sizeof address_),
               0);
-    pair.server = Fd(::accept(door_.get(), nullptr, nullptr));
+    pair.server = Fd(::accept(listener_socket_.get(), nullptr, nullptr));
     return pair;
   }
 
   EventLoop loop_;
-  Fd door_{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  Fd listener_socket_{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   sockaddr_in address_{};
 };
 
-// Waits for a byte, without a limit, as libpmix does.
+// Waits for a byte without a timeout, as libpmix does.
 ssize_t read_byte(int socket) {
   char byte = 0;
   return ::recv(socket, &byte, 1, MSG_WAITALL);
 }
 
-TEST_F(PmixListenerTest, ShutsDownWhatSaysNothingOnly) {
+TEST_F(PmixListenerTest, ShutsDownOnlySilentConnections) {
   PmixListener listener(loop_, std::chrono::milliseconds(50));
   const Pair silent = connect();
   const Pair speaks = connect();
@@ -68,7 +69,7 @@ TEST_F(PmixListenerTest, ShutsDownWhatSaysNothingOnly) {
   EXPECT_EQ(read_byte(speaks.server.get()), 1);
 }
 
-TEST_F(PmixListenerTest, TouchesNoLaterConnectionWithTheSameDescriptor) {
+TEST_F(PmixListenerTest, DoesNotTouchALaterConnectionWithTheSameDescriptor) {
   PmixListener listener(loop_, std::chrono::milliseconds(50));
   int ends[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
@@ -83,7 +84,7 @@ TEST_F(PmixListenerTest, TouchesNoLaterConnectionWithTheSameDescriptor) {
   EXPECT_EQ(read_byte(later.get()), 1);
 }
 
-TEST_F(PmixListenerTest, KnowsWhoHasTheOtherEnd) {
+TEST_F(PmixListenerTest, FindsTheOwnerOfThePeerSocket) {
   Pair pair = connect();
   const auto owner = owner_of_other_end(pair.server.get());
   ASSERT_TRUE(owner);

@@ -264,13 +264,13 @@ TESTS_OF_ROWS = {
     "links to agents over ssh":
         "test_a_key_that_is_not_known test_a_revoked_key_is_refused_as_by_ssh test_every_file_of_known_hosts_counts",
     "links to agents under srun":
-        "RefusesAnotherKey RefusesAClientWithoutAKey RefusesAServerWithoutAKey WhoHasTheKeyIsNotPushedOut "
+        "RefusesAnotherKey RefusesAClientWithoutAKey RefusesAServerWithoutAKey KeepsAnAgentWithTheKeyWhenOthersExceedTheLimit "
         "test_a_crowd_at_the_door_changes_nothing test_agents_listen_to_nobody_and_the_launcher_to_one_address",
     "PMIx server of each host, on 127.0.0.1":
         "test_another_user_cannot_join_through_pmix test_the_pmix_namespace_stands_in_no_public_name "
         "test_silent_connections_of_another_user_keep_no_rank_from_pmix",
     "`MASTER_PORT`":
-        "AreKeptButCanBeListenedOnByTheProgram",
+        "AreReservedButTheProgramCanListenOnThem",
     "libhvd's rendezvous without PMIx, during `hvd_init`":
         "BothSidesProveTheSecret AConnectionThroughAnotherPortIsRefused WhatIsChangedOnItsWayIsNoticed "
         "AreTakenOnceAndInOrder WhoHoldsTheSecretIsNotPushedOut test_another_user_cannot_relay_what_ranks_exchange "
@@ -283,7 +283,7 @@ TESTS_OF_ROWS = {
     "what NCCL and MPI open":
         "IsRefusedToATransportThatHasNone WhatMustBeEncryptedGoesThroughHostMemory",
     "`$TMPDIR/hvd-ID-N`, `/dev/shm/hvd-ID-N` (mode 0700)":
-        "test_what_a_job_leaves_open_to_others test_a_restart_has_folders_of_new_names ArePrivateAndGoWithAllTheyHold",
+        "test_what_a_job_leaves_open_to_others test_a_restart_has_folders_of_new_names ArePrivateAndRemovedWithTheirContents",
     "shared memory of libhvd without hvdrun, in `/dev/shm` (mode 0600)":
         "IsAFileOfOursUntilItsNameIsRemoved OfAnotherJobOrHostIsNotTakenForOurs",
     "memory of a rank, for large collectives on its host (`process_vm_readv`)":

@@ -1,4 +1,4 @@
-// A folder of a test's own, removed with all that is in it.
+// A folder that belongs to one test and is removed with its contents.
 #pragma once
 
 #include <cstdlib>

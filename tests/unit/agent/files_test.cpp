@@ -21,7 +21,7 @@
 namespace hvdrun {
 namespace {
 
-TEST(JobFolders, ArePrivateAndGoWithAllTheyHold) {
+TEST(JobFolders, ArePrivateAndRemovedWithTheirContents) {
   auto folders = JobFolders::of("test-" + random_hex(8), 3);
   ASSERT_TRUE(folders.create(true));
   struct stat status {};
@@ -29,26 +29,26 @@ TEST(JobFolders, ArePrivateAndGoWithAllTheyHold) {
   EXPECT_EQ(status.st_mode & 0777, 0700u);
   std::ofstream(folders.temporary / "file") << "x";
   std::filesystem::create_directories(folders.shared / "a" / "b");
-  EXPECT_FALSE(folders.create(true)) << "a folder that is there is somebody else's";
+  EXPECT_FALSE(folders.create(true)) << "an existing folder belongs to another job or user";
   folders.clean_up();
   EXPECT_FALSE(std::filesystem::exists(folders.temporary));
   EXPECT_FALSE(std::filesystem::exists(folders.shared));
-  folders.clean_up();  // once more is no error
+  folders.clean_up();  // a second call is no error
 }
 
-// What a rank does with HVD_STATUS.
+// Maps the page that HVD_STATUS names, as a rank does.
 hvd_status_page* map_page(const std::string& location) {
   const auto at = location.rfind('@');
   const Fd file(::open(location.substr(0, at).c_str(), O_RDWR | O_CLOEXEC));
   void* page = ::mmap(nullptr, HVD_STATUS_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(),
                       std::stol(location.substr(at + 1)));
   auto* sections = static_cast<hvd_status_page*>(page);
-  if (page != MAP_FAILED)  // as a rank does that has written each of them once
+  if (page != MAP_FAILED)  // as after a rank's first write to each section
     sections->collective_sequence = sections->background_sequence = sections->error_sequence = 2;
   return sections;
 }
 
-TEST(StatusPages, ShowWhatTheRankWrites) {
+TEST(StatusPages, ShowTheValuesThatTheRankWrites) {
   const TemporaryFolder folder;
   auto pages = StatusPages::create(folder.path(), 3);
   ASSERT_TRUE(pages) << pages.error().message;
@@ -71,12 +71,12 @@ TEST(StatusPages, ShowWhatTheRankWrites) {
   EXPECT_EQ(status.last_error, "rank 1 has left");
   EXPECT_EQ(pages->read(1).step, 0u) << "each rank has a page of its own";
 
-  page->error_sequence = 1;  // the rank died while it wrote
+  page->error_sequence = 1;  // the rank died during the write
   EXPECT_EQ(pages->read(2).last_error, "");
   ::munmap(page, HVD_STATUS_PAGE_SIZE);
 }
 
-TEST(StatusPages, ShowWhatWaitsInTheBackground) {
+TEST(StatusPages, ShowTheCollectiveInTheBackground) {
   const TemporaryFolder folder;
   auto pages = StatusPages::create(folder.path(), 1, HVD_LAUNCHER_TELLS_STALLS);
   ASSERT_TRUE(pages) << pages.error().message;
@@ -86,7 +86,7 @@ TEST(StatusPages, ShowWhatWaitsInTheBackground) {
   std::strcpy(page->background_name, "allreduce grad.3");
   std::strcpy(page->background_missing, "2,5-7");
   page->background_start_ns = 1;
-  EXPECT_EQ(pages->read(0).background.name, "") << "it is over";
+  EXPECT_EQ(pages->read(0).background.name, "") << "the collective is not active";
   page->background_active = 1;
   const auto status = pages->read(0);
   EXPECT_EQ(status.background.name, "allreduce grad.3");
@@ -97,7 +97,7 @@ TEST(StatusPages, ShowWhatWaitsInTheBackground) {
   ::munmap(page, HVD_STATUS_PAGE_SIZE);
 }
 
-TEST(StatusPages, ANameWithoutItsEndIsCutAtTheField) {
+TEST(StatusPages, TruncateANameWithoutATerminator) {
   const TemporaryFolder folder;
   auto pages = StatusPages::create(folder.path(), 1);
   ASSERT_TRUE(pages);
@@ -108,7 +108,7 @@ TEST(StatusPages, ANameWithoutItsEndIsCutAtTheField) {
   ::munmap(page, HVD_STATUS_PAGE_SIZE);
 }
 
-TEST(StatusPages, AskingToStopReachesPageAndEventfd) {
+TEST(StatusPages, AskToStopThroughThePageAndTheEventfd) {
   const TemporaryFolder folder;
   auto pages = StatusPages::create(folder.path(), 1);
   ASSERT_TRUE(pages);
@@ -122,7 +122,7 @@ TEST(StatusPages, AskingToStopReachesPageAndEventfd) {
   ::munmap(page, HVD_STATUS_PAGE_SIZE);
 }
 
-TEST(OomWatch, CountsTheKillsOfItsControlGroup) {
+TEST(OomWatch, NoticesOomKillsOfItsCgroup) {
   const TemporaryFolder folder;
   const auto file = folder.path() / "memory.events";
   const auto write = [&](int kills) {
@@ -130,25 +130,25 @@ TEST(OomWatch, CountsTheKillsOfItsControlGroup) {
   };
   write(3);
   OomWatch watch(file);
-  EXPECT_FALSE(watch.happened()) << "those were before";
+  EXPECT_FALSE(watch.happened()) << "these kills were before";
   constexpr int kExitCode1 = 0x0100;
   EXPECT_FALSE(watch.may_explain(kExitCode1));
   write(5);
-  EXPECT_TRUE(watch.may_explain(kExitCode1)) << "a process below the rank";
+  EXPECT_TRUE(watch.may_explain(kExitCode1)) << "a child of the rank was killed";
   EXPECT_FALSE(watch.may_explain(0));
   EXPECT_TRUE(watch.may_explain(SIGKILL));
   EXPECT_TRUE(watch.happened());
   EXPECT_FALSE(watch.happened());
 }
 
-TEST(OomWatch, WithoutACounterSaysNo) {
+TEST(OomWatch, ReportsNothingWithoutACounter) {
   OomWatch watch(std::filesystem::path{});
   EXPECT_FALSE(watch.happened());
   OomWatch missing("/nonexistent/memory.events");
   EXPECT_FALSE(missing.happened());
 }
 
-TEST(HeldPorts, AreKeptButCanBeListenedOnByTheProgram) {
+TEST(HeldPorts, AreReservedButTheProgramCanListenOnThem) {
   const auto ports = hold_ports(1, 0);
   ASSERT_TRUE(ports) << ports.error().message;
   const Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -162,8 +162,8 @@ TEST(HeldPorts, AreKeptButCanBeListenedOnByTheProgram) {
   EXPECT_EQ(::listen(socket.get(), 1), 0);
 }
 
-// Of so many ports a dozen would be near by chance.
-TEST(HeldPorts, LeaveThoseBehindTheMasterPortToTheProgram) {
+// Among so many ports, a dozen would be next to the master port by chance.
+TEST(HeldPorts, ExcludePortsNextToTheMasterPort) {
   constexpr int kCount = 3000;
   raise_descriptor_limit(kCount + 200);
   const auto first = [](int given) {

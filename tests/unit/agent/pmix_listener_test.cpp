@@ -19,7 +19,7 @@
 namespace hvdrun {
 namespace {
 
-// A connection to ourselves; accept() is the program's own.
+// Connects this process to itself. accept() is the test program's own.
 class PmixListenerTest : public ::testing::Test {
  protected:
   struct Pair {
@@ -31,9 +31,10 @@ class PmixListenerTest : public ::testing::Test {
     address_.sin_family = AF_INET;
     address_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t length = sizeof address_;
-    ASSERT_EQ(::bind(door_.get(), reinterpret_cast<sockaddr*>(&address_), length), 0);
-    ASSERT_EQ(::listen(door_.get(), 8), 0);
-    ASSERT_EQ(::getsockname(door_.get(), reinterpret_cast<sockaddr*>(&address_), &length), 0);
+    ASSERT_EQ(::bind(listener_socket_.get(), reinterpret_cast<sockaddr*>(&address_), length), 0);
+    ASSERT_EQ(::listen(listener_socket_.get(), 8), 0);
+    ASSERT_EQ(
+        ::getsockname(listener_socket_.get(), reinterpret_cast<sockaddr*>(&address_), &length), 0);
   }
 
   Pair connect(std::string_view greeting = "x") {
@@ -43,22 +44,22 @@ class PmixListenerTest : public ::testing::Test {
     if (!greeting.empty()) {
       EXPECT_EQ(::send(pair.client.get(), greeting.data(), greeting.size(), 0), greeting.size());
     }
-    pair.server = Fd(::accept(door_.get(), nullptr, nullptr));
+    pair.server = Fd(::accept(listener_socket_.get(), nullptr, nullptr));
     return pair;
   }
 
   EventLoop loop_;
-  Fd door_{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  Fd listener_socket_{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   sockaddr_in address_{};
 };
 
-// Waits for a byte, without a limit, as libpmix does.
+// Waits for a byte without a timeout, as libpmix does.
 ssize_t read_byte(int socket) {
   char byte = 0;
   return ::recv(socket, &byte, 1, MSG_WAITALL);
 }
 
-TEST_F(PmixListenerTest, ShutsDownWhatSaysNothingOnly) {
+TEST_F(PmixListenerTest, ShutsDownOnlySilentConnections) {
   PmixListener listener(loop_, std::chrono::milliseconds(50), [](std::uint32_t) { return false; });
   const Pair silent = connect("");
   const Pair speaks = connect("ab");
@@ -75,7 +76,7 @@ TEST_F(PmixListenerTest, ShutsDownWhatSaysNothingOnly) {
   EXPECT_EQ(read_byte(speaks.server.get()), 1);
 }
 
-TEST_F(PmixListenerTest, TouchesNoLaterConnectionWithTheSameDescriptor) {
+TEST_F(PmixListenerTest, DoesNotTouchALaterConnectionWithTheSameDescriptor) {
   PmixListener listener(loop_, std::chrono::milliseconds(50), [](std::uint32_t) { return false; });
   int ends[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
@@ -122,7 +123,7 @@ TEST_F(PmixListenerTest, AsksWhetherToRefuseALaterConnectionOfARank) {
   EXPECT_EQ(read_byte(refused.server.get()), 0) << "the greeting can still be read";
 }
 
-TEST_F(PmixListenerTest, KnowsWhoHasTheOtherEnd) {
+TEST_F(PmixListenerTest, FindsTheOwnerOfThePeerSocket) {
   Pair pair = connect();
   const auto owner = owner_of_other_end(pair.server.get());
   ASSERT_TRUE(owner);

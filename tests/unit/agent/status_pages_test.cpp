@@ -1,4 +1,4 @@
-// The agent's side of the status page; what ranks write there is put there by hand.
+// Tests the agent's side of the status page. The tests write what ranks would write.
 #include "agent/status_pages.hpp"
 
 #include "../temporary_folder.hpp"
@@ -15,7 +15,7 @@
 namespace hvdrun {
 namespace {
 
-// A rank's mapping of its page.
+// Maps a page as its rank does.
 class RanksPage {
  public:
   explicit RanksPage(const StatusPages& pages, std::size_t index) {
@@ -25,7 +25,7 @@ class RanksPage {
     page_ = static_cast<hvd_status_page*>(::mmap(nullptr, HVD_STATUS_PAGE_SIZE,
                                                  PROT_READ | PROT_WRITE, MAP_SHARED, file.get(),
                                                  std::stol(place.substr(at + 1))));
-    // As a rank does that has written each section once.
+    // As after a rank's first write to each section.
     page_->epochs_sequence = page_->metrics_sequence = page_->failure_sequence = 2;
   }
   ~RanksPage() { ::munmap(page_, HVD_STATUS_PAGE_SIZE); }
@@ -39,7 +39,7 @@ class RanksPage {
   hvd_status_page* page_;
 };
 
-TEST(StatusPages, CountNothingForARankWithoutLibhvd) {
+TEST(StatusPages, HaveNoCountersForARankWithoutLibhvd) {
   const TemporaryFolder folder;
   const auto pages = StatusPages::create(folder.path(), 1);
   ASSERT_TRUE(pages) << pages.error().message;
@@ -49,7 +49,7 @@ TEST(StatusPages, CountNothingForARankWithoutLibhvd) {
   EXPECT_TRUE(counters.metrics.empty());
 }
 
-TEST(StatusPages, ReadWhyARankHasEnded) {
+TEST(StatusPages, HaveTheFailureOfARank) {
   const TemporaryFolder folder;
   auto pages = StatusPages::create(folder.path(), 2);
   ASSERT_TRUE(pages) << pages.error().message;
@@ -61,7 +61,7 @@ TEST(StatusPages, ReadWhyARankHasEnded) {
   EXPECT_FALSE(pages->failure(1).reported);
   page->failure_ns = 1;
   EXPECT_TRUE(pages->failure(1).reported);
-  EXPECT_EQ(pages->failure(1).text, "") << "it has no length yet";
+  EXPECT_EQ(pages->failure(1).text, "") << "the rank has not set its length yet";
   page->failure_length = 24;
   page->failure_because_of_peer = 1;
   const auto failure = pages->failure(1);
@@ -77,7 +77,7 @@ TEST(StatusPages, ReadWhyARankHasEnded) {
   EXPECT_FALSE(pages->failure(1).before_stop);
 }
 
-TEST(StatusPages, TakeMemoryForTheHeadsAlone) {
+TEST(StatusPages, UseMemoryOnlyForTheHeads) {
   const TemporaryFolder folder;
   const auto pages = StatusPages::create(folder.path(), 64);
   ASSERT_TRUE(pages) << pages.error().message;
@@ -87,7 +87,7 @@ TEST(StatusPages, TakeMemoryForTheHeadsAlone) {
   EXPECT_LE(status.st_blocks * 512, 64 * static_cast<off_t>(2 * HVD_STATUS_HEAD_SIZE));
 }
 
-TEST(StatusPages, ReadWhatARankHasCounted) {
+TEST(StatusPages, HaveTheCountersOfARank) {
   const TemporaryFolder folder;
   const auto pages = StatusPages::create(folder.path(), 2);
   ASSERT_TRUE(pages) << pages.error().message;
@@ -110,7 +110,7 @@ TEST(StatusPages, ReadWhatARankHasCounted) {
   EXPECT_EQ(counters.waiting_seconds, 1.5);
   EXPECT_EQ(counters.epochs_over, HVD_STATUS_EPOCHS + 2u);
   ASSERT_EQ(counters.epochs.size(), HVD_STATUS_EPOCHS);
-  EXPECT_EQ(counters.epochs.front().epoch, 102u) << "the oldest that is there comes first";
+  EXPECT_EQ(counters.epochs.front().epoch, 102u) << "the oldest of the kept epochs comes first";
   EXPECT_EQ(counters.epochs.front().seconds, 2);
   EXPECT_EQ(counters.epochs.back().samples, 10 * (HVD_STATUS_EPOCHS + 1u));
   ASSERT_EQ(counters.metrics.size(), 1u);
@@ -118,13 +118,13 @@ TEST(StatusPages, ReadWhatARankHasCounted) {
   EXPECT_EQ(counters.metrics[0].value, 0.25);
 }
 
-TEST(StatusPages, LeaveOutWhatIsBeingWritten) {
+TEST(StatusPages, IgnoreASectionThatIsBeingWritten) {
   const TemporaryFolder folder;
   const auto pages = StatusPages::create(folder.path(), 1);
   ASSERT_TRUE(pages) << pages.error().message;
   RanksPage page(*pages, 0);
   page->epochs_over = 1;
-  page->epochs_sequence = 1;  // killed in the middle of it
+  page->epochs_sequence = 1;  // the rank was killed during the write
   page->step = 3;
   const RankCounters counters = pages->counters(0);
   EXPECT_TRUE(counters.epochs.empty());
@@ -132,7 +132,7 @@ TEST(StatusPages, LeaveOutWhatIsBeingWritten) {
   EXPECT_EQ(counters.steps, 3u);
 }
 
-TEST(StatusPages, AreEmptyOnceARankHasTruncatedTheFile) {
+TEST(StatusPages, AreEmptyAfterARankHasTruncatedTheFile) {
   const TemporaryFolder folder;
   auto pages = StatusPages::create(folder.path(), 2);
   ASSERT_TRUE(pages) << pages.error().message;

@@ -14,14 +14,14 @@ bool never() {
   return false;
 }
 
-// A full server's places.
+// Takes all places of a server.
 std::vector<LoginGate::Place> fill(LoginGate& gate) {
   std::vector<LoginGate::Place> places;
   for (std::size_t i = 0; i < LoginGate::kMost; ++i) places.push_back(gate.enter("jump", never));
   return places;
 }
 
-TEST(LoginGate, LetsALoginInWhenAnotherLeaves) {
+TEST(LoginGate, AdmitsALoginWhenAnotherLeaves) {
   const auto gate = std::make_shared<LoginGate>();
   auto places = fill(*gate);
   std::atomic<bool> is_in = false;
@@ -36,7 +36,7 @@ TEST(LoginGate, LetsALoginInWhenAnotherLeaves) {
   EXPECT_TRUE(is_in);
 }
 
-TEST(LoginGate, LetsGoALoginThatIsCut) {
+TEST(LoginGate, ReleasesACancelledLogin) {
   const auto gate = std::make_shared<LoginGate>();
   const auto places = fill(*gate);
   std::atomic<bool> cut = false;
@@ -46,7 +46,7 @@ TEST(LoginGate, LetsGoALoginThatIsCut) {
   waiting.join();
 }
 
-TEST(LoginGate, OutlivesItsOwnerInItsPlaces) {
+TEST(LoginGate, LivesUntilItsLastPlaceIsReleased) {
   auto gate = std::make_shared<LoginGate>();
   auto places = fill(*gate);
   gate.reset();

@@ -13,7 +13,7 @@
 namespace hvdrun {
 namespace {
 
-// No test takes this long; one that does hangs.
+// A test that takes this long hangs.
 constexpr std::chrono::seconds kTimeLimit{60};
 
 struct Address {
@@ -66,7 +66,7 @@ SocketPair tcp_pair(const std::string& address) {
   EXPECT_EQ(::bind(listener.get(), own.get(), own.size), 0);
   EXPECT_EQ(::listen(listener.get(), 1), 0);
   EXPECT_EQ(::getsockname(listener.get(), own.get(), &own.size), 0);
-  // The port stands at the same place in both families.
+  // The port is at the same offset in both families.
   const int port = ntohs(reinterpret_cast<sockaddr_in*>(&own.storage)->sin_port);
   SocketPair pair;
   pair.client = connect_to(address, port);
@@ -92,7 +92,7 @@ Handshakes shake_hands(TlsPair& pair) {
         pollfd{has_ended(ended.client) ? -1 : pair.client.fd(), POLLIN, 0},
         pollfd{has_ended(ended.server) ? -1 : pair.server.fd(), POLLIN, 0}};
     if (::poll(waiting.data(), waiting.size(), 60000) <= 0) {
-      ADD_FAILURE() << "the handshake stands still";
+      ADD_FAILURE() << "the handshake makes no progress";
       return ended;
     }
   }
@@ -103,7 +103,7 @@ void run_until(EventLoop& loop, const std::function<bool()>& done, const char* w
   Timer limit(loop, [&] { late = true; });
   limit.start(kTimeLimit);
   while (!done() && !late) loop.run_once();
-  ASSERT_FALSE(late) << "waited in vain: " << what;
+  ASSERT_FALSE(late) << "timed out while waiting for: " << what;
 }
 
 }  // namespace hvdrun

@@ -1,4 +1,4 @@
-// Two ends of a TCP connection on loopback, and TLS over them, for tests.
+// Both ends of a TCP connection on loopback, and TLS over them, for tests.
 #pragma once
 
 #include "base/event_loop.hpp"
@@ -19,10 +19,10 @@ struct SocketPair {
   Fd server;
 };
 
-// Connected over `address`, which is one of loopback; both non-blocking.
+// Returns connected non-blocking sockets. `address` is one of loopback.
 SocketPair tcp_pair(const std::string& address = "127.0.0.1");
 
-// A blocking TCP socket, connected to there.
+// Returns a blocking TCP socket that is connected to the address.
 Fd connect_to(const std::string& address, int port);
 
 struct TlsPair {
@@ -30,7 +30,7 @@ struct TlsPair {
   TlsStream server;
 };
 
-// Streams whose handshakes have not begun.
+// Returns streams whose handshakes have not begun.
 TlsPair tls_pair(const LinkKey& client_key, const LinkKey& server_key);
 
 struct Handshakes {
@@ -38,10 +38,10 @@ struct Handshakes {
   TlsStream::Status server;
 };
 
-// Turn by turn, until both have ended.
+// Runs both handshakes in turn, until both have ended.
 Handshakes shake_hands(TlsPair& pair);
 
-// Runs the loop until `done`; fails the test, naming `what`, when it never is.
+// Runs the loop until `done` returns true. After a time limit it fails the test and names `what`.
 void run_until(EventLoop& loop, const std::function<bool()>& done, const char* what);
 
 }  // namespace hvdrun

@@ -43,7 +43,7 @@ TEST(TlsStream, CarriesBytesBothWays) {
   EXPECT_EQ(read_some(pair.client), "pong");
 }
 
-TEST(TlsStream, TellsAnEndFromACut) {
+TEST(TlsStream, DistinguishesAnEndFromACut) {
   const LinkKey key = make_link_key("job");
   TlsPair pair = tls_pair(key, key);
   shake_hands(pair);
@@ -53,7 +53,7 @@ TEST(TlsStream, TellsAnEndFromACut) {
   EXPECT_EQ(read_some(pair.client), "failed: the connection was cut");
 }
 
-TEST(TlsStream, KeysAreFresh) {
+TEST(TlsStream, KeysDiffer) {
   EXPECT_NE(make_link_key("a").secret, make_link_key("a").secret);
 }
 
@@ -74,7 +74,7 @@ TEST(TlsStream, RefusesAnotherIdentity) {
   EXPECT_EQ(ended.server, Status::failed);
 }
 
-// One side is plain OpenSSL that knows nothing of a key.
+// A peer that uses plain OpenSSL without a key.
 struct Plain {
   SSL_CTX* context;
   SSL* ssl;
@@ -99,13 +99,13 @@ TEST(TlsStream, RefusesAClientWithoutAKey) {
     SSL_set_max_proto_version(client.ssl, version);
     auto context = TlsContext::make(TlsContext::Side::server, make_link_key("job"));
     auto server = context->wrap(std::move(sockets.server));
-    EXPECT_NE(SSL_connect(client.ssl), 1);  // its first words are on their way
+    EXPECT_NE(SSL_connect(client.ssl), 1);  // its first message is in transit
     wait_for(*server);
     EXPECT_EQ(server->handshake(), Status::failed) << version;
   }
 }
 
-// A server that is anybody: what our side offers does not help it, and it is not trusted without.
+// A server without the key cannot use what the client offers, and the client does not trust it.
 TEST(TlsStream, RefusesAServerWithoutAKey) {
   SocketPair sockets = tcp_pair();
   auto context = TlsContext::make(TlsContext::Side::client, make_link_key("job"));

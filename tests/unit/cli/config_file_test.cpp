@@ -11,7 +11,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::StartsWith;
 
-// "name=value source" of each setting.
+// Returns "name=value source" of each setting.
 std::vector<std::string> settings_in(const std::string& text) {
   const auto config = parse_config(text, "f");
   EXPECT_TRUE(config) << config.error().message;
@@ -31,7 +31,7 @@ std::string file_error(const std::string& text) {
   return config.error().message;
 }
 
-TEST(ParseConfig, TakesEveryKindOfValueWithItsLine) {
+TEST(ParseConfig, ReadsEveryTypeOfValueWithItsLine) {
   EXPECT_THAT(
       settings_in(R"({
     "num-proc": 4,
@@ -54,7 +54,7 @@ TEST(ParseConfig, TakesEveryKindOfValueWithItsLine) {
               ElementsAre("only-rank=3 f:1", "hosts=a f:1"));
 }
 
-TEST(ParseConfig, TakesVariablesAsObjectOrArray) {
+TEST(ParseConfig, AcceptsVariablesAsObjectOrArray) {
   EXPECT_THAT(settings_in("{\"x\": {\"A\": \"1=2\",\n\"B\": null,\n\"C\": \"\"}}"),
               ElementsAre("x=A=1=2 f:1", "x=B f:2", "x=C= f:3"));
   EXPECT_THAT(settings_in(R"({"x": ["A=1", "B"]})"), ElementsAre("x=A=1 f:1", "x=B f:1"));
@@ -65,7 +65,7 @@ TEST(ParseConfig, TakesVariablesAsObjectOrArray) {
   EXPECT_THAT(file_error(R"({"x": [null]})"), StartsWith("f:1: \"x\" must be an object"));
 }
 
-TEST(ParseConfig, TakesCommentsAndAnEmptyObject) {
+TEST(ParseConfig, AcceptsCommentsAndAnEmptyObject) {
   EXPECT_THAT(settings_in("// all ranks\n{ /* none */\n\"num-proc\": 2 }"),
               ElementsAre("num-proc=2 f:3"));
   EXPECT_THAT(settings_in("{}"), IsEmpty());
@@ -84,7 +84,7 @@ TEST(ParseConfig, SyntaxErrorsHaveLineAndColumn) {
   EXPECT_EQ(file_error(" \n"), "f: is empty; it must hold an object, such as {\"num-proc\": 4}");
 }
 
-TEST(ParseConfig, RefusesOtherShapes) {
+TEST(ParseConfig, RefusesOtherStructures) {
   EXPECT_EQ(file_error("[1]"), "f:1: must be an object, such as {\"num-proc\": 4}");
   EXPECT_EQ(file_error("\n4"), "f:2: must be an object, such as {\"num-proc\": 4}");
   EXPECT_EQ(file_error("{\"x\": {\n\"A\": [1]}}"), "f:2: \"x\" is nested too deep");
@@ -109,7 +109,7 @@ TEST(ParseConfig, RefusesWrongTypes) {
   for (const auto& [text, message] : cases) EXPECT_EQ(file_error(text), message) << text;
 }
 
-TEST(ParseConfig, RefusesUnknownKeysWithTheNearest) {
+TEST(ParseConfig, RefusesUnknownKeysAndSuggestsASimilarOne) {
   EXPECT_EQ(file_error("{\n\"num-procs\": 4}"),
             "f:2: unknown key \"num-procs\"; did you mean \"num-proc\"?");
   EXPECT_EQ(file_error(R"({"quux": {"a": 1}})"), "f:1: unknown key \"quux\"");
@@ -118,7 +118,7 @@ TEST(ParseConfig, RefusesUnknownKeysWithTheNearest) {
             "f:1: \"config-file\" cannot be in a config file");
 }
 
-TEST(ParseConfig, KnowsHorovodsOptions) {
+TEST(ParseConfig, RecognizesHorovodsOptions) {
   const auto config = parse_config("{\n\"cycle-time-ms\": 1}", "f");
   EXPECT_THAT(config->settings, IsEmpty());
   EXPECT_THAT(config->notes, ElementsAre(HasSubstr("f:2: \"cycle-time-ms\" has no effect: ")));
@@ -128,9 +128,9 @@ TEST(ParseConfig, KnowsHorovodsOptions) {
                  "not have: the number of ranks of a job is fixed"));
 }
 
-// Horovod's own example, with all that its documentation has.
+// Horovod's own example, with every key of its documentation.
 constexpr const char* kHorovodsConfig = R"(---
-# What horovodrun --config-file reads.
+# A file for horovodrun --config-file.
 controller: gloo
 
 params:
@@ -185,7 +185,7 @@ TEST(ParseHorovodConfig, ReadsTheYamlOfHorovodrun) {
   EXPECT_THAT(names_and_values(windows->settings), ElementsAre("cache-capacity=5 f.yaml:2"));
 }
 
-TEST(ParseHorovodConfig, RefusesAllOtherYaml) {
+TEST(ParseHorovodConfig, RefusesOtherYaml) {
   for (const std::string text :
        {"params: {cache_capacity: 5}", "params:\n- a", "params: &here\n", "- a", "text", "{}",
         "params:\n  cache_capacity: 5\n   cycle_time_ms: 1", "  cache_capacity: 5",
@@ -201,7 +201,7 @@ TEST(ParseHorovodConfig, RefusesAllOtherYaml) {
   }
 }
 
-TEST(ParseHorovodConfig, ValuesAreJudgedAsThoseOfOtherFiles) {
+TEST(ParseHorovodConfig, RefusesInvalidValuesAsInJson) {
   const std::pair<const char*, const char*> cases[] = {
       {"params:\n  cache_capacity: many", "f.yaml:2: \"cache-capacity\" must be a whole number"},
       {"params:\n  cache_capacity: '5'", "f.yaml:2: \"cache-capacity\" must be a whole number"},
@@ -216,11 +216,11 @@ TEST(ParseHorovodConfig, ValuesAreJudgedAsThoseOfOtherFiles) {
   }
 }
 
-TEST(ParseConfig, DeepNestingIsAnErrorNotACrash) {
+TEST(ParseConfig, DeepNestingIsAnError) {
   EXPECT_EQ(file_error("{\"x\": " + std::string(100000, '[')), "f:1: \"x\" is nested too deep");
 }
 
-TEST(ConfigSources, AreInOrder) {
+TEST(ConfigSources, AreInOrderOfPrecedence) {
   const auto titles = [](const Environment& environment) {
     std::vector<std::string> texts;
     for (const auto& source : config_sources("/site", environment, {"one", "two"}))

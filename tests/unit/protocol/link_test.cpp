@@ -19,7 +19,7 @@ int refused_with = 0;
 
 }  // namespace
 
-// In the place of libc's, which libevent calls.
+// Replaces libc's function, which libevent calls. It can fail with an error of the test's choice.
 extern "C" ssize_t writev(int fd, const iovec* parts, int count) {
   if (refused_writes > 0) {
     --refused_writes;
@@ -46,7 +46,7 @@ class LinkTest : public ::testing::Test {
   LinkPair ends_;
 };
 
-TEST_F(LinkTest, CarriesManyFramesBothWaysInOrder) {
+TEST_F(LinkTest, CarriesManyFramesInOrderInBothDirections) {
   constexpr int kFrames = 20'000;
   int at_launcher = 0;
   int at_agent = 0;
@@ -67,7 +67,7 @@ TEST_F(LinkTest, CarriesManyFramesBothWaysInOrder) {
   EXPECT_EQ(at_agent, kFrames);
 }
 
-TEST_F(LinkTest, SaysOnceThatTheOtherSideHasGoneAfterWhatItSent) {
+TEST_F(LinkTest, ReportsTheEndOnceAfterAllFrames) {
   int frames = 0;
   int closed = 0;
   Link launcher(loop_, std::move(ends_.launcher),
@@ -89,10 +89,10 @@ TEST_F(LinkTest, SaysOnceThatTheOtherSideHasGoneAfterWhatItSent) {
   EXPECT_EQ(frames, 100);
   EXPECT_EQ(closed, 1);
   EXPECT_TRUE(launcher.closed());
-  launcher.send(FrameType::stop, 0, "into the void");  // harmless
+  launcher.send(FrameType::stop, 0, "after the end");  // harmless
 }
 
-TEST_F(LinkTest, ABadFrameEndsTheLinkWithAnError) {
+TEST_F(LinkTest, InvalidFrameEndsTheLinkWithAnError) {
   std::optional<Error> error;
   Link launcher(loop_, std::move(ends_.launcher),
                 {[](const Frame&) { FAIL() << "no frame was sent"; },
@@ -107,7 +107,7 @@ TEST_F(LinkTest, ABadFrameEndsTheLinkWithAnError) {
   EXPECT_NE(error->message.find("protocol"), std::string::npos) << error->message;
 }
 
-TEST_F(LinkTest, AFrameThatIsTooLargeIsAnsweredWithTheReason) {
+TEST_F(LinkTest, TooLargeFrameIsAnsweredWithTheReason) {
   std::string reason;
   Link launcher(loop_, std::move(ends_.launcher),
                 {[&](const Frame& frame) {
@@ -115,7 +115,7 @@ TEST_F(LinkTest, AFrameThatIsTooLargeIsAnsweredWithTheReason) {
                    reason = frame.payload;
                    loop_.stop();
                  },
-                 [](auto) { FAIL() << "the other direction is whole"; }});
+                 [](auto) { FAIL() << "the other direction still works"; }});
   std::optional<Link> agent;
   agent.emplace(loop_, std::move(ends_.agent),
                 Link::Events{[](const Frame&) { FAIL() << "no whole frame was sent"; },
@@ -129,7 +129,7 @@ TEST_F(LinkTest, AFrameThatIsTooLargeIsAnsweredWithTheReason) {
   EXPECT_NE(reason.find("a frame of 67108865 bytes"), std::string::npos) << reason;
 }
 
-TEST_F(LinkTest, SendsOnePayloadManyTimesWithoutCopies) {
+TEST_F(LinkTest, SendsASharedPayloadWithoutCopies) {
   constexpr int kFrames = 50;
   const auto payload = std::make_shared<const std::string>(300'000, 'x');
   int frames = 0;
@@ -144,7 +144,7 @@ TEST_F(LinkTest, SendsOnePayloadManyTimesWithoutCopies) {
   EXPECT_GT(payload.use_count(), 1);
   loop_.run();
   EXPECT_EQ(frames, kFrames);
-  EXPECT_EQ(payload.use_count(), 1) << "given up once it was sent";
+  EXPECT_EQ(payload.use_count(), 1) << "released after the last send";
   {
     auto pair = make_local_link();
     ASSERT_TRUE(pair);
@@ -152,10 +152,10 @@ TEST_F(LinkTest, SendsOnePayloadManyTimesWithoutCopies) {
     for (int i = 0; i < kFrames; ++i) unread.send_shared(FrameType::fence_result, 0, payload);
     EXPECT_GT(payload.use_count(), 1);
   }
-  EXPECT_EQ(payload.use_count(), 1) << "given up with the link";
+  EXPECT_EQ(payload.use_count(), 1) << "released with the link";
 }
 
-TEST_F(LinkTest, ReadsAPipeStraightIntoAFrame) {
+TEST_F(LinkTest, ReadsAPipeDirectlyIntoAFrame) {
   auto pipe = make_pipe();
   ASSERT_TRUE(pipe);
   ASSERT_EQ(::write(pipe->write.get(), "hello world", 11), 11);
@@ -175,7 +175,7 @@ TEST_F(LinkTest, ReadsAPipeStraightIntoAFrame) {
   EXPECT_EQ(agent.send_read(FrameType::output, kToLauncher, "<", pipe->read.get(), 100), 0);
 }
 
-TEST_F(LinkTest, LosesNothingWhenTheKernelIsShortOfMemory) {
+TEST_F(LinkTest, LosesNothingWhenTheKernelLacksMemory) {
   for (const int error : {ENOBUFS, ENOMEM}) {
     SetUp();
     int frames = 0;
@@ -204,7 +204,7 @@ TEST_F(LinkTest, LosesNothingWhenTheKernelIsShortOfMemory) {
   }
 }
 
-TEST_F(LinkTest, AWriteThatFailsOtherwiseEndsTheLink) {
+TEST_F(LinkTest, OtherWriteErrorEndsTheLink) {
   std::optional<Error> error;
   int closed = 0;
   Link agent(loop_, std::move(ends_.agent),

@@ -53,7 +53,7 @@ TEST(JobPart, KeepsTheFilesOfEarlierParts) {
   EXPECT_EQ(contents(at("run.json")), "2");
 }
 
-TEST(JobPart, SaysWhatItCannotKeep) {
+TEST(JobPart, ReportsAFileThatCannotBeRenamed) {
   const TemporaryFolder folder;
   const auto file = folder.path() / std::string(250, 'x');
   write(file, "0");

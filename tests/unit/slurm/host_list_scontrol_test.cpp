@@ -1,5 +1,5 @@
-// Holds our reader of node lists against SLURM's own: `scontrol show hostnames`, which needs no
-// daemon. The lists are made by a generator with a fixed seed.
+// Compares hvdrun's parser of host lists with SLURM's: `scontrol show hostnames`, which needs no
+// daemon. A generator with a fixed seed makes the lists.
 #include "../temporary_folder.hpp"
 #include "slurm/host_list.hpp"
 
@@ -26,7 +26,7 @@ class Scontrol : public testing::Test {
     ASSERT_EQ(run("n1"), "n1\n") << "this test needs scontrol (Debian: slurm-client)";
   }
 
-  // What scontrol prints of a list, errors included.
+  // Returns what scontrol prints for a list, errors included.
   std::string run(const std::string& list) const {
     const auto command = fmt::format("SLURM_CONF='{}' scontrol show hostnames '{}' 2>&1",
                                      configuration_.string(), list);
@@ -38,7 +38,8 @@ class Scontrol : public testing::Test {
     return text;
   }
 
-  // The hosts of each list, from one run for all: a host that no list names stands between them.
+  // Returns the hosts of each list, from one run of scontrol. A host named "between" separates the
+  // lists.
   std::vector<std::vector<std::string>> expand(const std::vector<std::string>& lists) const {
     std::string joined;
     for (const auto& list : lists) joined += list + ",between,";
@@ -60,7 +61,7 @@ class Scontrol : public testing::Test {
   std::filesystem::path configuration_ = folder_.path() / "slurm.conf";
 };
 
-// Makes node lists of all shapes: several entries, brackets and ranges, numbers padded or not.
+// Makes host lists with several entries, brackets and ranges, and numbers with and without padding.
 class Generator {
  public:
   std::string list() {
@@ -107,7 +108,7 @@ class Generator {
   std::mt19937 random_{22058};
 };
 
-TEST_F(Scontrol, NamesTheSameHostsInTheSameOrder) {
+TEST_F(Scontrol, ListsTheSameHostsInTheSameOrder) {
   constexpr int kRuns = 100;
   constexpr int kListsPerRun = 30;
   Generator generator;
@@ -124,11 +125,11 @@ TEST_F(Scontrol, NamesTheSameHostsInTheSameOrder) {
   }
 }
 
-TEST_F(Scontrol, ReadsWhatWeFold) {
+TEST_F(Scontrol, ReadsFoldedHosts) {
   Generator generator;
   for (int i = 0; i < 100; ++i) {
     const auto list = generator.list();
-    // Names with a domain are folded at the host, and scontrol takes no number behind a bracket.
+    // fold_hosts() folds the host part of a domain name; scontrol accepts no digits after brackets.
     if (list.find('.') != std::string::npos) continue;
     auto hosts = expand_host_list(list).value();
     auto read = expand({fold_hosts(hosts)}).at(0);
@@ -138,7 +139,7 @@ TEST_F(Scontrol, ReadsWhatWeFold) {
   }
 }
 
-TEST_F(Scontrol, RefusesWhatWeRefuse) {
+TEST_F(Scontrol, RefusesListsThatHvdrunRefuses) {
   for (const auto* list : {"n[3-1]", "n[]", "n[a-b]", "n[1-2-3]", "n[-1]", "n[1,,2]", "n[1-2,]",
                            "n[0x10]", "n[1-65537]", "n[1-2,b]", "r[1-2]n[5-4]"}) {
     EXPECT_THAT(run(list), testing::HasSubstr("Invalid hostlist")) << list;

@@ -7,7 +7,7 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST(TakeFlags, MayStandAnywhereBeforeTheTwoDashes) {
+TEST(TakeFlags, AcceptsFlagsAnywhereBeforeTwoDashes) {
   bool json = false;
   bool help = false;
   const auto words = take_flags("hvdrun jobs", {"1", "--json", "2", "-", "--", "--help", "-x"},
@@ -18,13 +18,13 @@ TEST(TakeFlags, MayStandAnywhereBeforeTheTwoDashes) {
   EXPECT_FALSE(help);
 }
 
-TEST(TakeFlags, ShortHelp) {
+TEST(TakeFlags, AcceptsShortHelp) {
   bool help = false;
   ASSERT_TRUE(take_flags("hvdrun jobs", {"-h"}, {{"--help", &help}}));
   EXPECT_TRUE(help);
 }
 
-TEST(TakeFlags, NamesTheNearest) {
+TEST(TakeFlags, SuggestsASimilarFlag) {
   bool json = false;
   const std::pair<const char*, const char*> cases[] = {
       {"--jsn", "unknown option --jsn of hvdrun jobs; did you mean --json?"},

@@ -1,4 +1,4 @@
-// Machines made up for tests.
+// Builds a LocalMachine for tests.
 #pragma once
 
 #include "resources/inventory.hpp"
@@ -7,7 +7,7 @@
 
 namespace hvdrun {
 
-inline LocalMachine made_machine(int cores, int gpus = 0, int threads = 1,
+inline LocalMachine fake_machine(int cores, int gpus = 0, int threads = 1,
                                  const std::string& name = "n1.cluster") {
   LocalMachine made{name, {}};
   for (int i = 0; i < cores; ++i) {

@@ -8,7 +8,7 @@
 namespace hvdrun::scale {
 namespace {
 
-TEST(Median, IsTheOneInTheMiddle) {
+TEST(Median, IsTheMiddleValue) {
   EXPECT_EQ(median({}), std::nullopt);
   EXPECT_EQ(median({3}), 3);
   EXPECT_EQ(median({5, 1, 3}), 3);
@@ -16,7 +16,7 @@ TEST(Median, IsTheOneInTheMiddle) {
   EXPECT_EQ(median({1, std::numeric_limits<double>::infinity(), 1}), 1);
 }
 
-TEST(Median, OfWhatIsNotANumberIsNone) {
+TEST(Median, IsNaNIfAValueIsNaN) {
   EXPECT_TRUE(std::isnan(*median({1, std::nan(""), 2})));
 }
 
@@ -32,7 +32,7 @@ TEST(FigureOf, HasTheRange) {
   EXPECT_EQ(figure_of({7})->spread(), 0);
 }
 
-TEST(FigureOf, IsNaNAllThroughWithOneNaN) {
+TEST(FigureOf, IsNaNIfAValueIsNaN) {
   const auto figure = figure_of({1, std::nan("")});
   ASSERT_TRUE(figure);
   EXPECT_TRUE(std::isnan(figure->median));

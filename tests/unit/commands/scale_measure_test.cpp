@@ -7,7 +7,7 @@
 namespace hvdrun::scale {
 namespace {
 
-// Two ranks, the second one slower; a third without libhvd.
+// A report of two ranks, of which the second is slower, and of a third one without libhvd.
 constexpr const char* kReport = R"({"wall_seconds": 12.5, "ranks": [
   {"counters": {"epochs_over": 3, "metrics": {"loss": 0.25},
     "epochs": [{"epoch": 0, "seconds": 9, "samples": 100}, {"epoch": 1, "seconds": 2, "samples": 100},
@@ -17,7 +17,7 @@ constexpr const char* kReport = R"({"wall_seconds": 12.5, "ranks": [
                {"epoch": 2, "seconds": 2, "samples": 50}]}},
   {"counters": null}]})";
 
-TEST(MeasureReport, TakesTheSlowestRanksTimeAndAllSamples) {
+TEST(MeasureReport, UsesTheSlowestRanksTimeAndAllSamples) {
   scale::Run run;
   ASSERT_TRUE(measure_report(kReport, 1, run));
   EXPECT_EQ(run.wall_seconds, 12.5);
@@ -26,17 +26,17 @@ TEST(MeasureReport, TakesTheSlowestRanksTimeAndAllSamples) {
   EXPECT_EQ(run.throughput, 45) << "the median of 160/4 and 150/3";
 }
 
-TEST(MeasureReport, TakesMetricsOfTheLowestRank) {
+TEST(MeasureReport, UsesMetricsOfTheLowestRank) {
   scale::Run run;
   ASSERT_TRUE(measure_report(kReport, 1, run));
   ASSERT_EQ(run.metrics.size(), 2u);
   EXPECT_EQ(run.metrics[0].name, "loss");
   EXPECT_EQ(run.metrics[0].value, 0.25);
   EXPECT_EQ(run.metrics[1].name, "own");
-  EXPECT_TRUE(std::isnan(run.metrics[1].value)) << "what JSON has no number for";
+  EXPECT_TRUE(std::isnan(run.metrics[1].value)) << "null in JSON";
 }
 
-TEST(MeasureReport, DropsEpochsUnlessThereAreNoOthers) {
+TEST(MeasureReport, DropsEpochsUnlessNoneWouldRemain) {
   scale::Run run;
   ASSERT_TRUE(measure_report(kReport, 2, run));
   EXPECT_EQ(run.epochs, 1);
@@ -47,18 +47,18 @@ TEST(MeasureReport, DropsEpochsUnlessThereAreNoOthers) {
   EXPECT_EQ(run.epochs, 3);
 }
 
-TEST(MeasureReport, CountsEpochsFromTheRunsBeginning) {
+TEST(MeasureReport, DropsEpochsFromTheStartOfTheRun) {
   scale::Run run;
   ASSERT_TRUE(measure_report(
       R"({"wall_seconds": 1, "ranks": [{"counters": {"epochs_over": 12, "metrics": {},
           "epochs": [{"epoch": 10, "seconds": 5, "samples": 0}, {"epoch": 11, "seconds": 7, "samples": 0}]}}]})",
       1, run));
-  EXPECT_EQ(run.epochs, 2) << "the first one is long gone";
+  EXPECT_EQ(run.epochs, 2) << "the first epoch was dropped from the report before";
   EXPECT_EQ(run.epoch_seconds, 6);
-  EXPECT_FALSE(run.throughput) << "no samples were told";
+  EXPECT_FALSE(run.throughput) << "the report has no samples";
 }
 
-TEST(MeasureReport, KnowsOnlyTheTimeWithoutCounters) {
+TEST(MeasureReport, HasOnlyTheTimeWithoutCounters) {
   scale::Run run;
   ASSERT_TRUE(measure_report(R"({"wall_seconds": 2, "ranks": [{"counters": null}]})", 1, run));
   EXPECT_EQ(run.wall_seconds, 2);
@@ -66,7 +66,7 @@ TEST(MeasureReport, KnowsOnlyTheTimeWithoutCounters) {
   EXPECT_TRUE(run.metrics.empty());
 }
 
-TEST(MeasureReport, NamesTheHostsThatItKnows) {
+TEST(MeasureReport, ListsHostsWithKnownHardware) {
   scale::Run run;
   ASSERT_TRUE(measure_report(R"({"wall_seconds": 2, "ranks": [], "hosts": [
       {"host": "n1", "cores": 4, "devices": ["A", null]}, {"host": "n2", "cores": null, "devices": null}]})",
@@ -77,7 +77,7 @@ TEST(MeasureReport, NamesTheHostsThatItKnows) {
   EXPECT_EQ(run.hosts[0].gpus, (std::vector<std::string>{"A", ""}));
 }
 
-TEST(MeasureReport, RefusesWhatIsNoReport) {
+TEST(MeasureReport, RefusesInvalidReports) {
   scale::Run run;
   for (const char* const text : {"", "{", "[]", R"({"wall_seconds": "2", "ranks": []})"})
     EXPECT_FALSE(measure_report(text, 1, run)) << text;
@@ -90,7 +90,7 @@ Patterns patterns() {
   return patterns;
 }
 
-TEST(MeasureOutput, TakesTheMedianOfSpeedsAndTheLastLoss) {
+TEST(MeasureOutput, UsesTheMedianThroughputAndTheLastLoss) {
   scale::Run run;
   run.metrics = {{"loss", 7}, {"accuracy", 0.5}};
   measure_output("rate: 1\nother\nrate: 10 loss=0.5\n[0] rate: 30 loss=nan\nrate: 20", patterns(),
@@ -98,11 +98,11 @@ TEST(MeasureOutput, TakesTheMedianOfSpeedsAndTheLastLoss) {
   EXPECT_EQ(run.throughput, 20);
   EXPECT_EQ(run.epochs, 3);
   ASSERT_EQ(run.metrics.size(), 2u);
-  EXPECT_TRUE(std::isnan(run.metrics[0].value)) << "instead of what the counters say";
+  EXPECT_TRUE(std::isnan(run.metrics[0].value)) << "it replaces the value of the counters";
   EXPECT_EQ(run.metrics[1].value, 0.5);
 }
 
-TEST(MeasureOutput, LeavesWhatItDoesNotFind) {
+TEST(MeasureOutput, KeepsValuesThatTheOutputLacks) {
   scale::Run run;
   run.throughput = 3;
   measure_output("rate: fast\nrate: .\n", patterns(), 1, run);
@@ -110,7 +110,7 @@ TEST(MeasureOutput, LeavesWhatItDoesNotFind) {
   EXPECT_TRUE(run.metrics.empty());
 }
 
-TEST(MeasureOutput, LooksAtTheBeginningOfLongLines) {
+TEST(MeasureOutput, ReadsOnlyTheBeginningOfLongLines) {
   scale::Run run;
   measure_output(
       "rate: 5" + std::string(1 << 20, ' ') + "\n" + std::string(1 << 20, 'x') + "rate: 7\n",
@@ -118,7 +118,7 @@ TEST(MeasureOutput, LooksAtTheBeginningOfLongLines) {
   EXPECT_EQ(run.throughput, 5);
 }
 
-TEST(ParsePattern, SaysWhatIsWrong) {
+TEST(ParsePattern, ErrorsNameTheProblem) {
   EXPECT_EQ(parse_pattern("loss").error().message,
             "\"loss\" has no group; put the number in parentheses: samples/s: ([0-9.]+)");
   const auto broken = parse_pattern("([0-9");

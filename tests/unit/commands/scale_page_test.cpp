@@ -1,7 +1,9 @@
-// That the picture is well-formed XML is seen by tests/e2e/test_scale.py, with an XML parser.
+// Tests the plots and the page of a study. tests/e2e/test_scale.py checks with an XML parser that
+// the plots are well-formed.
 #include "commands/scale_page.hpp"
+
 #include "commands/scale_plot.hpp"
-#include "made_study.hpp"
+#include "example_study.hpp"
 
 #include <cmath>
 #include <regex>
@@ -29,18 +31,18 @@ int count(const std::string& text, const std::string& what) {
   return found;
 }
 
-TEST(Chart, HasThreePlotsWithTheirIdeal) {
-  const auto svg = svg_of(made_study());
+TEST(Chart, HasThreePlotsWithAnIdealLine) {
+  const auto svg = svg_of(example_study());
   EXPECT_THAT(svg, AllOf(HasSubstr("Time of an epoch"), HasSubstr("Throughput"),
                          HasSubstr("Speed-up"), HasSubstr("prefers-color-scheme:dark")));
-  EXPECT_EQ(count(svg, "class=\"ideal\""), 4) << "with the legend's";
+  EXPECT_EQ(count(svg, "class=\"ideal\""), 4) << "three plots and the legend";
   EXPECT_EQ(count(svg, "class=\"point\""), 10);
-  EXPECT_EQ(count(svg, "class=\"range\""), 3) << "at 2 ranks, in each plot";
+  EXPECT_EQ(count(svg, "class=\"range\""), 3) << "a range at 2 ranks in each plot";
   EXPECT_THAT(svg, Not(HasSubstr("nan")));
 }
 
-TEST(Chart, HasNoPlotOfWhatIsNotKnown) {
-  Study study = made_study();
+TEST(Chart, OmitsAPlotWithoutValues) {
+  Study study = example_study();
   for (auto& run : study.runs) {
     run.throughput.reset();
     run.epoch_seconds.reset();
@@ -48,32 +50,32 @@ TEST(Chart, HasNoPlotOfWhatIsNotKnown) {
   EXPECT_THAT(svg_of(study), AllOf(HasSubstr("Time of a run"), Not(HasSubstr("Throughput"))));
 }
 
-TEST(Chart, IsDrawnOfOneSizeAndOfNone) {
-  Study study = made_study();
-  study.runs = {made_run(2, 1, 5, 1000, 0.5)};
+TEST(Chart, IsDrawnForOneSizeAndForNone) {
+  Study study = example_study();
+  study.runs = {example_run(2, 1, 5, 1000, 0.5)};
   EXPECT_THAT(svg_of(study), AllOf(HasSubstr("times as fast as 2 ranks"), Not(HasSubstr("nan"))));
   study.runs = {failed_run(1)};
   EXPECT_THAT(svg_of(study), AllOf(HasSubstr("not known"), Not(HasSubstr("nan"))));
 }
 
-TEST(Chart, IsLogarithmicWhereSizesAreFarApart) {
+TEST(Chart, IsLogarithmicIfSizesAreFarApart) {
   Study study;
   for (int size = 1; size <= 512; size *= 2) {
     study.sizes.push_back(size);
-    study.runs.push_back(made_run(size, 1, 100.0 / size, 1000, 0.5));
+    study.runs.push_back(example_run(size, 1, 100.0 / size, 1000, 0.5));
   }
   const auto svg = svg_of(study);
   EXPECT_THAT(svg, AllOf(HasSubstr(">1000<"), HasSubstr(">512<"), Not(HasSubstr("nan"))));
-  EXPECT_THAT(svg, Not(HasSubstr("class=\"value\""))) << "ten numbers would lie on each other";
+  EXPECT_THAT(svg, Not(HasSubstr("class=\"value\""))) << "ten numbers would overlap";
 }
 
-TEST(Chart, LeavesOutWhatIsNotANumber) {
-  Study study = made_study();
+TEST(Chart, OmitsValuesThatAreNotANumber) {
+  Study study = example_study();
   study.runs[4].epoch_seconds = std::nan("");
   EXPECT_THAT(svg_of(study), Not(HasSubstr("nan")));
 }
 
-// Of all numbers at points, those that the line through the points runs through.
+// Returns the numbers at points that a plot's line crosses.
 std::vector<std::string> crossed_labels(const std::string& svg) {
   std::vector<std::string> crossed;
   std::vector<std::pair<double, double>> line;
@@ -106,23 +108,24 @@ std::vector<std::string> crossed_labels(const std::string& svg) {
   return crossed;
 }
 
-TEST(Chart, NoNumberIsStruckThrough) {
+TEST(Chart, LineCrossesNoNumber) {
   for (const double second : {0.5, 0.9, 1.0, 1.15, 3.0}) {
-    Study study = made_study();
-    study.runs = {made_run(1, 1, 0.0248, 1000, 0.5), made_run(2, 1, 0.0248 * second, 1000, 0.5),
-                  made_run(4, 1, 0.0248, 1000, 0.5)};
+    Study study = example_study();
+    study.runs = {example_run(1, 1, 0.0248, 1000, 0.5),
+                  example_run(2, 1, 0.0248 * second, 1000, 0.5),
+                  example_run(4, 1, 0.0248, 1000, 0.5)};
     EXPECT_THAT(crossed_labels(svg_of(study)), testing::IsEmpty()) << second;
   }
 }
 
-TEST(Page, HasAPictureForEachPlotSoThatANarrowScreenCanStackThem) {
-  const auto html = study_page(made_study(), summarise(made_study()));
+TEST(Page, HasAnImagePerPlotForNarrowScreens) {
+  const auto html = study_page(example_study(), summarise(example_study()));
   EXPECT_EQ(count(html, "<svg"), 3);
   EXPECT_THAT(html, HasSubstr("flex-wrap:wrap"));
 }
 
-TEST(Page, NeedsNothingElse) {
-  Study study = made_study();
+TEST(Page, RefersToNoOtherFile) {
+  Study study = example_study();
   study.command = "hvdrun scale <train> & co";
   study.runs[2].metrics[0].value = study.runs[5].metrics[0].value = 1;
   const auto html = study_page(study, summarise(study));
@@ -134,9 +137,9 @@ TEST(Page, NeedsNothingElse) {
     EXPECT_THAT(html, Not(HasSubstr(other)));
 }
 
-TEST(Page, SaysWhatFailed) {
-  Study study = made_study();
-  study.runs = {made_run(1, 1, 5, 1000, 0.5), failed_run(2)};
+TEST(Page, NamesFailedAndMissingRuns) {
+  Study study = example_study();
+  study.runs = {example_run(1, 1, 5, 1000, 0.5), failed_run(2)};
   const auto html = study_page(study, summarise(study));
   EXPECT_THAT(html, AllOf(HasSubstr("failed: exit code 3"), HasSubstr("not run"),
                           Not(HasSubstr("warnings\">"))));

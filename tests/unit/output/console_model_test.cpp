@@ -1,4 +1,4 @@
-// However the bytes are cut, the lines are the same, and they are those of a plain, slow model.
+// Compares the console with a simple, slow model: lines must not depend on how bytes are split.
 #include "fixtures.hpp"
 
 #include <map>
@@ -7,7 +7,7 @@
 namespace hvdrun {
 namespace {
 
-// The lines that a stream is to show when no time-out strikes.
+// Returns the lines that the console must show for a stream if no timeout expires.
 std::vector<std::string> model(std::string_view bytes) {
   std::vector<std::string> lines;
   while (!bytes.empty()) {
@@ -27,7 +27,7 @@ std::vector<std::string> model(std::string_view bytes) {
   return lines;
 }
 
-// By rank, the lines of a screen whose labels are "[R] "; the labels are taken off.
+// Returns the lines of each rank, without their labels "[R] ".
 std::map<int, std::vector<std::string>> by_rank(std::string_view shown) {
   std::map<int, std::vector<std::string>> lines;
   while (!shown.empty()) {
@@ -49,7 +49,7 @@ std::string random_text(std::mt19937& random) {
   return text;
 }
 
-TEST(Property, LinesDoNotDependOnWhereEachTextIsCutInTwo) {
+TEST(ConsoleModel, LinesDoNotDependOnWhereTheTextIsSplit) {
   const std::string text = "one\ntwo\r\n\r\nthree\r33\rthird\n\n\r\rfour\r\r\n5";
   std::string expected;
   for (const auto& line : model(text)) expected += "[0] " + line;
@@ -62,7 +62,7 @@ TEST(Property, LinesDoNotDependOnWhereEachTextIsCutInTwo) {
   }
 }
 
-TEST(Property, LinesOfManyRanksInAnyOrderAreThoseOfTheModel) {
+TEST(ConsoleModel, LinesOfSeveralRanksAreThoseOfTheModel) {
   for (unsigned seed = 0; seed < 2000; ++seed) {
     std::mt19937 random(seed);
     constexpr int kRanks = 3;
@@ -88,7 +88,7 @@ TEST(Property, LinesOfManyRanksInAnyOrderAreThoseOfTheModel) {
   }
 }
 
-TEST(Property, NothingIsLostOrMixedWhenTimeOutsStrikeAnywhere) {
+TEST(ConsoleModel, LosesAndMixesNothingWhenTimeoutsExpire) {
   for (unsigned seed = 0; seed < 2000; ++seed) {
     std::mt19937 random(seed);
     constexpr int kRanks = 3;
@@ -105,7 +105,7 @@ TEST(Property, NothingIsLostOrMixedWhenTimeOutsStrikeAnywhere) {
     for (int rank = 0; rank < kRanks; ++rank) console.close(rank);
     auto lines = by_rank(console.out());
     for (int rank = 0; rank < kRanks; ++rank) {
-      // Lines may have been broken, so newlines do not count; every other byte does.
+      // Timeouts may have broken lines, so newlines are not compared. All other bytes are.
       std::string shown;
       for (const auto& line : lines[rank]) shown += line;
       std::erase(shown, '\n');

@@ -8,7 +8,7 @@
 namespace hvdrun::scale {
 namespace {
 
-TEST(Significant, IsReadable) {
+TEST(Significant, HasThreeDigits) {
   EXPECT_EQ(significant(0), "0");
   EXPECT_EQ(significant(1), "1.00");
   EXPECT_EQ(significant(0.03124), "0.0312");
@@ -21,12 +21,12 @@ TEST(Significant, IsReadable) {
   EXPECT_EQ(significant(std::numeric_limits<double>::infinity()), "inf");
 }
 
-TEST(HardwareText, CountsEqualGpus) {
+TEST(HardwareText, FoldsEqualGpus) {
   EXPECT_EQ(hardware_text({"n1", 1, {}}), "n1: 1 core");
   EXPECT_EQ(hardware_text({"n1", 16, {"A", "A", "B"}}), "n1: 16 cores, 2 × A, 1 × B");
 }
 
-TEST(PercentText, HasADigitMoreWhereItIsSmall) {
+TEST(PercentText, HasADecimalBelow10Percent) {
   EXPECT_EQ(percent_text(0), "0 %");
   EXPECT_EQ(percent_text(0.97), "97 %");
   EXPECT_EQ(percent_text(0.034), "3.4 %");

@@ -1,5 +1,6 @@
 #include "commands/scale_table.hpp"
-#include "made_study.hpp"
+
+#include "example_study.hpp"
 
 #include <cmath>
 
@@ -13,25 +14,25 @@ using testing::EndsWith;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-TEST(StudyTable, HasALineASize) {
-  EXPECT_THAT(study_table(summarise(made_study())),
+TEST(StudyTable, HasALinePerSize) {
+  EXPECT_THAT(study_table(summarise(example_study())),
               ElementsAre("RANKS  EPOCH   SPREAD  SAMPLES/S  SPEED-UP  EFFICIENCY  LOSS   ACCURACY",
                           "1      10.0 s  0 %     100        1.00      100 %       0.500  0.900",
                           "2      5.25 s  9.5 %   191        1.91      95 %        0.500  0.900",
                           "4      4.00 s  0 %     250        2.50      62 %        0.500  0.900"));
 }
 
-TEST(StudyTable, SaysWhatFailedAndWhatWasNotRun) {
-  Study study = made_study();
-  study.runs = {made_run(1, 1, 10, 1000, 0.5), failed_run(2)};
+TEST(StudyTable, NamesFailedAndMissingRuns) {
+  Study study = example_study();
+  study.runs = {example_run(1, 1, 10, 1000, 0.5), failed_run(2)};
   EXPECT_THAT(study_table(summarise(study)),
               ElementsAre(HasSubstr("EPOCH"),
                           "1      10.0 s  -       100        1.00      100 %       0.500  0.900",
                           "2      failed: exit code 3", "4      not run"));
 }
 
-TEST(StudyTable, HasTheTimeOfRunsWithoutCounters) {
-  Study study = made_study();
+TEST(StudyTable, ShowsTheTimeOfRunsWithoutCounters) {
+  Study study = example_study();
   for (auto& run : study.runs) {
     run.throughput.reset();
     run.epoch_seconds.reset();
@@ -41,7 +42,7 @@ TEST(StudyTable, HasTheTimeOfRunsWithoutCounters) {
 }
 
 TEST(StudyTable, ShowsTheSpreadOfMetricsAndNaN) {
-  Study study = made_study();
+  Study study = example_study();
   study.runs[0].metrics[0].value = 0.4;
   study.runs[1].metrics[0].value = std::nan("");
   const auto lines = study_table(summarise(study));
@@ -49,33 +50,33 @@ TEST(StudyTable, ShowsTheSpreadOfMetricsAndNaN) {
   EXPECT_THAT(lines[2], HasSubstr("nan"));
 }
 
-TEST(SpeedupBars, StandBesideTheIdeal) {
-  EXPECT_THAT(speedup_bars(summarise(made_study()), 56, false),
+TEST(SpeedupBars, ShowTheIdeal) {
+  EXPECT_THAT(speedup_bars(summarise(example_study()), 56, false),
               ElementsAre("speed-up over 1 rank (| ideal)", "    1  ##########|  1.00",
                           "    2  ################### |  1.91",
                           "    4  #########################               |  2.50"));
-  const auto blocks = speedup_bars(summarise(made_study()), 56, true);
+  const auto blocks = speedup_bars(summarise(example_study()), 56, true);
   EXPECT_THAT(blocks[2], "    2  ███████████████████▏│  1.91");
 }
 
 TEST(SpeedupBars, MayBeLongerThanTheIdeal) {
-  Study study = made_study();
+  Study study = example_study();
   study.sizes = {1, 2};
-  study.runs = {made_run(1, 1, 10, 1000, 0.5), made_run(2, 1, 2.5, 1000, 0.5)};
+  study.runs = {example_run(1, 1, 10, 1000, 0.5), example_run(2, 1, 2.5, 1000, 0.5)};
   const auto lines = speedup_bars(summarise(study), 56, false);
   EXPECT_EQ(lines[2], "    2  " + std::string(40, '#') + "  4.00");
 }
 
 TEST(SpeedupBars, NeedTwoSizes) {
-  Study study = made_study();
-  study.runs = {made_run(1, 1, 10, 1000, 0.5), failed_run(2)};
+  Study study = example_study();
+  study.runs = {example_run(1, 1, 10, 1000, 0.5), failed_run(2)};
   EXPECT_THAT(speedup_bars(summarise(study), 56, false), IsEmpty());
   study.runs.clear();
   EXPECT_THAT(speedup_bars(summarise(study), 56, false), IsEmpty());
 }
 
 TEST(StudyText, EndsWithWarningsAndNotes) {
-  Study study = made_study();
+  Study study = example_study();
   study.interrupted = true;
   study.runs[2].metrics[0].value = study.runs[5].metrics[0].value = 1;
   EXPECT_THAT(study_text(summarise(study), false),

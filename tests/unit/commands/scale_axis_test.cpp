@@ -19,7 +19,7 @@ TEST(Axis, FromZeroHasRoundTicks) {
   EXPECT_EQ(Axis::from_zero(4).place(1), 0.25);
 }
 
-TEST(Axis, OfNothingIsDrawableAllTheSame) {
+TEST(Axis, FromZeroAcceptsAMaximumThatIsNotPositiveOrFinite) {
   for (const double most : {0.0, -1.0, 1 / 0.0})
     EXPECT_THAT(Axis::from_zero(most).ticks().back(), 1) << most;
 }
@@ -34,7 +34,7 @@ TEST(Axis, LogarithmicHasRoundTicks) {
   EXPECT_LE(axis.place(700), 1);
 }
 
-TEST(Axis, BetweenLeavesRoomAtTheEnds) {
+TEST(Axis, BetweenHasMargins) {
   for (const double most : {4.0, 512.0}) {
     const Axis axis = Axis::between(1, most);
     EXPECT_GT(axis.place(1), 0.03) << most;

@@ -12,7 +12,7 @@ std::vector<RankReport> two_ranks() {
   return ranks;
 }
 
-TEST(StateTable, ComesWhenTheLastAgentHasAnswered) {
+TEST(StateTable, IsCompleteWhenTheLastAgentHasAnswered) {
   auto ranks = two_ranks();
   ranks[0].exited = true;
   StateTable table;
@@ -26,12 +26,12 @@ TEST(StateTable, ComesWhenTheLastAgentHasAnswered) {
       "     1 n1                     11      2         7  sleeping, in allreduce grad for 12.3 s");
 }
 
-TEST(StateTable, IgnoresAnswersThatNobodyAskedFor) {
+TEST(StateTable, IgnoresUnrequestedAnswers) {
   StateTable table;
   EXPECT_TRUE(table.add({{{0, 10, "R", 0, 0, "", 0}}}, two_ranks()).empty());
 }
 
-TEST(StateTable, LeavesOutRanksThatDoNotExist) {
+TEST(StateTable, IgnoresUnknownRanks) {
   StateTable table;
   table.expect(1);
   EXPECT_EQ(table.add({{{5, 10, "R", 0, 0, "", 0}, {-1, 1, "R", 0, 0, "", 0}}}, two_ranks()).size(),

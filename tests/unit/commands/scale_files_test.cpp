@@ -1,8 +1,9 @@
-#include "../temporary_folder.hpp"
 #include "commands/scale_files.hpp"
+
+#include "../temporary_folder.hpp"
 #include "commands/scale_page.hpp"
 #include "commands/scale_plot.hpp"
-#include "made_study.hpp"
+#include "example_study.hpp"
 
 #include <cmath>
 #include <iterator>
@@ -16,8 +17,8 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-TEST(StudyJson, HoldsAllOfIt) {
-  Study study = made_study();
+TEST(StudyJson, HoldsTheWholeStudy) {
+  Study study = example_study();
   study.command = "hvdrun scale \xff";
   study.runs[3].metrics[0].value = std::nan("");
   const auto json = nlohmann::json::parse(study_json(study, summarise(study)));
@@ -35,8 +36,8 @@ TEST(StudyJson, HoldsAllOfIt) {
   EXPECT_EQ(json["warnings"].size(), 1u);
 }
 
-TEST(StudyJson, SaysWhenWhereAndWithWhatItWasMade) {
-  Study study = made_study();
+TEST(StudyJson, HoldsDateHostsAndVersions) {
+  Study study = example_study();
   study.date = 1'700'000'000;
   study.version = "1.2.3";
   study.unit = Unit::devices;
@@ -61,7 +62,7 @@ TEST(StudyJson, SaysWhenWhereAndWithWhatItWasMade) {
   }
 }
 
-TEST(StudyJson, HasNullForWhatIsNotKnown) {
+TEST(StudyJson, HasNullForUnknownValues) {
   Study study;
   study.sizes = {2};
   study.runs = {failed_run(2)};
@@ -72,8 +73,8 @@ TEST(StudyJson, HasNullForWhatIsNotKnown) {
   EXPECT_EQ(json["runs"][0]["epoch_seconds"], nullptr);
 }
 
-TEST(StudyCsv, HasALineASize) {
-  Study study = made_study();
+TEST(StudyCsv, HasALinePerSize) {
+  Study study = example_study();
   study.runs[0].metrics.push_back({"a,b", 7});
   study.sizes.push_back(8);
   const auto csv = study_csv(summarise(study));
@@ -84,11 +85,11 @@ TEST(StudyCsv, HasALineASize) {
   EXPECT_THAT(csv, HasSubstr("\r\n8,0,0,,,,"));
 }
 
-TEST(StudyFiles, AreWrittenWholeWithNothingBesideThem) {
+TEST(StudyFiles, AreWrittenWithoutLeavingTemporaryFiles) {
   const TemporaryFolder folder;
-  const Study study = made_study();
+  const Study study = example_study();
   ASSERT_TRUE(write_study(study, summarise(study), folder.path()));
-  ASSERT_TRUE(write_study(study, summarise(study), folder.path())) << "over older ones";
+  ASSERT_TRUE(write_study(study, summarise(study), folder.path())) << "replaces older files";
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 4);
   for (const char* const name : {"scaling.json", "scaling.csv", "scaling.svg", "scaling.html"})
     EXPECT_GT(std::filesystem::file_size(folder.path() / name), 100u) << name;

@@ -1,4 +1,4 @@
-// Hosts made up for tests: cores and GPUs spread evenly over NUMA nodes.
+// Hosts for tests, with cores and GPUs spread evenly over NUMA nodes.
 #pragma once
 
 #include "model/placement.hpp"
@@ -9,17 +9,17 @@
 
 namespace hvdrun {
 
-struct MadeHost {
+struct FakeHost {
   std::string name = "n1";
   int nodes = 1;
   int cores_per_node = 4;
   int threads = 1;
   std::vector<int> gpu_nodes;  // the NUMA node of each GPU; -1: unknown
-  int slots = 0;               // 0: GPUs, else cores
+  int slots = 0;               // 0: the number of GPUs, or without GPUs that of cores
   bool slots_fixed = false;
 };
 
-inline Host make_host(const MadeHost& made) {
+inline Host make_host(const FakeHost& made) {
   Host host;
   host.name = host.address = made.name;
   HostInventory inventory;

@@ -1,7 +1,7 @@
-// Hosts and jobs to place, in few words.
+// Builds hosts, allocations and jobs for tests of placement.
 #pragma once
 
-#include "made_hosts.hpp"
+#include "fake_hosts.hpp"
 #include "model/job_spec.hpp"
 
 #include <optional>
@@ -13,34 +13,34 @@ namespace hvdrun {
 
 inline const std::vector<int> kEightGpus = {0, 0, 0, 0, 1, 1, 1, 1};
 
-inline MadeHost cpu_host(int cores) {
-  MadeHost made;
+inline FakeHost cpu_host(int cores) {
+  FakeHost made;
   made.cores_per_node = cores;
   return made;
 }
 
-inline MadeHost cpu_host(const std::string& name, int slots) {
-  MadeHost made;
+inline FakeHost cpu_host(const std::string& name, int slots) {
+  FakeHost made;
   made.name = name;
   made.cores_per_node = slots;
   return made;
 }
 
-inline MadeHost gpu_host(std::vector<int> gpu_nodes = kEightGpus) {
-  MadeHost made;
+inline FakeHost gpu_host(std::vector<int> gpu_nodes = kEightGpus) {
+  FakeHost made;
   made.nodes = 2;
   made.cores_per_node = 16;
   made.gpu_nodes = std::move(gpu_nodes);
   return made;
 }
 
-inline MadeHost requested(MadeHost made, int slots) {
+inline FakeHost requested(FakeHost made, int slots) {
   made.slots = slots;
   made.slots_fixed = true;
   return made;
 }
 
-inline Allocation allocation_of(const std::vector<MadeHost>& hosts) {
+inline Allocation allocation_of(const std::vector<FakeHost>& hosts) {
   Allocation allocation;
   allocation.source = "test";
   for (const auto& host : hosts) allocation.hosts.push_back(make_host(host));

@@ -1,4 +1,5 @@
 #include "agent/stdio_forwarder.hpp"
+
 #include "base/system.hpp"
 #include "protocol/messages.hpp"
 
@@ -11,7 +12,7 @@
 namespace hvdrun {
 namespace {
 
-class Proxies : public ::testing::Test {
+class StdioForwarder : public ::testing::Test {
  protected:
   void SetUp() override {
     ::signal(SIGPIPE, SIG_IGN);
@@ -52,8 +53,8 @@ class Proxies : public ::testing::Test {
   std::function<bool()> wanted_;
 };
 
-// What a rank has written at once is not cut where the credit ends: the next one waits instead.
-TEST_F(Proxies, OutputWaitsForCreditAndGoesOnWithMore) {
+// One write of a rank is not split where the credit ends. The next write waits instead.
+TEST_F(StdioForwarder, OutputWaitsForCreditAndContinuesWithMore) {
   int ended = 0;
   OutputForwarder forwarder(loop_, *agent_, [&](int) { ++ended; });
   auto one = pipe();
@@ -77,7 +78,7 @@ TEST_F(Proxies, OutputWaitsForCreditAndGoesOnWithMore) {
   EXPECT_TRUE(forwarder.empty());
 }
 
-TEST_F(Proxies, OutputIsDroppedOnceTheLauncherIsGone) {
+TEST_F(StdioForwarder, DropsOutputWhenTheLauncherIsGone) {
   auto one = pipe();
   ASSERT_EQ(::write(one.write.get(), "lost", 4), 4);
   OutputForwarder forwarder(loop_, *agent_, [&](int) { loop_.stop(); });
@@ -89,7 +90,7 @@ TEST_F(Proxies, OutputIsDroppedOnceTheLauncherIsGone) {
   EXPECT_TRUE(received_.empty());
 }
 
-TEST_F(Proxies, AStreamThatNeverEndsCanBeGivenUp) {
+TEST_F(StdioForwarder, ClosesAStreamThatDoesNotEnd) {
   auto one = pipe();
   OutputForwarder forwarder(loop_, *agent_, [](int) {});
   forwarder.add(0, 1, std::move(one.read));
@@ -98,7 +99,7 @@ TEST_F(Proxies, AStreamThatNeverEndsCanBeGivenUp) {
   run_until([&] { return closed_ == 1; });
 }
 
-TEST_F(Proxies, InputReportsWhatHasBeenWrittenAndEndsAfterIt) {
+TEST_F(StdioForwarder, ReportsWrittenInputAndThenClosesIt) {
   auto stdin_pipe = pipe();
   std::size_t written = 0;
   const std::string large(1 << 20, 'x');  // more than a pipe holds
@@ -120,7 +121,7 @@ TEST_F(Proxies, InputReportsWhatHasBeenWrittenAndEndsAfterIt) {
   EXPECT_EQ(written, large.size());
 }
 
-TEST_F(Proxies, InputToARankThatReadsNoMoreIsDropped) {
+TEST_F(StdioForwarder, DropsInputOfARankThatClosedItsStdin) {
   auto stdin_pipe = pipe();
   std::size_t written = 0;
   StdinWriter forwarder(loop_, std::move(stdin_pipe.write),
@@ -132,7 +133,7 @@ TEST_F(Proxies, InputToARankThatReadsNoMoreIsDropped) {
   EXPECT_EQ(forwarder.taken(), 0u);
 }
 
-TEST_F(Proxies, InputThatARankHasReadIsCounted) {
+TEST_F(StdioForwarder, ReportsHowMuchInputTheRankHasRead) {
   for (const bool ends : {false, true}) {
     auto stdin_pipe = pipe();
     StdinWriter forwarder(loop_, std::move(stdin_pipe.write), [](std::size_t) {});

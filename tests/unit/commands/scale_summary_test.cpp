@@ -1,5 +1,6 @@
 #include "commands/scale_summary.hpp"
-#include "made_study.hpp"
+
+#include "example_study.hpp"
 
 #include <cmath>
 
@@ -13,7 +14,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 TEST(Summary, ComparesSizesByTheirMedians) {
-  const Summary summary = summarise(made_study());
+  const Summary summary = summarise(example_study());
   EXPECT_EQ(summary.basis, Basis::throughput);
   EXPECT_EQ(summary.baseline, 1);
   ASSERT_EQ(summary.sizes.size(), 3u);
@@ -28,18 +29,18 @@ TEST(Summary, ComparesSizesByTheirMedians) {
   EXPECT_THAT(summary.notes, IsEmpty());
 }
 
-TEST(Summary, GoesByTheTimeOfEpochsWithoutSamples) {
-  Study study = made_study();
+TEST(Summary, UsesTheTimeOfEpochsWithoutSamples) {
+  Study study = example_study();
   for (auto& run : study.runs) run.throughput.reset();
   const Summary summary = summarise(study);
   EXPECT_EQ(summary.basis, Basis::epoch_seconds);
   EXPECT_EQ(summary.sizes[2].speedup->median, 2.5);
-  EXPECT_DOUBLE_EQ(summary.sizes[1].speedup->least, 10 / 5.5) << "the slowest";
+  EXPECT_DOUBLE_EQ(summary.sizes[1].speedup->least, 10 / 5.5) << "the slower run";
   EXPECT_FALSE(summary.knows_throughput());
 }
 
-TEST(Summary, GoesByWholeRunsWithoutCountersAndSaysHowToGetMore) {
-  Study study = made_study();
+TEST(Summary, UsesWholeRunsWithoutCountersAndNotesHvdProgress) {
+  Study study = example_study();
   for (auto& run : study.runs) {
     run.throughput.reset();
     run.epoch_seconds.reset();
@@ -52,15 +53,15 @@ TEST(Summary, GoesByWholeRunsWithoutCountersAndSaysHowToGetMore) {
   EXPECT_THAT(summary.notes, ElementsAre(HasSubstr("hvd_progress")));
 }
 
-TEST(Summary, GoesByWhatAllSizesHave) {
-  Study study = made_study();
+TEST(Summary, UsesAMeasureThatEverySizeHas) {
+  Study study = example_study();
   study.runs[2].throughput.reset();
   study.runs[5].throughput.reset();
   EXPECT_EQ(summarise(study).basis, Basis::epoch_seconds);
 }
 
-TEST(Summary, IsRelativeToTheSmallestSizeThatWentWell) {
-  Study study = made_study();
+TEST(Summary, IsRelativeToTheSmallestSizeThatSucceeded) {
+  Study study = example_study();
   study.runs[0] = failed_run(1);
   study.runs.erase(study.runs.begin() + 3);
   const Summary summary = summarise(study);
@@ -72,7 +73,7 @@ TEST(Summary, IsRelativeToTheSmallestSizeThatWentWell) {
   EXPECT_THAT(summary.notes, ElementsAre("speed-up is relative to 2 ranks"));
 }
 
-TEST(Summary, OfNothingThatWentWellHasNoFigures) {
+TEST(Summary, HasNoFiguresIfEveryRunFailed) {
   Study study;
   study.sizes = {1, 2};
   study.runs = {failed_run(1), failed_run(2)};
@@ -83,8 +84,8 @@ TEST(Summary, OfNothingThatWentWellHasNoFigures) {
   EXPECT_THAT(summary.warnings, IsEmpty());
 }
 
-TEST(Summary, LeavesOutRunsThatFailed) {
-  Study study = made_study();
+TEST(Summary, OmitsFailedRuns) {
+  Study study = example_study();
   study.runs[5] = failed_run(4, "exit code 137", 137);
   const Summary summary = summarise(study);
   EXPECT_EQ(summary.sizes[2].runs, 1);
@@ -93,8 +94,8 @@ TEST(Summary, LeavesOutRunsThatFailed) {
               ElementsAre("1 run at 4 ranks failed (exit code 137) and is left out"));
 }
 
-TEST(Summary, SaysThatOneRunHasNoSpread) {
-  Study study = made_study();
+TEST(Summary, NotesThatOneRunHasNoSpread) {
+  Study study = example_study();
   study.repeats = 1;
   study.runs.resize(3);
   study.interrupted = true;
@@ -102,29 +103,29 @@ TEST(Summary, SaysThatOneRunHasNoSpread) {
               ElementsAre(HasSubstr("was interrupted"), HasSubstr("see --repeat")));
 }
 
-// The losses of two runs each at 1 and at 2 ranks.
+// Returns the warnings of a study with these losses of two runs at 1 rank and two at 2 ranks.
 std::vector<std::string> warnings_for(double first, double second, double third, double fourth) {
   Study study;
   study.sizes = {1, 2};
   study.repeats = 2;
-  study.runs = {made_run(1, 1, 10, 1000, first), made_run(1, 2, 10, 1000, second),
-                made_run(2, 1, 5, 1000, third), made_run(2, 2, 5, 1000, fourth)};
+  study.runs = {example_run(1, 1, 10, 1000, first), example_run(1, 2, 10, 1000, second),
+                example_run(2, 1, 5, 1000, third), example_run(2, 2, 5, 1000, fourth)};
   return summarise(study).warnings;
 }
 
-TEST(Warnings, AreOfResultsThatDifferByMoreThanOverRepeats) {
+TEST(Warnings, NameResultsThatDifferByMoreThanRepeats) {
   EXPECT_THAT(
       warnings_for(0.5, 0.5, 0.6, 0.6),
       ElementsAre("loss at 2 ranks (0.600) differs from that at 1 rank (0.500) by 20 %, more "
                   "than over repeats"));
   EXPECT_THAT(warnings_for(0.5, 0.5, 0.5, 0.5), IsEmpty());
-  EXPECT_THAT(warnings_for(0.4, 0.6, 0.55, 0.55), IsEmpty()) << "repeats differ by more";
+  EXPECT_THAT(warnings_for(0.4, 0.6, 0.55, 0.55), IsEmpty()) << "repeats differ more";
   EXPECT_THAT(warnings_for(0.5, 0.5, 0.5049, 0.5049), IsEmpty()) << "less than 1 %";
   EXPECT_THAT(warnings_for(0, 0, 0.1, 0.1),
               ElementsAre(HasSubstr("(0.100) differs from that at 1 rank (0), more")));
 }
 
-TEST(Warnings, AreOfWhatIsNotANumber) {
+TEST(Warnings, NameMetricsThatAreNotANumber) {
   const double nan = std::nan("");
   EXPECT_THAT(warnings_for(0.5, 0.5, nan, 0.5),
               ElementsAre("loss at 2 ranks is not a number: the training has diverged"));
@@ -134,10 +135,10 @@ TEST(Warnings, AreOfWhatIsNotANumber) {
               ElementsAre("loss at 2 ranks is not a number: the training has diverged"));
 }
 
-TEST(Warnings, SayThatASingleRunProvesLittle) {
+TEST(Warnings, SayThatTheSpreadOfASingleRunIsUnknown) {
   Study study;
   study.sizes = {1, 2};
-  study.runs = {made_run(1, 1, 10, 1000, 0.5), made_run(2, 1, 5, 1000, 0.6)};
+  study.runs = {example_run(1, 1, 10, 1000, 0.5), example_run(2, 1, 5, 1000, 0.6)};
   EXPECT_THAT(
       summarise(study).warnings,
       ElementsAre(HasSubstr("by 20 %; with one run each it is not known how far they spread")));

@@ -24,7 +24,7 @@ def run(sandbox: Sandbox, case: Case, *options: str, env: dict[str, str] | None 
 
 
 @pytest.mark.parametrize("case", parameters(ALONE))
-def test_its_ranks_find_each_other(sandbox: Sandbox, case: Case) -> None:
+def test_ranks_of_a_framework_find_each_other(sandbox: Sandbox, case: Case) -> None:
     done = run(sandbox, case).expect(0)
     case.expect_both_ranks(done.out_text, done)
 
@@ -49,7 +49,7 @@ def test_workers_of_tensorflow_that_ran_apart_hear_of_tf_config(sandbox: Sandbox
 
 
 @pytest.mark.parametrize("program, option", [("jax_gather", "jax"), ("tensorflow_slurm", "tensorflow")])
-def test_a_framework_that_finds_no_ranks_hears_of_the_option(sandbox: Sandbox, program: str, option: str) -> None:
+def test_a_program_that_fails_without_tf_config_gets_the_advice_for_tensorflow(sandbox: Sandbox, program: str, option: str) -> None:
     said = run(sandbox, BY_NAME[program].without_options()).expect(1).err_text
     assert f": hvdrun --for {option} -np 2 " in said, said
 

@@ -159,7 +159,10 @@ void Generations::lose(const std::vector<std::uint32_t>& members, const std::str
   std::vector<LostMember> losses;
   for (const auto number : members) {
     auto& member = state_.members[number];
-    if (member.state == MemberState::running && listed(number)) losses.push_back({number, text});
+    if (member.state == MemberState::running && listed(number)) {
+      losses.push_back({number, text});
+      actions.emplace_back(action::Lost{number, text});
+    }
     member.state = MemberState::lost;
     member.came = false;
     member.part.reset();

@@ -30,8 +30,14 @@
 
 namespace hvdrun {
 
-// What the owner does for a Generations value.
+// What the owner of a Generations value does, or notes.
 namespace action {
+
+// A member of the last generation is lost before it has left.
+struct Lost {
+  std::uint32_t member = 0;
+  std::string text;
+};
 
 // Sends `over` to members.
 struct Over {
@@ -90,8 +96,8 @@ struct CannotContinue {
 }  // namespace action
 
 using Action =
-    std::variant<action::Over, action::Go, action::Parts, action::Opened, action::Updated,
-                 action::Removed, action::EndMember, action::CannotContinue>;
+    std::variant<action::Lost, action::Over, action::Go, action::Parts, action::Opened,
+                 action::Updated, action::Removed, action::EndMember, action::CannotContinue>;
 using Actions = std::vector<Action>;
 
 class Generations {

@@ -16,6 +16,7 @@ using Lines = std::vector<std::string>;
 using Phase = Generations::Phase;
 
 struct ActionText {
+  std::string operator()(const action::Lost&) const { return {}; }
   std::string operator()(const action::Over& action) const {
     std::string lost;
     for (const auto& one : action.over.lost) lost += fmt::format(" {} {}", one.member, one.text);
@@ -48,9 +49,12 @@ struct ActionText {
   }
 };
 
+// Leaves out action::Lost, which `over` repeats.
 Lines text(const Actions& actions) {
   Lines lines;
-  for (const auto& action : actions) lines.push_back(std::visit(ActionText(), action));
+  for (const auto& action : actions)
+    if (!std::holds_alternative<action::Lost>(action))
+      lines.push_back(std::visit(ActionText(), action));
   return lines;
 }
 

@@ -35,6 +35,7 @@ void close_session() {
   std::unique_ptr<Session> session;
   const std::lock_guard lock(process().state);
   session = std::move(process().session);
+  if (session) process().generations.end(session->process_sets_made());
 }
 
 // Puts the session's shared memory into `memory`.
@@ -89,13 +90,13 @@ hvd_status init(const char* what, const StartOptions& wanted) {
     return report(fail(HVD_ERROR_INVALID_ARGUMENT,
                        std::string(what) + ": already initialised; call hvd_shutdown first"));
   }
-  ++process().generation;
-  auto session =
-      Session::open(libhvd::process_environment(), wanted, process().starts, process().lasting);
+  auto session = Session::open(libhvd::process_environment(), wanted, process().starts,
+                               process().generations.next_engine(), process().lasting);
   set_handlers();  // also after an error, because `lasting` must be closed
   if (!session.ok()) return report(libhvd::with_context(what, session.error()));
   {
     const std::lock_guard state(process().state);
+    process().generations.begin();
     process().session = std::move(*session);
   }
   libhvd::standing_error.clear();

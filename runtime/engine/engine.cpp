@@ -45,6 +45,7 @@ Engine::Engine(std::unique_ptr<Communicator> communicator, EngineOptions options
       settings_(options.settings),
       watch_(options.settings, std::move(options.listener)),
       trace_(std::move(options.recorder), options.process_set),
+      last_handle_(options.before_handles),
       negotiation_(communicator_->size(), options.settings.cache_capacity),
       limits_(options.settings.fusion),
       autotune_log_(std::move(options.autotune_log)) {

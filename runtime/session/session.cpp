@@ -5,6 +5,7 @@
 #include "common/clock.hpp"
 #include "common/text.hpp"
 #include "common/variables.h"
+#include "session/generations.hpp"
 #include "trace/clock_sync.hpp"
 
 #include <algorithm>
@@ -77,6 +78,7 @@ struct JoinTime {
 Result<std::unique_ptr<Session>> Session::open(const Environment& environment,
                                                const StartOptions& wanted,
                                                const std::shared_ptr<StartCounts>& starts,
+                                               std::int64_t first_engine,
                                                std::shared_ptr<void>& lasting) {
   BootstrapOptions options;
   options.ranks = wanted.ranks;
@@ -105,6 +107,7 @@ Result<std::unique_ptr<Session>> Session::open(const Environment& environment,
   std::unique_ptr<Session> session(new Session(environment, std::move(bootstrap), std::move(wireup),
                                                std::move(page), job_info, timeline));
   session->some_ranks_ = wanted.ranks.has_value();
+  session->first_engine_ = first_engine;
   const EngineSettings& engine = session->job_info_.engine;
   if (engine.autotune && !engine.autotune_log.empty() && session->topology_.rank == 0) {
     HVD_TRY(auto log, AutotuneLog::open(engine.autotune_log));
@@ -138,6 +141,7 @@ EngineOptions Session::engine_options(std::int32_t process_set) {
   EngineOptions options{.settings = job_info_.engine,
                         .listener = make_listener(),
                         .device_listener = make_listener()};
+  options.before_handles = Generations::before_handles(first_engine_ + process_set);
   // One search at a time: several would disturb each other's times.
   if (process_set != 0) options.settings.autotune = false;
   if (process_set <= kMostProcessSets) {  // later ones are not in the timeline

@@ -55,12 +55,13 @@ struct StartOptions {
 class Session {
  public:
   // Joins the job that the environment describes. Returns when all ranks that take part have
-  // joined. `starts` belongs to this process. `lasting` gets what the process must keep until its
-  // end, even after an error (see Bootstrap::lasting). Error: a variable is not valid, or the ranks
-  // do not find each other in time.
+  // joined. `starts` belongs to this process; `first_engine`: see Generations. `lasting` gets what
+  // the process must keep until its end, even after an error (see Bootstrap::lasting). Error: a
+  // variable is not valid, or the ranks do not find each other in time.
   static Result<std::unique_ptr<Session>> open(const Environment& environment,
                                                const StartOptions& wanted,
                                                const std::shared_ptr<StartCounts>& starts,
+                                               std::int64_t first_engine,
                                                std::shared_ptr<void>& lasting);
 
   // Leaves the job, without waiting for the other ranks.
@@ -91,6 +92,8 @@ class Session {
 
   // Returns the ranks of a process set, in ascending order. Error: there is no such set.
   Result<std::vector<int>> ranks_of(std::int32_t process_set) const;
+  // Returns how many process sets were made; set 0 is not among them.
+  std::int32_t process_sets_made() const { return last_process_set_; }
   // Returns the numbers of all process sets, from 0 in ascending order.
   std::vector<std::int32_t> process_set_numbers() const;
 
@@ -154,6 +157,7 @@ class Session {
   std::shared_ptr<Engine> engine_;           // of all ranks
   ProcessSets process_sets_;
   std::int32_t last_process_set_ = 0;
+  std::int64_t first_engine_ = 0;   // see Generations
   std::unique_ptr<Bridge> bridge_;  // see Wireup
   bool some_ranks_ = false;         // only some ranks of the job have started together
   StreamLanes streams_;

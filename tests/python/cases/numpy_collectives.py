@@ -7,6 +7,7 @@ import numpy as np
 import hvd
 import hvd.numpy as hvn
 from _expect import raises
+from hvd import errors
 
 TYPES = ["uint8", "int8", "uint16", "int16", "int32", "int64", "float16", "float32", "float64"]
 
@@ -219,3 +220,14 @@ def case_sent_bytes_is_the_traffic_of_each_collective() -> None:
         before = hvd.sent_bytes()
         call()
         assert hvd.sent_bytes() - before == expected, (name, hvd.sent_bytes() - before, expected)
+
+
+def case_a_handle_from_before_shutdown_is_an_error() -> None:
+    old = hvn.allreduce_async(mine((3,)), "before")
+    hvd.shutdown()
+    hvd.init()
+    now = hvn.allreduce_async(mine((3,)), "after", hvd.Sum)
+    for call in (old.poll, old.wait):
+        with raises(errors.NotInitializedError, "is of generation 1, which hvd.shutdown() has ended; this is generation 2"):
+            call()
+    np.testing.assert_array_equal(now.wait(), np.sum(of_all((3,)), axis=0))

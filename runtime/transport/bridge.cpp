@@ -1,10 +1,9 @@
 #include "transport/bridge.hpp"
 
+#include "base/thread.hpp"
 #include "common/clock.hpp"
-#include "common/system.hpp"
 
 #include <algorithm>
-#include <system_error>
 
 #include <poll.h>
 
@@ -36,13 +35,8 @@ Result<std::unique_ptr<Bridge>> Bridge::start(std::shared_ptr<Segment> segment,
   std::unique_ptr<Bridge> bridge(new Bridge(std::move(segment), std::move(sockets), silence));
   bridge->last_turn_ns_ = monotonic_ns();
   bridge->segment_->set_bridge_here(bridge.get());
-  const SignalsBlocked blocked;
-  try {
-    bridge->thread_ = std::thread([raw = bridge.get()] { raw->run(); });
-  } catch (const std::system_error& error) {
-    return fail(HVD_ERROR_SYSTEM,
-                std::string("cannot start the thread that speaks to other hosts: ") + error.what());
-  }
+  HVD_TRY(bridge->thread_,
+          start_thread("speaks to other hosts", [raw = bridge.get()] { raw->run(); }));
   return bridge;
 }
 

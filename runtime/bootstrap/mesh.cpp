@@ -142,7 +142,7 @@ Result<HostListener> HostListener::open(const std::string& interface,
 std::vector<Address> HostListener::addresses() const {
   std::vector<Address> addresses;
   for (const Fd& listener : listeners_) {
-    if (const auto address = local_address(listener)) addresses.push_back(*address);
+    if (const auto address = local_address(listener.get())) addresses.push_back(*address);
   }
   return addresses;
 }

@@ -2,6 +2,7 @@
 
 #include "base/thread.hpp"
 #include "common/clock.hpp"
+#include "common/net/tcp.hpp"
 
 #include <algorithm>
 
@@ -312,7 +313,8 @@ void Bridge::look_for_silent_hosts(std::uint64_t now) {
   if (silence_ns_ == 0) return;
   for (BridgeLink& link : links_) {
     if (!link.open() || now < link.heard_ns() + silence_ns_) continue;
-    if (link.host_answers(silence_ns_))
+    // If the host's kernel answers, the process there does not run, but its host is up.
+    if (has_acknowledged(link.socket(), std::chrono::milliseconds(silence_ns_ / kMs)))
       link.set_heard(now - silence_ns_ + kBeatNs);  // looked at again after a beat
     else
       give_up(link, FailureKind::silent);

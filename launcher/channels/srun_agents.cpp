@@ -3,8 +3,8 @@
 #include "base/system.hpp"
 #include "base/version.hpp"
 #include "channels/local_addresses.hpp"
-#include "channels/tcp_connection.hpp"
 #include "channels/tls_proxy.hpp"
+#include "common/net/tcp.hpp"
 #include "slurm/host_list.hpp"
 
 #include <algorithm>
@@ -76,14 +76,14 @@ class SrunAgents::Proxies {
     thread_.join();
   }
 
-  void add(std::size_t host, TlsStream stream, Fd local) {
+  void add(std::size_t host, Connection tls, Fd local) {
     struct Ends {
-      TlsStream stream;
+      Connection tls;
       Fd local;
     };
-    auto ends = std::make_shared<Ends>(Ends{std::move(stream), std::move(local)});
+    auto ends = std::make_shared<Ends>(Ends{std::move(tls), std::move(local)});
     mailbox_.post([this, host, ends] {
-      proxies_[host] = std::make_unique<TlsProxy>(loop_, std::move(ends->stream),
+      proxies_[host] = std::make_unique<TlsProxy>(loop_, std::move(ends->tls),
                                                   std::move(ends->local), [this, host](auto lost) {
                                                     lost_[host] = lost.value_or("");
                                                     proxies_[host].reset();
@@ -189,11 +189,11 @@ void SrunAgents::on_route(const std::vector<std::string>& addresses) {
 
 Result<void> SrunAgents::open_listener(const std::vector<std::string>& addresses) {
   TlsListener::Limits limits;
-  limits.waiting = hosts_.size() + kMoreConnections;
+  limits.pending = hosts_.size() + kMoreConnections;
   HVD_TRY(listener_, TlsListener::open(loop_, key_, addresses, limits,
                                        {[this](const auto& agent) { return number_of(agent); },
-                                        [this](const auto& agent, TlsStream stream) {
-                                          on_agent(agent, std::move(stream));
+                                        [this](const auto& agent, Connection tls) {
+                                          on_agent(agent, std::move(tls));
                                         }}));
   return {};
 }
@@ -225,7 +225,7 @@ std::optional<std::uint32_t> SrunAgents::number_of(const AgentHello& agent) cons
   return static_cast<std::uint32_t>(job_.hosts[*index].agent);
 }
 
-void SrunAgents::on_agent(const AgentHello& agent, TlsStream stream) {
+void SrunAgents::on_agent(const AgentHello& agent, Connection tls) {
   const std::size_t index = *find_host(agent);  // number_of() has found it
   Host& host = hosts_[index];
   auto link = make_local_link();
@@ -237,8 +237,8 @@ void SrunAgents::on_agent(const AgentHello& agent, TlsStream stream) {
   }
   host.task = agent.task;
   host.step->of_task[agent.task] = index;
-  host.connection.reset(::fcntl(stream.fd(), F_DUPFD_CLOEXEC, 0));
-  proxies_->add(index, std::move(stream), std::move(link->agent.in));  // a socket for both ways
+  host.connection.reset(::fcntl(tls.get(), F_DUPFD_CLOEXEC, 0));
+  proxies_->add(index, std::move(tls), std::move(link->agent.in));  // a socket for both ways
   if (missing().empty()) hang_up();
   events_.on_link(index, std::move(link->launcher));
 }

@@ -11,9 +11,8 @@
 // Hosts with different numbers of GPUs get different sruns, because a step has the same number on
 // all of its hosts.
 //
-// SrunAgents belongs to the loop's thread; its TLS proxies have a thread of their own. SIGPIPE must
-// be ignored or blocked. It needs srun_descriptors() descriptors. After the start, failures are
-// events.
+// SrunAgents belongs to the loop's thread; its TLS proxies have a thread of their own. It needs
+// srun_descriptors() descriptors. After the start, failures are events.
 #pragma once
 
 #include "base/environment.hpp"
@@ -138,7 +137,7 @@ class SrunAgents {
   void send_credentials(const Step& step);
   std::optional<std::size_t> find_host(const AgentHello& agent) const;
   std::optional<std::uint32_t> number_of(const AgentHello& agent) const;
-  void on_agent(const AgentHello& agent, TlsStream stream);
+  void on_agent(const AgentHello& agent, Connection tls);
   bool is_waited_for(const Step& step) const;
   void on_line(Step& step, const SrunLine& line);
   void on_step_ended(Step& step);
@@ -151,7 +150,7 @@ class SrunAgents {
   const EventLoop& loop_;
   SrunJob job_;
   Events events_;
-  LinkKey key_;
+  TlsKey key_;
   std::string credentials_;  // packed; empty until the listener is open
   std::vector<Host> hosts_;
   std::vector<std::unique_ptr<Step>> steps_;

@@ -1,6 +1,6 @@
 #include "channels/local_addresses.hpp"
 
-#include "tls_fixture.hpp"
+#include "run_until.hpp"
 
 #include <algorithm>
 #include <optional>

@@ -14,7 +14,7 @@
 #include "channels/tls_proxy.hpp"
 #include "protocol/link.hpp"
 #include "protocol/messages.hpp"
-#include "tls_fixture.hpp"
+#include "run_until.hpp"
 
 #include <cerrno>
 #include <csignal>
@@ -51,14 +51,14 @@ class SrunAgent : public testing::Test {
         {[](const auto& agent) {
            return agent.host == "n1" ? std::optional<std::uint32_t>(3) : std::nullopt;
          },
-         [this](const auto&, TlsStream stream) { take(std::move(stream)); }});
+         [this](const auto&, Connection tls) { take(std::move(tls)); }});
     ASSERT_TRUE(listener) << listener.error().message;
     listener_ = std::move(*listener);
   }
 
-  void take(TlsStream stream) {
+  void take(Connection tls) {
     auto pair = make_local_link();
-    proxy_ = std::make_unique<TlsProxy>(loop_, std::move(stream), std::move(pair->agent.in),
+    proxy_ = std::make_unique<TlsProxy>(loop_, std::move(tls), std::move(pair->agent.in),
                                         [this](const auto& lost) { lost_ = lost; });
     link_ = std::make_unique<Link>(
         loop_, std::move(pair->launcher),
@@ -102,7 +102,7 @@ class SrunAgent : public testing::Test {
   }
 
   EventLoop loop_;
-  LinkKey key_ = make_link_key(random_hex(16));
+  TlsKey key_ = make_link_key(random_hex(16));
   ChildProcess agent_;
   std::unique_ptr<TlsListener> listener_;
   std::unique_ptr<TlsProxy> proxy_;

@@ -1,15 +1,11 @@
 #include "channels/tcp_connection.hpp"
 
-#include "base/result.hpp"
-#include "common/fd.hpp"
-#include "tls_fixture.hpp"
+#include "connection_pairs.hpp"
 
 #include <string>
 #include <vector>
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -24,20 +20,11 @@ TEST(Route, IsReadFromSshConnection) {
 }
 
 TEST(Route, OfASocketNamesBothEndpoints) {
-  const Fd listening(::socket(AF_INET, SOCK_STREAM, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  auto* generic = reinterpret_cast<sockaddr*>(&address);
-  socklen_t size = sizeof address;
-  ASSERT_EQ(::bind(listening.get(), generic, size), 0);
-  ASSERT_EQ(::listen(listening.get(), 1), 0);
-  ASSERT_EQ(::getsockname(listening.get(), generic, &size), 0);
-  const Fd agent(::socket(AF_INET, SOCK_STREAM, 0));
-  ASSERT_EQ(::connect(agent.get(), generic, size), 0);
-  const std::string launcher = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
-  EXPECT_EQ(route_of_socket(agent.get()).text.rfind(launcher + " < 127.0.0.1:", 0), 0u)
-      << route_of_socket(agent.get()).text;
+  const common::test::SocketPair pair = common::test::tcp_pair();
+  const int port = peer_address(pair.client.get())->port();
+  const std::string launcher = "127.0.0.1:" + std::to_string(port);
+  EXPECT_EQ(route_of_socket(pair.client.get()).text.rfind(launcher + " < 127.0.0.1:", 0), 0u)
+      << route_of_socket(pair.client.get()).text;
   EXPECT_EQ(route_of_socket(-1).text, "? < ?");
 }
 
@@ -61,7 +48,7 @@ TEST(WaitsInVain, IsTrueAfterTwoRetransmissionsOrProbes) {
 
 // The kernel of a peer that reads nothing still answers.
 TEST(WaitsInVain, IsFalseForAPeerThatReadsNothing) {
-  const SocketPair pair = tcp_pair();
+  const common::test::SocketPair pair = common::test::tcp_pair();
   ASSERT_EQ(::send(pair.client.get(), "word", 4, MSG_NOSIGNAL), 4);
   EXPECT_FALSE(waits_in_vain(::getpid()));
   EXPECT_FALSE(waits_in_vain(-1)) << "an unknown process";

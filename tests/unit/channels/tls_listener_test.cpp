@@ -4,10 +4,10 @@
 
 #include "base/system.hpp"
 #include "channels/srun_agent.hpp"
-#include "tls_fixture.hpp"
+#include "common/net/tcp.hpp"
+#include "run_until.hpp"
 
 #include <algorithm>
-#include <csignal>
 #include <optional>
 #include <set>
 #include <string>
@@ -16,6 +16,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 namespace hvdrun {
@@ -25,9 +26,6 @@ constexpr std::chrono::milliseconds kTimeout{30000};  // no test waits so long
 
 class TlsListenerTest : public testing::Test {
  protected:
-  // libssl writes with write(2), which raises SIGPIPE.
-  TlsListenerTest() { ::signal(SIGPIPE, SIG_IGN); }
-
   ~TlsListenerTest() override {
     lifelines_.clear();
     for (auto& agent : agents_) agent.join();
@@ -40,16 +38,16 @@ class TlsListenerTest : public testing::Test {
            ++asked_;
            return expected_.contains(agent.host) ? std::optional<std::uint32_t>(7) : std::nullopt;
          },
-         [this](const auto& agent, TlsStream stream) {
+         [this](const auto& agent, Connection tls) {
            expected_.erase(agent.host);
            admitted_.emplace(agent.host);
-           streams_.push_back(std::move(stream));
+           connections_.push_back(std::move(tls));
          }});
     ASSERT_TRUE(listener) << listener.error().message;
     listener_ = std::move(*listener);
   }
 
-  void start_agent(const std::string& host, const LinkKey& key) {
+  void start_agent(const std::string& host, const TlsKey& key) {
     AgentCredentials credentials{"", key, std::chrono::seconds(30), listener_->addresses()};
     auto lifeline = make_pipe();
     ASSERT_TRUE(lifeline) << lifeline.error().message;
@@ -62,18 +60,24 @@ class TlsListenerTest : public testing::Test {
 
   // Returns a connection that has sent the beginning of a TLS handshake.
   Fd begin_handshake() const {
-    Fd socket = connect_to("127.0.0.1", port());
+    Fd socket = connect();
     EXPECT_EQ(::send(socket.get(), "\x16\x03", 2, MSG_NOSIGNAL), 2);
     return socket;
   }
-  int port() const { return listener_->addresses().front().port; }
+  // Returns a blocking connection.
+  Fd connect() const {
+    const Address address = *parse_address("127.0.0.1", listener_->addresses().front().port);
+    Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(::connect(socket.get(), address.get(), address.length), 0);
+    return socket;
+  }
 
   EventLoop loop_;
   Mailbox mailbox_{loop_};  // the agents' threads post into it
-  LinkKey key_ = make_link_key("job");
+  TlsKey key_ = make_link_key("job");
   std::set<std::string> expected_{"n1"};
   std::set<std::string> admitted_;
-  std::vector<TlsStream> streams_;
+  std::vector<Connection> connections_;
   std::unique_ptr<TlsListener> listener_;
   std::vector<std::thread> agents_;
   std::vector<Fd> lifelines_;  // an agent gives up when its is closed
@@ -129,9 +133,9 @@ TEST_F(TlsListenerTest, RejectsAnAgentOfAnUnexpectedHost) {
 
 TEST_F(TlsListenerTest, DropsConnectionsWithoutTls) {
   open({8, kTimeout});
-  const Fd browser = connect_to("127.0.0.1", port());
+  const Fd browser = connect();
   ASSERT_EQ(::send(browser.get(), "GET / HTTP/1.1\r\n\r\n", 18, 0), 18);
-  const Fd scanner = connect_to("127.0.0.1", port());
+  const Fd scanner = connect();
   ASSERT_EQ(::shutdown(scanner.get(), SHUT_RDWR), 0);
   run_until(
       loop_, [&] { return listener_->refused() == 2; }, "two refusals");
@@ -142,7 +146,7 @@ TEST_F(TlsListenerTest, DropsConnectionsWithoutTls) {
 // A peer that sends a byte now and then gets no more time.
 TEST_F(TlsListenerTest, DropsASlowHandshakeAfterTheTimeout) {
   open({8, std::chrono::milliseconds(300)});
-  const Fd slow = connect_to("127.0.0.1", port());
+  const Fd slow = connect();
   const std::string hello("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11);
   std::size_t said = 0;
   Timer next(loop_, [&] {
@@ -183,13 +187,11 @@ TEST_F(TlsListenerTest, DropsPendingConnectionsWhenClosed) {
 // An agent has sent its first message. Connections without the key begin a handshake and stop.
 TEST_F(TlsListenerTest, KeepsAnAgentWithTheKeyWhenOthersExceedTheLimit) {
   open({4, kTimeout});
-  const auto context = TlsContext::make(TlsContext::Side::client, key_);
-  ASSERT_TRUE(context) << context.error().message;
-  Fd socket = connect_to("127.0.0.1", port());
+  Fd socket = connect();
   ASSERT_EQ(::fcntl(socket.get(), F_SETFL, O_NONBLOCK), 0);
-  auto agent = context->wrap(std::move(socket));
-  ASSERT_TRUE(agent) << agent.error().message;
-  ASSERT_EQ(agent->handshake(), TlsStream::Status::want_read);
+  auto agent = Tls::start(socket.get(), Tls::Side::client, key_);
+  ASSERT_TRUE(agent) << agent.error();
+  ASSERT_EQ(*(*agent)->handshake(), POLLIN);
   run_until(
       loop_, [&] { return listener_->waiting() == 1; }, "the agent's first message");
   std::vector<Fd> keyless;
@@ -197,7 +199,7 @@ TEST_F(TlsListenerTest, KeepsAnAgentWithTheKeyWhenOthersExceedTheLimit) {
   run_until(
       loop_, [&] { return listener_->refused() >= 17; }, "dropped connections without the key");
   run_until(
-      loop_, [&] { return agent->handshake() == TlsStream::Status::done; }, "the handshake");
+      loop_, [&] { return *(*agent)->handshake() == 0; }, "the handshake");
 }
 
 // 200 connections send nothing and 200 send garbage while agents connect.
@@ -205,10 +207,10 @@ TEST_F(TlsListenerTest, AcceptsAgentsAmongManyInvalidConnections) {
   open({64, kTimeout});
   std::vector<Fd> idle;
   for (int i = 0; i < 200; ++i) {
-    idle.push_back(connect_to("127.0.0.1", port()));  // the kernel keeps it
-    const Fd garbage_sender = connect_to("127.0.0.1", port());
+    idle.push_back(connect());  // the kernel keeps it
+    const Fd garbage_sender = connect();
     const std::string garbage = i % 2 == 0 ? std::string(2000, static_cast<char>(i))
-                                           : "\x16\x03\x01" + std::string(500, '\xff');
+                                            : "\x16\x03\x01" + std::string(500, '\xff');
     ::send(garbage_sender.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL);
     if (i % 50 == 25) {
       const std::string host = "m" + std::to_string(i);

@@ -1,7 +1,8 @@
 #include "channels/tls_proxy.hpp"
 
+#include "connection_pairs.hpp"
 #include "protocol/link.hpp"
-#include "tls_fixture.hpp"
+#include "run_until.hpp"
 
 #include <array>
 #include <cerrno>
@@ -39,19 +40,18 @@ class TlsProxyTest : public testing::Test {
   };
 
   TlsProxyTest() {
-    const LinkKey key = make_link_key("job");
-    TlsPair pair = tls_pair(key, key);
-    EXPECT_EQ(shake_hands(pair).server, TlsStream::Status::done);
-    tcp_of_a_ = Fd(::fcntl(pair.client.fd(), F_DUPFD_CLOEXEC, 0));
-    tcp_of_b_ = Fd(::fcntl(pair.server.fd(), F_DUPFD_CLOEXEC, 0));
-    start(a_, std::move(pair.client));
-    start(b_, std::move(pair.server));
+    // A key serves for a few records, so that it is replaced within a test's data.
+    auto [client, server] = common::test::secure_pair(common::test::tcp_pair(), 3);
+    tcp_of_a_ = Fd(::fcntl(client.get(), F_DUPFD_CLOEXEC, 0));
+    tcp_of_b_ = Fd(::fcntl(server.get(), F_DUPFD_CLOEXEC, 0));
+    start(a_, std::move(client));
+    start(b_, std::move(server));
   }
 
-  void start(End& end, TlsStream stream) {
+  void start(End& end, Connection tls) {
     LocalPair local = local_pair();
     end.ours = std::move(local.ours);
-    end.proxy = std::make_unique<TlsProxy>(loop_, std::move(stream), std::move(local.proxies),
+    end.proxy = std::make_unique<TlsProxy>(loop_, std::move(tls), std::move(local.proxies),
                                            [&end](const std::optional<std::string>& lost) {
                                              end.ended = true;
                                              end.lost = lost;

@@ -1,10 +1,10 @@
 // Ranks for tests: as threads of this process, or as processes of their own.
 #pragma once
 
-#include "base/connection.hpp"
 #include "base/process_environment.hpp"
 #include "collective/communicator.hpp"
 #include "common/fd.hpp"
+#include "connection_pairs.hpp"
 
 #include <array>
 #include <deque>
@@ -47,11 +47,8 @@ void run_ranks_on(const std::vector<int>& hosts, const SegmentShape& shape, bool
 void run_ranks_on(const std::vector<int>& hosts, const SegmentShape& shape, bool streams,
                   bool encrypted, const std::function<void(Communicator&)>& body);
 
-// Both ends of a connection within this process, which hold as little as the system allows where
-// `little`; over TLS with a new key after each `records_per_key` records.
-using ConnectionPair = std::array<Connection, 2>;
-ConnectionPair connect_pair(bool encrypted, bool little = false,
-                            std::uint64_t records_per_key = Tls::kRecordsPerKey);
+using common::test::connect_pair;
+using common::test::ConnectionPair;
 
 // On one host, then on two in turn (ranks 0, 2, … and 1, 3, …).
 void run_ranks_everywhere(int size, const std::function<void(Communicator&)>& body);

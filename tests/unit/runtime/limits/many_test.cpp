@@ -262,13 +262,13 @@ TEST(Many, OpenFilesOfTheProgram) {
   expect_from_all(job, "ok");
 }
 
-// Whoever may open no more files says so at once, and does not wait for connections that it cannot
+// A rank that may open no more files says so, and does not wait for connections that it cannot
 // take.
 TEST(Many, OpenFilesAreTooManyForAConnection) {
   Child child([](const Child::Tell& tell) {
     const auto addresses = resolve("127.0.0.1");
     auto listener = listen_on(addresses->front().with_port(0));
-    const Address address = *local_address(*listener);
+    const Address address = *local_address(listener->get());
     const auto client = connect_to(address, Deadline(std::chrono::seconds(60)));
     if (!client.ok()) return tell(client.error().message);
     rlimit limit{};

@@ -1,17 +1,18 @@
-#include "base/tls.hpp"
+#include "common/net/tls.hpp"
 
-#include "base/openssl_library.hpp"
 #include "common/fd.hpp"
+#include "common/net/openssl_library.hpp"
 
 #include <cerrno>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 
-namespace libhvd {
+namespace common {
 
 // The functions that OpenSSL calls.
 struct TlsCallbacks {
@@ -31,7 +32,7 @@ struct TlsCallbacks {
 
  private:
   static Tls::Wire& wire(bio_st* bio);
-  static const Digest& key_of(const ssl_st* ssl);
+  static Tls& owner(const ssl_st* ssl);
   static ssl_session_st* session_of(ssl_st* ssl);
 };
 
@@ -44,10 +45,8 @@ using namespace openssl;
 constexpr const char* kSuite = "TLS_AES_128_GCM_SHA256";
 constexpr unsigned char kSuiteNumber[] = {0x13, 0x01};
 constexpr char kGroups[] = "X25519:P-256";
-constexpr std::string_view kIdentity = "hvd";  // sent unencrypted
-constexpr int kOwnerIndex = 0;                 // SSL_set_app_data(3)
-constexpr std::size_t kMostRecord = 16384;     // RFC 8446, 5.1
-constexpr std::size_t kReadAhead = 4 * (kMostRecord + 256);
+constexpr int kOwnerIndex = 0;  // SSL_set_app_data(3)
+constexpr std::size_t kReadAhead = 4 * (Tls::kMostRecord + 256);
 
 // What all connections of the process share. Never freed, because connections may outlive the exit
 // handlers.
@@ -80,7 +79,7 @@ bool set_up(const OpensslLibrary& library, ssl_ctx_st* context) {
          library.SSL_CTX_set_num_tickets(context, 0) == 1;
 }
 
-Result<Shared> set_up_all() {
+Result<Shared, std::string> set_up_all() {
   Shared made;
   HVD_TRY(made.library, OpensslLibrary::load("libssl.so.3"));
   const OpensslLibrary& library = made.library;
@@ -91,8 +90,7 @@ Result<Shared> set_up_all() {
   made.client = library.SSL_CTX_new(library.TLS_client_method());
   made.server = library.SSL_CTX_new(library.TLS_server_method());
   if (made.wire == nullptr || !set_up(library, made.client) || !set_up(library, made.server))
-    return fail(HVD_ERROR_UNSUPPORTED, "HVD_DATA_TLS=1: OpenSSL cannot be set up for TLS 1.3 (" +
-                                           last_reason(library) + ")");
+    return "OpenSSL cannot be set up for TLS 1.3 (" + last_reason(library) + ")";
   library.BIO_meth_set_write_ex(made.wire, TlsCallbacks::write);
   library.BIO_meth_set_read_ex(made.wire, TlsCallbacks::read);
   library.BIO_meth_set_ctrl(made.wire, TlsCallbacks::control);
@@ -103,8 +101,8 @@ Result<Shared> set_up_all() {
   return made;
 }
 
-const Result<Shared>& shared() {
-  static const auto* const made = new Result<Shared>(set_up_all());
+const Result<Shared, std::string>& shared() {
+  static const auto* const made = new Result<Shared, std::string>(set_up_all());
   return *made;
 }
 
@@ -163,17 +161,17 @@ int TlsCallbacks::read(bio_st* bio, char* data, std::size_t bytes, std::size_t* 
   return 0;
 }
 
-const Digest& TlsCallbacks::key_of(const ssl_st* ssl) {
-  return static_cast<const Tls*>(ssl_library().SSL_get_ex_data(ssl, kOwnerIndex))->key_;
+Tls& TlsCallbacks::owner(const ssl_st* ssl) {
+  return *static_cast<Tls*>(ssl_library().SSL_get_ex_data(ssl, kOwnerIndex));
 }
 
 // Returns the key in the form that OpenSSL takes. Returns null if there is no memory.
 ssl_session_st* TlsCallbacks::session_of(ssl_st* ssl) {
   const OpensslLibrary& library = ssl_library();
-  const Digest& key = key_of(ssl);
+  const auto& secret = owner(ssl).key_.secret;
   ssl_session_st* const session = library.SSL_SESSION_new();
   if (session == nullptr) return nullptr;
-  if (library.SSL_SESSION_set1_master_key(session, key.data(), key.size()) == 1 &&
+  if (library.SSL_SESSION_set1_master_key(session, secret.data(), secret.size()) == 1 &&
       library.SSL_SESSION_set_cipher(session, library.SSL_CIPHER_find(ssl, kSuiteNumber)) == 1 &&
       library.SSL_SESSION_set_protocol_version(session, kTls13) == 1)
     return session;
@@ -183,45 +181,49 @@ ssl_session_st* TlsCallbacks::session_of(ssl_st* ssl) {
 
 int TlsCallbacks::offer_key(ssl_st* ssl, const evp_md_st*, const unsigned char** identity,
                             std::size_t* size, ssl_session_st** session) {
+  const std::string& own = owner(ssl).key_.identity;
   *session = session_of(ssl);
-  *identity = reinterpret_cast<const unsigned char*>(kIdentity.data());
-  *size = kIdentity.size();
+  *identity = reinterpret_cast<const unsigned char*>(own.data());
+  *size = own.size();
   return *session != nullptr ? 1 : 0;
 }
 
 int TlsCallbacks::find_key(ssl_st* ssl, const unsigned char* identity, std::size_t size,
                            ssl_session_st** session) {
   *session = nullptr;
-  if (std::string_view(reinterpret_cast<const char*>(identity), size) != kIdentity) return 1;
+  Tls& own = owner(ssl);
+  if (std::string_view(reinterpret_cast<const char*>(identity), size) != own.key_.identity)
+    return 1;
   *session = session_of(ssl);
+  // OpenSSL checks the client's binder with this key next. If it is wrong the handshake fails.
+  own.client_has_shown_key_ = *session != nullptr;
   return *session != nullptr ? 1 : 0;
 }
 
-Result<void> Tls::check_available() {
+Result<void, std::string> Tls::check_available() {
   if (!shared().ok()) return shared().error();
   return {};
 }
 
-Tls::Tls(int socket, const Digest& key, std::uint64_t records_per_key)
-    : key_(key), records_per_key_(records_per_key) {
+Tls::Tls(int socket, TlsKey key, std::uint64_t records_per_key)
+    : key_(std::move(key)), records_per_key_(records_per_key) {
   wire_.socket = socket;
 }
 
 Tls::~Tls() {
   if (ssl_ != nullptr) ssl_library().SSL_free(ssl_);
-  ::explicit_bzero(key_.data(), key_.size());
+  ::explicit_bzero(key_.secret.data(), key_.secret.size());
 }
 
-Result<std::unique_ptr<Tls>> Tls::start(int socket, Side side, const Digest& key,
-                                        std::uint64_t records_per_key) {
+Result<std::unique_ptr<Tls>, std::string> Tls::start(int socket, Side side, TlsKey key,
+                                                     std::uint64_t records_per_key) {
   HVD_CHECK(check_available());
   const OpensslLibrary& library = ssl_library();
-  std::unique_ptr<Tls> tls(new Tls(socket, key, records_per_key));
+  std::unique_ptr<Tls> tls(new Tls(socket, std::move(key), records_per_key));
   library.ERR_clear_error();
   tls->ssl_ = library.SSL_new(side == Side::server ? shared()->server : shared()->client);
   bio_st* const bio = tls->ssl_ == nullptr ? nullptr : library.BIO_new(shared()->wire);
-  if (bio == nullptr)
-    return fail(HVD_ERROR_SYSTEM, "cannot set up a TLS connection (" + last_reason(library) + ")");
+  if (bio == nullptr) return "cannot set up a TLS connection (" + last_reason(library) + ")";
   library.BIO_set_data(bio, &tls->wire_);
   library.BIO_set_init(bio, 1);
   library.SSL_set_bio(tls->ssl_, bio, bio);
@@ -235,12 +237,13 @@ Result<std::unique_ptr<Tls>> Tls::start(int socket, Side side, const Digest& key
 }
 
 // Returns why a call did nothing: EAGAIN, 0 if the other end has closed, or the errno of a failure.
-int Tls::reason(int result) const {
+int Tls::reason(int result) {
   switch (ssl_library().SSL_get_error(ssl_, result)) {
     case kErrorWantRead:
     case kErrorWantWrite:
       return EAGAIN;
     case kErrorZeroReturn:
+      has_ended_properly_ = true;
       return 0;
     default:
       break;
@@ -249,21 +252,22 @@ int Tls::reason(int result) const {
   return wire_.ended ? 0 : EBADMSG;
 }
 
-Result<short> Tls::handshake() {
+Result<short, std::string> Tls::handshake() {
   const OpensslLibrary& library = ssl_library();
   library.ERR_clear_error();
   const int result = library.SSL_do_handshake(ssl_);
   if (result == 1) {
-    ::explicit_bzero(key_.data(), key_.size());
+    ::explicit_bzero(key_.secret.data(), key_.secret.size());
     if (library.SSL_session_reused(ssl_) == 1) return short{0};
-    return fail(HVD_ERROR_PEER, "TLS: the other side does not have the key");
+    return std::string("TLS: the other side does not have the key");
   }
   const int error = library.SSL_get_error(ssl_, result);
   if (error == kErrorWantRead) return short{POLLIN};
   if (error == kErrorWantWrite) return short{POLLOUT};
+  client_has_shown_key_ = false;
   if (wire_.ended || wire_.error != 0)
-    return fail(HVD_ERROR_PEER, "the other side has closed the connection");
-  return fail(HVD_ERROR_PEER, "TLS: " + last_reason(library));
+    return std::string("the other side has closed the connection");
+  return "TLS: " + last_reason(library);
 }
 
 // Replaces the sending key. Call it only when no record waits to be sent. The message about it must
@@ -329,4 +333,9 @@ ssize_t Tls::receive(void* data, std::size_t bytes) {
   return -1;
 }
 
-}  // namespace libhvd
+void Tls::end_sending() {
+  ssl_library().ERR_clear_error();
+  ssl_library().SSL_shutdown(ssl_);
+}
+
+}  // namespace common

@@ -2,8 +2,8 @@
 // socket. One thread at a time.
 #pragma once
 
-#include "base/tls.hpp"
 #include "common/fd.hpp"
+#include "common/net/tls.hpp"
 
 #include <cstddef>
 #include <memory>
@@ -13,7 +13,7 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-namespace libhvd {
+namespace common {
 
 class Connection {
  public:
@@ -38,9 +38,16 @@ class Connection {
   ssize_t send(std::span<iovec> parts) const;
   ssize_t receive(std::span<iovec> parts) const;
 
+  // Ends this side's direction. Over TLS the other end can see that nothing was cut off.
+  void end_sending() const;
+
+  // Returns whether a connection whose receive() has returned 0 was ended by the other end. Returns
+  // true without TLS, which alone can show that it was cut.
+  bool has_ended_properly() const { return !tls_ || tls_->has_ended_properly(); }
+
  private:
   Fd socket_;
   std::unique_ptr<Tls> tls_;
 };
 
-}  // namespace libhvd
+}  // namespace common

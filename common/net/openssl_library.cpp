@@ -1,15 +1,12 @@
-#include "base/openssl_library.hpp"
+#include "common/net/openssl_library.hpp"
 
 #include "common/bundled_library.hpp"
 
-#include <string>
+namespace common {
 
-namespace libhvd {
-
-Result<OpensslLibrary> OpensslLibrary::load(const char* soname) {
+Result<OpensslLibrary, std::string> OpensslLibrary::load(const char* soname) {
   const auto refuse = [](const std::string& why) {
-    return fail(HVD_ERROR_UNSUPPORTED,
-                "HVD_DATA_TLS=1 needs OpenSSL 3, package libssl3 or openssl-libs (" + why + ")");
+    return "OpenSSL 3 is needed, package libssl3 or openssl-libs (" + why + ")";
   };
   const auto library = open_own_or_bundled(soname);
   if (!library) return refuse(library.error());
@@ -21,4 +18,4 @@ Result<OpensslLibrary> OpensslLibrary::load(const char* soname) {
   return opened;
 }
 
-}  // namespace libhvd
+}  // namespace common

@@ -1,14 +1,12 @@
-#include "base/connection.hpp"
+#include "common/net/connection.hpp"
 
 #include <array>
 #include <cstring>
 
 #include <sys/socket.h>
 
-namespace libhvd {
+namespace common {
 namespace {
-
-constexpr std::size_t kRecordBytes = 16384;
 
 // Calls `move` for each part, until a part is not moved whole. Returns the number of bytes.
 template <class Move>
@@ -28,10 +26,10 @@ ssize_t move_parts(std::span<const iovec> parts, Move move) {
 ssize_t send_parts(Tls& tls, std::span<const iovec> parts) {
   std::size_t bytes = 0;
   for (const iovec& part : parts) bytes += part.iov_len;
-  if (bytes > kRecordBytes)
+  if (bytes > Tls::kMostRecord)
     return move_parts(parts,
                       [&](const iovec& part) { return tls.send(part.iov_base, part.iov_len); });
-  std::array<std::byte, kRecordBytes> together;  // NOLINT: filled by memcpy
+  std::array<std::byte, Tls::kMostRecord> together;  // NOLINT: filled by memcpy
   std::size_t filled = 0;
   for (const iovec& part : parts) {
     if (part.iov_len > 0) std::memcpy(together.data() + filled, part.iov_base, part.iov_len);
@@ -70,4 +68,9 @@ ssize_t Connection::receive(std::span<iovec> parts) const {
   return ::recvmsg(socket_.get(), &message, 0);
 }
 
-}  // namespace libhvd
+void Connection::end_sending() const {
+  if (tls_ && socket_) tls_->end_sending();
+  ::shutdown(socket_.get(), SHUT_WR);
+}
+
+}  // namespace common

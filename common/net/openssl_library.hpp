@@ -1,12 +1,13 @@
-// OpenSSL 3, opened at run time if HVD_DATA_TLS=1 asks for it. Declares the functions that libhvd
-// uses, by their manual pages; they are the same in all versions of libssl.so.3. load() for any
-// thread.
+// OpenSSL 3, opened at run time when TLS is first needed. Declares the functions that tls.cpp uses,
+// by their manual pages; they are the same in all versions of libssl.so.3. So neither the build nor
+// a program without TLS needs OpenSSL. load() for any thread.
 #pragma once
 
-#include "base/error.hpp"
+#include "common/result.hpp"
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 struct bio_method_st;
 struct bio_st;
@@ -19,7 +20,7 @@ struct ssl_session_st;
 struct ssl_st;
 struct x509_store_ctx_st;
 
-namespace libhvd {
+namespace common {
 
 using BioControl = long (*)(bio_st*, int, long, void*);
 using BioRead = int (*)(bio_st*, char*, std::size_t, std::size_t*);
@@ -72,6 +73,7 @@ using VerifyCertificate = int (*)(int, x509_store_ctx_st*);
   X(SSL_set_bio, void, (ssl_st*, bio_st*, bio_st*))                                         \
   X(SSL_set_connect_state, void, (ssl_st*))                                                 \
   X(SSL_set_ex_data, int, (ssl_st*, int, void*))                                            \
+  X(SSL_shutdown, int, (ssl_st*))                                                           \
   X(SSL_write_ex, int, (ssl_st*, const void*, std::size_t, std::size_t*))                   \
   X(TLS_client_method, const ssl_method_st*, ())                                            \
   X(TLS_server_method, const ssl_method_st*, ())
@@ -81,9 +83,9 @@ struct OpensslLibrary {
   HVD_OPENSSL_FUNCTIONS(HVD_OPENSSL_MEMBER)
 #undef HVD_OPENSSL_MEMBER
 
-  // Opens the library, which stays open. Error (HVD_ERROR_UNSUPPORTED): it is not installed, or
-  // lacks a function.
-  static Result<OpensslLibrary> load(const char* soname);
+  // Opens the library, which stays open. Error: it is not installed, or lacks a function; the text
+  // names the package.
+  static Result<OpensslLibrary, std::string> load(const char* soname);
 };
 
 // Values of macros in OpenSSL's headers.
@@ -111,4 +113,4 @@ inline constexpr int kErrorWantWrite = 3;
 inline constexpr int kErrorZeroReturn = 6;
 }  // namespace openssl
 
-}  // namespace libhvd
+}  // namespace common

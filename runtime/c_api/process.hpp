@@ -2,8 +2,8 @@
 // objects that outlive a session, and the locks for them. Any thread.
 #pragma once
 
-#include "session/generations.hpp"
 #include "session/session.hpp"
+#include "session/session_handles.hpp"
 #include "session/shared_buffers.hpp"
 
 #include <atomic>

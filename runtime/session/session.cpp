@@ -5,7 +5,7 @@
 #include "common/clock.hpp"
 #include "common/text.hpp"
 #include "common/variables.h"
-#include "session/generations.hpp"
+#include "session/session_handles.hpp"
 #include "trace/clock_sync.hpp"
 
 #include <algorithm>

@@ -210,7 +210,7 @@ TEST_F(TlsListenerTest, AcceptsAgentsAmongManyInvalidConnections) {
     idle.push_back(connect());  // the kernel keeps it
     const Fd garbage_sender = connect();
     const std::string garbage = i % 2 == 0 ? std::string(2000, static_cast<char>(i))
-                                            : "\x16\x03\x01" + std::string(500, '\xff');
+                                           : "\x16\x03\x01" + std::string(500, '\xff');
     ::send(garbage_sender.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL);
     if (i % 50 == 25) {
       const std::string host = "m" + std::to_string(i);

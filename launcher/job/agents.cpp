@@ -112,6 +112,10 @@ void Agents::send_all(FrameType type, std::string_view payload) {
   for (auto& agent : agents_) agent.send(type, payload);
 }
 
+void Agents::ask_for_states(StatesPurpose purpose) {
+  send_all(FrameType::query_states, pack_number(static_cast<std::uint32_t>(purpose)));
+}
+
 void Agents::send_signal(int signal) {
   sent_signals_[signal] = Silence::Clock::now();
   send_all(FrameType::signal, pack_number(static_cast<std::uint32_t>(signal)));

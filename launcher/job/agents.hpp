@@ -132,8 +132,15 @@ class Agents {
 
   void send_all(FrameType type, std::string_view payload = {});
 
+  // Asks all agents what their ranks do.
+  void ask_for_states(StatesPurpose purpose);
+
   // Sends a user's signal to the ranks of all hosts.
   void send_signal(int signal);
+
+  // Takes a signal that SLURM has sent to an agent's step. It sends it to the ranks of the step by
+  // itself, but there are others: those on this host. Each agent of the step reports it.
+  void on_signal_of_step(AgentState& from, int signal);
 
   // Takes note that output was shown or written, so that the agent may send as much again. The
   // agent gets the credit when enough has accumulated, or by return_credit().
@@ -172,10 +179,6 @@ class Agents {
   static void drop(AgentState& agent) { agent.life.end_ = AgentLife::End::gone; }
   // Reports that the agent is gone.
   void end(AgentState& agent);
-
-  // Takes a signal that SLURM has sent to an agent's step. It sends it to the ranks of the step by
-  // itself, but there are others: those on this host. Each agent of the step reports it.
-  void on_signal_of_step(AgentState& from, int signal);
 
   Events events_;
   std::deque<AgentState> agents_;     // in the order of starts; a deque keeps their addresses

@@ -69,7 +69,10 @@ SimulatedHosts::~SimulatedHosts() {
 }
 
 void SimulatedHosts::take(std::size_t host, const Frame& frame) {
-  if (!PmixRouter::is_for(frame.type)) return events_.on_frame(host, frame);
+  const bool is_of_pmix =
+      frame.type == FrameType::fence || frame.type == FrameType::fence_expired ||
+      frame.type == FrameType::modex_request || frame.type == FrameType::modex_answer;
+  if (!is_of_pmix) return events_.on_frame(host, frame);
   if (events_.on_exchange) events_.on_exchange(host, frame);
   if (auto taken = router_.take(host, frame); !taken) {
     if (!error_) error_ = taken.error();

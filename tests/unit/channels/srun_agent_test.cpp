@@ -313,5 +313,17 @@ TEST_F(FalseSrun, IsEndedWithItsOwner) {
   EXPECT_FALSE((*agents)->reap(std::chrono::milliseconds(0)));
 }
 
+// However long the start may take: doubled without a limit, the pause overflowed after a minute.
+TEST(NextPause, GrowsToASecondAndStays) {
+  std::chrono::milliseconds pause{20};
+  for (int round = 0; round < 1000; ++round) {
+    const auto next = next_pause(pause);
+    ASSERT_GE(next, pause);
+    ASSERT_LE(next, std::chrono::seconds(1));
+    pause = next;
+  }
+  EXPECT_EQ(pause, std::chrono::seconds(1));
+}
+
 }  // namespace
 }  // namespace hvdrun

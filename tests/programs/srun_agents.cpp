@@ -186,7 +186,7 @@ class Driver {
   void leave() {
     input_.disable();
     for (auto& link : links_) link.reset();
-    // The pumps pass that on.
+    // The agents see the ends of their links.
     agents_->hang_up();
     loop_.stop();
   }

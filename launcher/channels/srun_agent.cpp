@@ -310,6 +310,10 @@ Result<AgentCredentials> receive_credentials(int input, milliseconds timeout) {
   return parse_credentials(text);
 }
 
+milliseconds next_pause(milliseconds pause) {
+  return std::min(2 * pause, kLongestPause);
+}
+
 Result<AcceptedAgent> connect_to_launcher(const AgentCredentials& credentials,
                                           const AgentHello& hello, int lifeline) {
   if (const auto available = Tls::check_available(); !available)
@@ -317,8 +321,7 @@ Result<AcceptedAgent> connect_to_launcher(const AgentCredentials& credentials,
   HVD_CHECK(set_nonblocking(lifeline));
   Connector connector(credentials, hello, lifeline);
   Error last;
-  for (milliseconds pause = kFirstPause; connector.in_time();
-       pause = std::min(pause * 2, kLongestPause)) {
+  for (milliseconds pause = kFirstPause; connector.in_time(); pause = next_pause(pause)) {
     for (const auto& address : credentials.addresses) {
       auto connection = connector.connect_to(credentials.key, address);
       if (connection) return connection;

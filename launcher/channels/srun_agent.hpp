@@ -44,6 +44,10 @@ struct AcceptedAgent {
 Result<AcceptedAgent> connect_to_launcher(const AgentCredentials& credentials,
                                           const AgentHello& hello, int lifeline);
 
+// Returns how long to wait after this pause and one more round of addresses in vain: twice as long,
+// at most a second.
+std::chrono::milliseconds next_pause(std::chrono::milliseconds pause);
+
 // Runs the task and the agent. Never returns. Call it while the process has one thread. Prints
 // errors on stderr, which srun carries to the launcher.
 [[noreturn]] void run_srun_agent();

@@ -11,8 +11,8 @@
 // Hosts with different numbers of GPUs get different sruns, because a step has the same number on
 // all of its hosts.
 //
-// SrunAgents belongs to the loop's thread; its TLS proxies have a thread of their own. It needs
-// srun_descriptors() descriptors. After the start, failures are events.
+// SrunAgents belongs to the loop's thread. It needs srun_descriptors() descriptors. After the
+// start, failures are events.
 #pragma once
 
 #include "base/environment.hpp"
@@ -125,7 +125,6 @@ class SrunAgents {
   struct Host;
   struct Step;
   struct Sending;
-  class Proxies;
 
   SrunAgents(const EventLoop& loop, SrunJob job, Events events);
   Result<void> start_steps();
@@ -157,7 +156,6 @@ class SrunAgents {
   std::vector<std::unique_ptr<Sending>> sendings_;  // those that have ended, too
   std::unique_ptr<RouteProbe> probe_;
   std::unique_ptr<TlsListener> listener_;
-  std::unique_ptr<Proxies> proxies_;  // null until the first agent has connected
   Timer settle_;  // a task's last lines may arrive after srun's report of its end
 };
 

@@ -1,5 +1,5 @@
-// Carries bytes both ways between a TLS connection and a local socket, so that a `Link`, which has
-// only descriptors, can use TLS.
+// Carries bytes both ways between a TLS connection and a local socket, in hvdrun-link: the agent's
+// link is a socket pair, and TLS is ended only when nothing of the agent is left.
 //
 // Its memory is bounded: it reads a side only when the data before was written to the other one, so
 // it holds at most one record a direction. It passes on the end of a side after that side's data.

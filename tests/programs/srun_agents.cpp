@@ -186,7 +186,8 @@ class Driver {
   void leave() {
     input_.disable();
     for (auto& link : links_) link.reset();
-    agents_->hang_up();  // the TLS proxies close the connections to the agents
+    // The agents see the ends of their links.
+    agents_->hang_up();
     loop_.stop();
   }
 

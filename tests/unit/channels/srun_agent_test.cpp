@@ -11,17 +11,20 @@
 #include "channels/remote_agent.hpp"
 #include "channels/srun_agents.hpp"
 #include "channels/tls_listener.hpp"
-#include "channels/tls_proxy.hpp"
 #include "protocol/link.hpp"
 #include "protocol/messages.hpp"
 #include "run_until.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -56,12 +59,11 @@ class SrunAgent : public testing::Test {
     listener_ = std::move(*listener);
   }
 
-  void take(Connection tls) {
-    auto pair = make_local_link();
-    proxy_ = std::make_unique<TlsProxy>(loop_, std::move(tls), std::move(pair->agent.in),
-                                        [this](const auto& lost) { lost_ = lost; });
+  void take(Connection connection) {
+    LinkEnd end;
+    end.tls = tls_ = std::make_shared<TlsLink>(TlsLink{std::move(connection), {}});
     link_ = std::make_unique<Link>(
-        loop_, std::move(pair->launcher),
+        loop_, std::move(end),
         Link::Events{[this](const Frame& frame) { on_frame(frame); },
                      [this](const std::optional<Error>&) { closed_ = true; }});
   }
@@ -105,10 +107,9 @@ class SrunAgent : public testing::Test {
   TlsKey key_ = make_link_key(random_hex(16));
   ChildProcess agent_;
   std::unique_ptr<TlsListener> listener_;
-  std::unique_ptr<TlsProxy> proxy_;
+  std::shared_ptr<TlsLink> tls_;
   std::unique_ptr<Link> link_;
   std::optional<HelloMessage> hello_;
-  std::optional<std::string> lost_;
   bool done_ = false;
   bool closed_ = false;
 };
@@ -125,7 +126,7 @@ TEST_F(SrunAgent, GreetsAndExitsWithoutErrors) {
   link_.reset();
   EXPECT_EQ(wait_for(agent_), 0);
   EXPECT_EQ(read_all(agent_.errors), "");
-  EXPECT_EQ(lost_, std::nullopt);
+  EXPECT_EQ(tls_->lost, "");
 }
 
 // SLURM sends SIGTERM to all processes of a step. The launcher decides when the agent ends.
@@ -144,7 +145,6 @@ TEST_F(SrunAgent, IsNotEndedBySignals) {
 TEST_F(SrunAgent, ExitsWhenTheLauncherIsGone) {
   start_with_hello();
   link_.reset();
-  proxy_.reset();
   EXPECT_EQ(wait_for(agent_), 0);
 }
 
@@ -289,6 +289,16 @@ TEST_F(FakeSrun, EarlyEndIsReportedWithItsHost) {
   EXPECT_TRUE((*agents)->reap(std::chrono::seconds(60)));
 }
 
+// Returns how many descriptors this process has of the socket.
+std::ptrdiff_t descriptors_like(int socket) {
+  const std::filesystem::path all("/proc/self/fd");
+  const auto same = std::filesystem::read_symlink(all / std::to_string(socket));
+  std::error_code gone;  // of the iterator's own descriptor
+  return std::count_if(std::filesystem::directory_iterator(all), {}, [&](const auto& each) {
+    return std::filesystem::read_symlink(each.path(), gone) == same;
+  });
+}
+
 // The first agent connects, the second fails, and srun keeps running.
 TEST_F(FakeSrun, ConnectsOneAgentAndReportsTheOther) {
   auto agents =
@@ -300,6 +310,7 @@ TEST_F(FakeSrun, ConnectsOneAgentAndReportsTheOther) {
   run_until(
       loop_, [&] { return !failures_.empty() && !linked_.empty(); }, "both");
   EXPECT_EQ(linked_, std::vector<std::size_t>{0});
+  EXPECT_EQ(descriptors_like(ends_[0].read_fd()), 1);  // a job may have thousands of hosts
   EXPECT_EQ((*agents)->missing(), std::vector<std::size_t>{1});
   EXPECT_EQ(failures_[0].hosts, std::vector<std::string>{"n2"});
   EXPECT_EQ(failures_[0].message, "no room");
@@ -313,6 +324,18 @@ TEST_F(FakeSrun, IsKilledWithItsOwner) {
   ASSERT_TRUE(agents) << agents.error().message;
   EXPECT_EQ((*agents)->waiting_for(), "srun was started, and the agent has not connected");
   EXPECT_FALSE((*agents)->reap(std::chrono::milliseconds(0)));
+}
+
+// However long the start may take: doubled without a limit, the pause overflowed after a minute.
+TEST(NextPause, GrowsToASecondAndStays) {
+  std::chrono::milliseconds pause{20};
+  for (int round = 0; round < 1000; ++round) {
+    const auto next = next_pause(pause);
+    ASSERT_GE(next, pause);
+    ASSERT_LE(next, std::chrono::seconds(1));
+    pause = next;
+  }
+  EXPECT_EQ(pause, std::chrono::seconds(1));
 }
 
 }  // namespace

@@ -220,10 +220,7 @@ void Generations::gather() {
   ++state_.generation;
   state_.phase = Phase::gathering;
   state_.awaits_left = false;
-  for (const auto number : state_.list) {
-    state_.members[number].came = false;
-    state_.members[number].part.reset();
-  }
+  for (const auto number : state_.list) state_.members[number].part.reset();
 }
 
 // Sends `over` to the members that are still in the last generation. Begins to gather the next one,

@@ -192,6 +192,15 @@ TEST(Generations, ALossInTheWireUpBeginsAnother) {
   EXPECT_EQ(job.failed(2), Lines{"go 2: 0,2"});
 }
 
+TEST(Generations, APartOfAGenerationThatIsOverHasNoEffect) {
+  Job job(2);
+  job.begin();
+  job.failed(0);
+  job.failed(1);
+  EXPECT_EQ(job.part(0, 1, 1), Lines{});
+  EXPECT_EQ(job.generations.state().exchange, 0u);
+}
+
 TEST(Generations, AHostThatIsGivenUpIsOneLoss) {
   Job job(4, {}, 2);
   job.begin();
@@ -348,6 +357,15 @@ TEST(Generations, AJobWhoseMembersFinishJustEnds) {
     job.generations.left(member);
     EXPECT_EQ(text(job.generations.finished(member)), Lines{});
   }
+}
+
+TEST(Generations, AMemberThatHasFinishedIsNotLostWithItsHost) {
+  Job job(2);
+  job.begin();
+  job.generations.left(0);
+  job.generations.finished(0);
+  job.lost(0);
+  EXPECT_EQ(job.generations.state().members[0].state, Generations::Member::State::finished);
 }
 
 // --- the least members ---------------------------------------------------------------------------

@@ -304,9 +304,11 @@ HVD_API void* hvd_call_allocator(void* allocator, size_t rows);
  * valid until hvd_free, also after hvd_shutdown. After HVD_ERROR_PEER other ranks may still write
  * into it until they know of the failure. A forked child shares it with its parent, whereas it has
  * a copy of ordinary memory.
- *   The memory is in /dev/shm (or HVD_SHM_DIR). What does not fit there is in a file without a name
- * (memfd_create(2)). If the ranks cannot share such a file either, the memory is ordinary, and one
- * line on stderr says how much room would be needed.
+ *   The memory is in a file without a name (memfd_create(2)), which the other ranks open in /proc.
+ * So calls do not copy it in later sessions either. If ranks of the host cannot open each other's
+ * files there, as in pid namespaces of their own, the memory is in /dev/shm (or HVD_SHM_DIR); later
+ * sessions then copy it. If there is no room, the memory is ordinary, and one line on stderr says
+ * how much would be needed.
  *   Errors: `bytes` is 0; the system does not have that much memory. */
 HVD_API hvd_status hvd_alloc(size_t bytes, void** memory);
 

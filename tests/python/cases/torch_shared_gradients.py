@@ -258,3 +258,21 @@ def case_the_memory_is_freed_with_its_last_tensor() -> None:
     gc.collect()
     hvd.barrier()
     assert shared_memory_in_use() < before + (1 << 20)
+
+
+def mapped_buffers() -> int:
+    """Returns how many shared buffers, of this rank and of others, the process has mapped (proc(5))."""
+    with open("/proc/self/maps") as maps:
+        return sum("/memfd:hvd" in line for line in maps)
+
+
+def case_after_shutdown_and_init_gradients_are_shared_as_before() -> None:
+    model = network()
+    optimizer = distributed(model)
+    train(model, optimizer, range(2))
+    hvd.shutdown()
+    hvd.init()
+    own = mapped_buffers()
+    train(model, optimizer, range(2, 4), before_step=lambda: shares_large_ones(model))
+    assert mapped_buffers() == own + hvd.size() - 1
+    same(model, train_alone(network()))

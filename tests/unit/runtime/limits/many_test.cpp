@@ -186,7 +186,8 @@ TEST(Many, SharedBuffers) {
   run_ranks(2, [&](Communicator& communicator) {
     std::vector<std::int32_t*> all;
     for (std::size_t i = 0; i < buffers; ++i) {
-      const auto memory = communicator.memory()->allocate(kCount * sizeof(std::int32_t));
+      const auto memory = communicator.memory()->own()->allocate(communicator.segment(),
+                                                                 kCount * sizeof(std::int32_t));
       ASSERT_TRUE(memory.ok()) << memory.error().message;
       all.push_back(reinterpret_cast<std::int32_t*>(*memory));
     }

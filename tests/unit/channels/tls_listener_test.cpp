@@ -76,7 +76,7 @@ class TlsListenerTest : public testing::Test {
   std::vector<TlsStream> streams_;
   std::unique_ptr<TlsListener> listener_;
   std::vector<std::thread> agents_;
-  std::vector<Fd> lifelines_;  // an agent gives up when its is closed
+  std::vector<Fd> lifelines_;  // an agent gives up when its lifeline is closed
   int asked_ = 0;              // calls of number_of
   int accepted_ = 0;
   int rejected_ = 0;
@@ -205,7 +205,7 @@ TEST_F(TlsListenerTest, AcceptsAgentsAmongManyInvalidConnections) {
   open({64, kTimeout});
   std::vector<Fd> idle;
   for (int i = 0; i < 200; ++i) {
-    idle.push_back(connect_to("127.0.0.1", port()));  // the kernel keeps it
+    idle.push_back(connect_to("127.0.0.1", port()));  // it waits in the kernel
     const Fd garbage_sender = connect_to("127.0.0.1", port());
     const std::string garbage = i % 2 == 0 ? std::string(2000, static_cast<char>(i))
                                            : "\x16\x03\x01" + std::string(500, '\xff');

@@ -21,7 +21,7 @@
 namespace hvdrun {
 namespace {
 
-constexpr std::chrono::milliseconds kTimeout{30000};  // no test waits so long
+constexpr std::chrono::milliseconds kTimeout{30000};  // longer than any test
 
 class TlsListenerTest : public testing::Test {
  protected:

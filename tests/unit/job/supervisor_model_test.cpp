@@ -51,7 +51,7 @@ struct Chances {
   double agent_is_killed = 0.04;
   double link_is_cut = 0.04;  // no frame passes any more, and no end of file
   double agent_pauses = 0.08;
-  double agent_gives_up = 0.03;  // it ends its ranks: the launcher is silent
+  double agent_gives_up = 0.03;  // it hears nothing of the launcher and ends its ranks
   double agent_never_greets = 0.02;
   double program_is_missing = 0.02;  // on that host
   // Per frame to the launcher:

@@ -6,8 +6,8 @@
 // previous call is in progress, two ranks on one GPU, memory that is not on the device.
 //
 //   HVD_DOUBLE_NCCL_VERSION      the version (22809)
-//   HVD_DOUBLE_NCCL_INIT         "fail": ncclCommInitRankConfig fails; "hang": this rank never
-//   joins HVD_DOUBLE_NCCL_FAILS        the function of that name returns ncclInternalError
+//   HVD_DOUBLE_NCCL_INIT         "fail": ncclCommInitRankConfig fails; "hang": it never completes
+//   HVD_DOUBLE_NCCL_FAILS        the function of that name returns ncclInternalError
 //   HVD_DOUBLE_NCCL_GROUPS       a file that gets a byte for each enqueued group of calls, and for
 //                                each single call
 //   HVD_DOUBLE_NCCL_ASYNC_ERROR  from the n-th enqueued group on, the streams hang, and

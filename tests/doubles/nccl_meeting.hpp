@@ -11,8 +11,8 @@
 namespace nccl_double {
 
 inline constexpr int kMostRanks = 16;
-inline constexpr std::size_t kMailboxBytes = 8u << 20;  // of a rank in one collective
-inline constexpr std::size_t kParcelBytes = 1u << 20;   // of one send
+inline constexpr std::size_t kMailboxBytes = 8u << 20;  // per rank and collective
+inline constexpr std::size_t kParcelBytes = 1u << 20;   // per send
 
 struct Shared {
   std::atomic<std::int32_t> joined;

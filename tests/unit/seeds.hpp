@@ -16,8 +16,7 @@ inline bool soak() {
   return value != nullptr && std::strcmp(value, "1") == 0;
 }
 
-// Returns nullopt if the seeds are constant. Otherwise returns the number they depend on, and
-// prints it.
+// Returns nullopt if the seeds are constant. Otherwise prints and returns their origin.
 inline std::optional<std::uint64_t> origin() {
   static const std::optional<std::uint64_t> number = []() -> std::optional<std::uint64_t> {
     const char* const given = std::getenv("HVD_TEST_SEED");

@@ -95,7 +95,7 @@ TEST(IsConnection, MatchesAnOpenConnectionAtEitherPort) {
 TEST(IsConnection, MatchesAClosedConnectionThatEndedAfterTheJobBegan) {
   const auto ticks = ::sysconf(_SC_CLK_TCK);
   ASSERT_EQ(ticks, 100);
-  const auto closed_10_s_ago = line("06", "03:00001388");  // 5000 ticks are left of 60 s
+  const auto closed_10_s_ago = line("06", "03:00001388");  // 5000 of its 6000 ticks are left
   EXPECT_FALSE(is_connection(closed_10_s_ago, {8080}, milliseconds(9990)));
   EXPECT_TRUE(is_connection(closed_10_s_ago, {8080}, milliseconds(10000)));
   EXPECT_FALSE(is_connection(closed_10_s_ago, {8081}, kMinute));

@@ -19,7 +19,8 @@
 namespace hvdrun {
 namespace {
 
-// Connects this process to itself. accept() is the test program's own.
+// Connects this process to itself. accept() is hvdrun's replacement (pmix_listener.hpp), as in the
+// agent.
 class PmixListenerTest : public ::testing::Test {
  protected:
   struct Pair {

@@ -173,8 +173,8 @@ TEST(ProcessTree, KillsDescendantsThatLeftTheirSession) {
   EXPECT_EQ(status, 0);
 }
 
-// A fork bomb at the limit on processes refills the room of each killed process. A stopped process
-// gives no room.
+// When a fork bomb has reached the limit on processes, each killed process lets another one fork. A
+// stopped process does not.
 TEST(ProcessTree, StopsAllProcessesBeforeItKillsOne) {
   std::vector<pid_t> children;
   for (int i = 0; i < 3; ++i) {
@@ -182,7 +182,7 @@ TEST(ProcessTree, StopsAllProcessesBeforeItKillsOne) {
     if (children.back() == 0)
       while (true) ::pause();
   }
-  std::string states;  // of the child that the previous listing had added
+  std::string states;  // "T" for each stopped child of earlier listings
   std::size_t shown = 0;
   const auto killed = stop_and_kill([&] {
     auto found = descendants_of(::getpid(), all_processes());

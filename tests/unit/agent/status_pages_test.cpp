@@ -9,6 +9,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -26,6 +27,7 @@ class RanksPage {
                                                  PROT_READ | PROT_WRITE, MAP_SHARED, file.get(),
                                                  std::stol(place.substr(at + 1))));
     // As after a rank's first write to each section.
+    page_->collective_sequence = page_->background_sequence = page_->error_sequence = 2;
     page_->epochs_sequence = page_->metrics_sequence = page_->failure_sequence = 2;
   }
   ~RanksPage() { ::munmap(page_, HVD_STATUS_PAGE_SIZE); }
@@ -38,6 +40,74 @@ class RanksPage {
  private:
   hvd_status_page* page_;
 };
+
+TEST(StatusPages, ShowTheValuesThatTheRankWrites) {
+  const TemporaryFolder folder;
+  auto pages = StatusPages::create(folder.path(), 3);
+  ASSERT_TRUE(pages) << pages.error().message;
+  RanksPage page(*pages, 2);
+  EXPECT_EQ(page->magic, HVD_STATUS_MAGIC);
+  EXPECT_EQ(page->version, HVD_STATUS_VERSION);
+  page->step = 42;
+  page->epoch = 3;
+  page->collective_active = 1;
+  page->collective_start_ns = 1;
+  std::strcpy(page->collective_name, "allreduce grad.3");
+  std::strcpy(page->error_text, "rank 1 has left");
+
+  const auto status = pages->read(2);
+  EXPECT_EQ(status.step, 42u);
+  EXPECT_EQ(status.epoch, 3u);
+  EXPECT_EQ(status.blocking.name, "allreduce grad.3");
+  EXPECT_GT(status.blocking.seconds, 0);
+  EXPECT_EQ(status.last_error, "rank 1 has left");
+  EXPECT_EQ(pages->read(1).step, 0u) << "each rank has a page of its own";
+
+  page->error_sequence = 1;  // the rank died during the write
+  EXPECT_EQ(pages->read(2).last_error, "");
+}
+
+TEST(StatusPages, ShowTheCollectiveInTheBackground) {
+  const TemporaryFolder folder;
+  auto pages = StatusPages::create(folder.path(), 1, HVD_LAUNCHER_TELLS_STALLS);
+  ASSERT_TRUE(pages) << pages.error().message;
+  RanksPage page(*pages, 0);
+  EXPECT_EQ(page->launcher_duties, HVD_LAUNCHER_TELLS_STALLS);
+  std::strcpy(page->background_name, "allreduce grad.3");
+  std::strcpy(page->background_missing, "2,5-7");
+  page->background_start_ns = 1;
+  EXPECT_EQ(pages->read(0).background.name, "") << "the collective is not active";
+  page->background_active = 1;
+  const auto status = pages->read(0);
+  EXPECT_EQ(status.background.name, "allreduce grad.3");
+  EXPECT_EQ(status.background.start_ns, 1u);
+  EXPECT_GT(status.background.seconds, 0);
+  EXPECT_EQ(status.background_missing, "2,5-7");
+  EXPECT_EQ(status.blocking.name, "");
+}
+
+TEST(StatusPages, TruncateANameWithoutATerminator) {
+  const TemporaryFolder folder;
+  auto pages = StatusPages::create(folder.path(), 1);
+  ASSERT_TRUE(pages);
+  RanksPage page(*pages, 0);
+  page->collective_active = 1;
+  std::memset(page->collective_name, 'x', HVD_STATUS_NAME_SIZE);
+  EXPECT_EQ(pages->read(0).blocking.name.size(), HVD_STATUS_NAME_SIZE);
+}
+
+TEST(StatusPages, AskToStopThroughThePageAndTheEventfd) {
+  const TemporaryFolder folder;
+  auto pages = StatusPages::create(folder.path(), 1);
+  ASSERT_TRUE(pages);
+  RanksPage page(*pages, 0);
+  pollfd waiting{pages->notice_fd(0), POLLIN, 0};
+  EXPECT_EQ(::poll(&waiting, 1, 0), 0);
+  pages->ask_to_stop();
+  EXPECT_EQ(page->notices, HVD_NOTICE_STOP);
+  EXPECT_EQ(page->notice_sequence, 1u);
+  EXPECT_EQ(::poll(&waiting, 1, 0), 1);
+}
 
 TEST(StatusPages, HaveNoCountersForARankWithoutLibhvd) {
   const TemporaryFolder folder;

@@ -228,7 +228,7 @@ TEST(Timer, TimersFireInOrderOfTheirDelaysUnlessCancelled) {
   Timer late(loop, [&] { fired.push_back(2); });
   Timer early(loop, [&] { fired.push_back(1); });
   Timer never(loop, [&] { fired.push_back(3); });
-  // Timers that one callback starts have the same start, however long the callback takes.
+  // The delays of timers that one callback starts begin together, however long the callback takes.
   Timer first(loop, [&] {
     late.start(milliseconds(20));
     early.start(milliseconds(1));

@@ -186,7 +186,7 @@ TEST_F(SentAgentTest, NamesTheErrorOfTheFileSystem) {
           kVersion + " there\n");
 }
 
-// Creates another version's folder, whose files were last changed so many days ago.
+// Creates another version's folder, whose files were last changed `days` days ago.
 void put_version(const fs::path& folder, int days) {
   fs::create_directories(folder);
   const auto then = fs::file_time_type::clock::now() - std::chrono::hours(24 * days + 1);

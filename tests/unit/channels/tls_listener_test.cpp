@@ -22,7 +22,7 @@
 namespace hvdrun {
 namespace {
 
-constexpr std::chrono::milliseconds kTimeout{30000};  // no test waits so long
+constexpr std::chrono::milliseconds kTimeout{30000};  // longer than any test
 
 class TlsListenerTest : public testing::Test {
  protected:
@@ -80,7 +80,7 @@ class TlsListenerTest : public testing::Test {
   std::vector<Connection> connections_;
   std::unique_ptr<TlsListener> listener_;
   std::vector<std::thread> agents_;
-  std::vector<Fd> lifelines_;  // an agent gives up when its is closed
+  std::vector<Fd> lifelines_;  // an agent gives up when its lifeline is closed
   int asked_ = 0;              // calls of number_of
   int accepted_ = 0;
   int rejected_ = 0;
@@ -207,7 +207,7 @@ TEST_F(TlsListenerTest, AcceptsAgentsAmongManyInvalidConnections) {
   open({64, kTimeout});
   std::vector<Fd> idle;
   for (int i = 0; i < 200; ++i) {
-    idle.push_back(connect());  // the kernel keeps it
+    idle.push_back(connect());  // it waits in the kernel
     const Fd garbage_sender = connect();
     const std::string garbage = i % 2 == 0 ? std::string(2000, static_cast<char>(i))
                                            : "\x16\x03\x01" + std::string(500, '\xff');

@@ -65,7 +65,7 @@ class TlsProxyTest : public testing::Test {
     return sent > 0 ? static_cast<std::size_t>(sent) : 0;
   }
 
-  // Sends copies of `chunk` to a until back-pressure from b, which reads nothing, stops it. Returns
+  // Sends copies of `chunk` into a_ until back-pressure stops it, since b_ reads nothing. Returns
   // the number of bytes.
   std::size_t fill_a(std::string_view chunk) {
     std::size_t sent = 0;

@@ -123,7 +123,7 @@ TEST(ParseHosts, AcceptsRangesAndUsers) {
   EXPECT_EQ(hosts[3].user, "eve");
 }
 
-TEST(ParseHosts, ErrorNamesTheProblem) {
+TEST(ParseHosts, ErrorsExplainInvalidHosts) {
   EXPECT_EQ(parse_hosts("n[1-1000000]").error().message,
             "is not valid: \"n[1-1000000]\" names more than 65536 hosts, the most that hvdrun "
             "takes");

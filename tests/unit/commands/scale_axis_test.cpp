@@ -34,7 +34,7 @@ TEST(Axis, LogarithmicHasRoundTicks) {
   EXPECT_LE(axis.place(700), 1);
 }
 
-TEST(Axis, BetweenHasMargins) {
+TEST(Axis, BetweenLeavesMarginsAtBothEnds) {
   for (const double most : {4.0, 512.0}) {
     const Axis axis = Axis::between(1, most);
     EXPECT_GT(axis.place(1), 0.03) << most;

@@ -53,7 +53,7 @@ TEST(MeasureReport, DropsEpochsFromTheStartOfTheRun) {
       R"({"wall_seconds": 1, "ranks": [{"counters": {"epochs_over": 12, "metrics": {},
           "epochs": [{"epoch": 10, "seconds": 5, "samples": 0}, {"epoch": 11, "seconds": 7, "samples": 0}]}}]})",
       1, run));
-  EXPECT_EQ(run.epochs, 2) << "the first epoch was dropped from the report before";
+  EXPECT_EQ(run.epochs, 2) << "the first epoch is not in the report";
   EXPECT_EQ(run.epoch_seconds, 6);
   EXPECT_FALSE(run.throughput) << "the report has no samples";
 }
@@ -118,7 +118,7 @@ TEST(MeasureOutput, ReadsOnlyTheBeginningOfLongLines) {
   EXPECT_EQ(run.throughput, 5);
 }
 
-TEST(ParsePattern, ErrorsNameTheProblem) {
+TEST(ParsePattern, RefusesPatternsWithoutAGroupAndInvalidOnes) {
   EXPECT_EQ(parse_pattern("loss").error().message,
             "\"loss\" has no group; put the number in parentheses: samples/s: ([0-9.]+)");
   const auto broken = parse_pattern("([0-9");

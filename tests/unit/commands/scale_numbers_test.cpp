@@ -8,7 +8,7 @@
 namespace hvdrun::scale {
 namespace {
 
-TEST(Significant, HasThreeDigits) {
+TEST(Significant, HasThreeSignificantDigitsAndFullWholeNumbers) {
   EXPECT_EQ(significant(0), "0");
   EXPECT_EQ(significant(1), "1.00");
   EXPECT_EQ(significant(0.03124), "0.0312");

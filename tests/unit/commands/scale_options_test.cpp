@@ -76,7 +76,7 @@ TEST(ScaleOptions, AcceptRegularExpressions) {
   EXPECT_TRUE(options->shows_output);
 }
 
-TEST(ScaleOptions, ErrorsNameTheProblem) {
+TEST(ScaleOptions, RefuseMissingAndInvalidValues) {
   EXPECT_EQ(error_of({"train"}), "hvdrun scale needs the numbers of ranks to run with: -np 1,2,4");
   EXPECT_THAT(error_of({"-np", "1,2"}), HasSubstr("needs a program to run"));
   EXPECT_EQ(error_of({"-np"}), "-np needs a value");

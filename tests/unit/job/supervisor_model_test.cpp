@@ -51,7 +51,7 @@ struct Chances {
   double agent_is_killed = 0.04;
   double link_is_cut = 0.04;  // no frame passes any more, and no end of file
   double agent_pauses = 0.08;
-  double agent_gives_up = 0.03;  // it ends its ranks: the launcher is silent
+  double agent_gives_up = 0.03;  // it hears nothing of the launcher and ends its ranks
   double agent_never_greets = 0.02;
   double program_is_missing = 0.02;  // on that host
   // Per frame to the launcher:
@@ -87,7 +87,7 @@ struct Rank {
   }
 };
 
-struct Try {
+struct AttemptTruth {
   std::vector<Rank> ranks;  // by number
   std::set<std::string> hosts;
   std::set<std::string> unreachable;  // those of `hosts` that the launcher cannot reach
@@ -156,8 +156,8 @@ class World final : public TimeSource {
   }
 
   MakeAgents make_agents();
-  Try& begin_try() {
-    auto& made = tries.emplace_back();
+  AttemptTruth& begin_attempt() {
+    auto& made = attempts.emplace_back();
     made.ranks.resize(ranks_);
     for (auto& rank : made.ranks) {
       if (chance(chances.rank_fails)) rank.fate = static_cast<Fate>(between(1, 4).count());
@@ -194,7 +194,7 @@ class World final : public TimeSource {
   }
 
   const Chances chances;
-  std::vector<Try> tries;
+  std::vector<AttemptTruth> attempts;
   std::vector<std::shared_ptr<SimulatedAgent>> agents;  // of the running attempt
   bool interrupted = false;
 
@@ -242,9 +242,11 @@ struct SimulatedAgent : std::enable_shared_from_this<SimulatedAgent> {
   void send(FrameType type, const std::string& payload);
   void close_link(std::string failure, Millis delay);
 
-  Rank& rank(int number) { return world.tries[try_index].ranks[static_cast<std::size_t>(number)]; }
-  void disturb() { world.tries[try_index].disturbed = true; }
-  void now_unreachable() { world.tries[try_index].unreachable.insert(host); }
+  Rank& rank(int number) {
+    return world.attempts[attempt_index].ranks[static_cast<std::size_t>(number)];
+  }
+  void disturb() { world.attempts[attempt_index].disturbed = true; }
+  void now_unreachable() { world.attempts[attempt_index].unreachable.insert(host); }
   // Runs the event at once, or when the agent is no longer paused.
   void when_it_runs(Millis delay, std::function<void()> event) {
     world.in(delay, [self = shared_from_this(), event = std::move(event)] {
@@ -259,7 +261,7 @@ struct SimulatedAgent : std::enable_shared_from_this<SimulatedAgent> {
   World& world;
   SimulatedAgents* owner;  // null after its attempt
   AgentState* state;       // must not be used after its attempt
-  std::size_t try_index = 0;
+  std::size_t attempt_index = 0;
   std::string host;
   bool alive = true;
   bool cut = false;
@@ -298,16 +300,16 @@ class SimulatedAgents final : public Agents {
   }
 
   Result<void> start(Start start) override {
-    world_.begin_try();
+    world_.begin_attempt();
     world_.agents.clear();
     for (const auto& host : start.hosts) {
       auto& state = add_agent(host);
       auto agent = std::make_shared<SimulatedAgent>(world_, *this, state);
       agent->host = host.name;
-      agent->try_index = world_.tries.size() - 1;
+      agent->attempt_index = world_.attempts.size() - 1;
       state.link = std::make_unique<SimulatedLink>(agent);
       world_.agents.push_back(agent);
-      world_.tries.back().hosts.insert(host.name);
+      world_.attempts.back().hosts.insert(host.name);
     }
     for (const auto& agent : world_.agents) agent->begin();
     return {};
@@ -676,7 +678,7 @@ int signal_of(int code) {
 }
 
 void check_end(const World& world, const JobSpec& spec, const Report& report) {
-  const Try& last = world.tries.back();
+  const AttemptTruth& last = world.attempts.back();
   const bool says_succeeded = report_lines(report).front().find("succeeded") != std::string::npos;
   EXPECT_EQ(says_succeeded, report.exit_code == 0);
 
@@ -733,25 +735,25 @@ void check_end(const World& world, const JobSpec& spec, const Report& report) {
   }
 
   // A job whose rank failed was restarted as often as allowed, and never after a success.
-  ASSERT_EQ(report.attempts.size(), world.tries.size());
-  EXPECT_LE(world.tries.size(), static_cast<std::size_t>(spec.max_restarts) + 1);
+  ASSERT_EQ(report.attempts.size(), world.attempts.size());
+  EXPECT_LE(world.attempts.size(), static_cast<std::size_t>(spec.max_restarts) + 1);
   for (std::size_t i = 0; i + 1 < report.attempts.size(); ++i)
     EXPECT_NE(report.attempts[i].exit_code, 0);
   if (report.first_failure && report.not_restarted.empty()) {
-    EXPECT_EQ(world.tries.size(), static_cast<std::size_t>(spec.max_restarts) + 1);
+    EXPECT_EQ(world.attempts.size(), static_cast<std::size_t>(spec.max_restarts) + 1);
   }
 
   // The next attempt uses every host that can be reached, unless it exceeded --start-timeout.
-  for (std::size_t i = 0; i + 1 < world.tries.size(); ++i)
-    for (const auto& host : world.tries[i].hosts)
-      EXPECT_TRUE(world.tries[i + 1].hosts.contains(host) ||
-                  world.tries[i].unreachable.contains(host) ||
+  for (std::size_t i = 0; i + 1 < world.attempts.size(); ++i)
+    for (const auto& host : world.attempts[i].hosts)
+      EXPECT_TRUE(world.attempts[i + 1].hosts.contains(host) ||
+                  world.attempts[i].unreachable.contains(host) ||
                   report.attempts[i].exit_code == kExitTimeout)
           << host << " takes no part in attempt " << i + 1;
 
   // After an interrupt and no earlier failure, the exit code is that of the signal.
   if (world.interrupted && !last.disturbed && !any_failed && report.exit_code != 0 &&
-      !report.stopped_early && !spec.stop.exit_timeout && world.tries.size() == 1) {
+      !report.stopped_early && !spec.stop.exit_timeout && world.attempts.size() == 1) {
     const int signal = signal_of(report.exit_code);
     EXPECT_TRUE(signal == SIGINT || signal == SIGTERM || signal == SIGHUP) << report.exit_code;
   }
@@ -818,7 +820,7 @@ int histories() {
 
 // Seeds that once failed. A change of the model changes a seed's history, so what these showed is
 // also a case of the suite JudgeEnd.
-TEST_F(Supervisor, ReportsHistoriesCorrectlyThatOnceFailed) {
+TEST_F(Supervisor, ReportsOnceFailedHistoriesCorrectly) {
   for (const std::uint64_t seed :
        std::vector<std::uint64_t>{232752267853815176, 12042840843594051199U})
     run_many(seed, 1);

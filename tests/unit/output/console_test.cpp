@@ -16,7 +16,7 @@ TEST(Console, EveryLineGetsItsLabel) {
   EXPECT_EQ(console.out(), "[0] a\n[0] bb\n[1] \n[1] ccc\n");
 }
 
-TEST(Console, LineInPiecesIsShownWholeAndOthersMayPassIt) {
+TEST(Console, LineInPiecesIsShownWholeAfterLinesOfOtherRanks) {
   TestConsole console;
   console.write(0, "one ");
   console.write(1, "other\n");

@@ -16,7 +16,8 @@ std::string label_of(std::string_view text, int rank, const Placement& placement
   return std::string(Labels(*label, placement, options).of(rank, stream, time));
 }
 
-// Sets the time zone for one test; ctest runs each test in a process of its own.
+// Returns a time and sets the time zone of this test to UTC. ctest runs each test in a process of
+// its own.
 OutputTime utc(std::time_t second, int ms) {
   ::setenv("TZ", "UTC", 1);
   ::tzset();

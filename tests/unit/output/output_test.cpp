@@ -62,7 +62,7 @@ TEST_F(OutputTest, NextAttemptKeepsFilesAndForgetsLastLines) {
   EXPECT_EQ(contents(folder.path() / "rank.0001/stdout"), "first\nsecond\n");
 }
 
-TEST_F(OutputTest, ShowsAPromptByATimer) {
+TEST_F(OutputTest, ShowsAPromptAfterAPause) {
   const Pipe out = pipe_with_nonblocking_reader();
   const Fd null = null_device();
   open({out.write.get(), null.get()});

@@ -123,7 +123,7 @@ TEST(Progress, DoesNotDelayThePromptsOfOthers) {
   EXPECT_EQ(console.out(), "[1] input: ");
 }
 
-TEST(Progress, WithoutATerminalIsRareEvenWithoutAPause) {
+TEST(Progress, WithoutATerminalIsShownRarelyEvenWithoutAPause) {
   TestConsole console;
   std::string shown;
   for (int i = 0; i < 1500; ++i) {

@@ -81,7 +81,7 @@ TEST_F(SinkTest, ReportsAFullDisk) {
   EXPECT_NE(sink.error()->message.find("No space left on device"), std::string::npos);
 }
 
-TEST_F(SinkTest, RetriesAfterAFailureOnANewLine) {
+TEST_F(SinkTest, RetriesAfterAFailureAndStartsANewLine) {
   const TemporaryFolder folder;
   const Fd file(::open((folder.path() / "f").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   const Fd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));

@@ -50,7 +50,7 @@ TEST(PmixMessages, KeysOfOtherFencesDiffer) {
 }
 
 // Truncates messages anywhere before their data, whose length is variable.
-TEST(PmixMessages, EveryPrefixIsRefused) {
+TEST(PmixMessages, IncompleteMessagesAreRefused) {
   const auto fence = pack_fence({kKey, {0, 3}, 0, {}});
   for (std::size_t size = 0; size < fence.size(); ++size)
     EXPECT_FALSE(parse_fence(fence.substr(0, size))) << size;

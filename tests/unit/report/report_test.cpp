@@ -671,7 +671,7 @@ TEST(ReportJson, HoldsTheCountersOfRanks) {
   const auto& host = json["hosts"][0];
   EXPECT_EQ(host["host"], "n1");
   EXPECT_EQ(host["cpu_cores"], 0.6);
-  EXPECT_EQ(host["waiting_seconds"], 0.25) << "the mean of the ranks that reported";
+  EXPECT_EQ(host["waiting_seconds"], 0.25) << "the mean of the ranks with libhvd";
   EXPECT_EQ(host["gpus"][0]["busy_percent"], 60);
   EXPECT_EQ(host["gpus"][1]["busy_percent"], nullptr);
   EXPECT_EQ(host["gpus"][1]["peak_memory_bytes"], 2000);

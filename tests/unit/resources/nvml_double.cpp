@@ -53,7 +53,7 @@ struct Values {
   std::vector<unsigned long long> all;
   std::size_t asked = 0;
 
-  // Returns an error if there is none.
+  // Returns NOT_SUPPORTED if there are no numbers.
   template <class T>
   int next(T* value) {
     if (all.empty()) return kNotSupported;

@@ -15,7 +15,8 @@ namespace {
 constexpr const char* kGpus =
     "GPU-aa,0000:3b:00.0,H200,100,busy 80 40;GPU-bb,0000:5e:00.0,H200,100,busy 20 90;"
     "GPU-cc,0000:6e:00.0,H200,100;MIG-1,,H200 MIG,50,busy 0 30";
-// Its samples: power cap, power cap with HW thermal slowdown, and two without throttling.
+// A GPU with these samples: power cap, power cap with HW thermal slowdown, and two without
+// throttling.
 constexpr const char* kHotGpu =
     "GPU-aa,0000:3b:00.0,H200,100,busy 80 40 heat 70/91/85/60 power 600000/700000/500000/400000 "
     "clocks 4/4c/2/1";

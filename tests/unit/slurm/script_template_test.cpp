@@ -154,7 +154,7 @@ TEST(ParseTemplate, RefusesAnotherShellCrLfAndControlCharacters) {
   EXPECT_EQ(error_of("", "echo '\x1b[1m'\n" + kRun), "no error");
 }
 
-TEST(ParseTemplate, MustRunTheProgram) {
+TEST(ParseTemplate, RefusesATemplateThatDoesNotRunTheProgram) {
   EXPECT_THAT(error_of("", "echo {{time}}\n"), HasSubstr("never runs the program"));
   EXPECT_THAT(error_of("", "{{#hvdrun}}{{.}} {{/hvdrun}}\n"), HasSubstr("never runs the program"));
   EXPECT_EQ(error_of("", "{{#hvdrun}}{{.}} {{/hvdrun}}{{#program}}{{.}} {{/program}}\n"),

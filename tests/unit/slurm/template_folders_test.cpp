@@ -45,7 +45,7 @@ TEST(FindTemplates, FirstFolderTakesPrecedence) {
               HasSubstr("there is no template \"other\" in " + (folder.path() / "a").string()));
 }
 
-TEST(LoadTemplate, SuggestsTheNearestName) {
+TEST(LoadTemplate, SuggestsASimilarName) {
   const TemporaryFolder folder;
   std::ofstream(folder.path() / "generic.sbatch") << kText;
   EXPECT_EQ(load_template("genric", {folder.path()}).error().message,

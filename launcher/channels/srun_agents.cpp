@@ -250,7 +250,7 @@ void SrunAgents::explain_ends() {
   for (const auto& [step, failures] : explained) {
     std::vector<SrunFailure> final;
     for (const auto& failure : failures)
-      failure.lack&& job_.srun.sent ? send_to(*step, failure) : final.push_back(failure);
+      (failure.lack && job_.srun.sent) ? send_to(*step, failure) : final.push_back(failure);
     if (!final.empty()) events_.on_failure(final);
   }
 }

@@ -32,7 +32,7 @@ namespace {
 // What is still to be shown when the user no longer waits for it: what the descriptors take now.
 constexpr std::chrono::milliseconds kLastWords{100};
 
-// What lasts over the tries: signals, output, input, and why there is to be no further one.
+// What lasts over the attempts: signals, output, input, and why there is to be no further one.
 class Job {
  public:
   Job(const JobSpec& spec, Plan plan, const JobContext& context, const Simulation* simulation);
@@ -74,7 +74,7 @@ class Job {
   std::vector<std::string> notes_;
   // Lines about hosts where ranks may still run, and until when they apply.
   std::vector<std::pair<std::string, EventLoop::Clock::time_point>> abandoned_;
-  std::optional<StopCause> end_;  // whatever happens, no further try
+  std::optional<StopCause> end_;  // whatever happens, no further attempt
   const bool is_real_;            // no simulation
   bool over_ = false;             // only output is still to be shown
   bool output_abandoned_ = false;
@@ -142,7 +142,7 @@ Result<AttemptEnd> Job::run_attempt() {
   return result;
 }
 
-// Error: there is no further try, and why.
+// Error: there is no further attempt, and why.
 Result<AttemptEnd> Job::restart(const AttemptEnd& failed) {
   // What has come meanwhile decides: the user's signals, a reader of the output who has gone.
   signals_->poll();

@@ -1,4 +1,4 @@
-// A folder that belongs to one test and is removed with its contents.
+// A folder of a test's own, removed with all that is in it.
 #pragma once
 
 #include <cstdlib>

@@ -33,7 +33,7 @@ KINDS: dict[str, list[str]] = {
 }
 
 
-# The gate runs two kinds for each cause, and each kind at least twice. The thread sanitizer's build runs the first.
+# Kinds of children by the job's end. The gate runs two kinds for each end. The thread sanitizer's build runs only the first.
 IN_GATE: dict[str, tuple[str, str]] = {
     "exit(3)": ("plain", "setsid"),
     "SIGKILL": ("children", "daemons ignoring TERM without environment"),

@@ -81,7 +81,7 @@ def test_each_attempt_has_its_own_pmix_server(sandbox: Sandbox) -> None:
     assert codes(done) == [9, 9, 0]
 
 
-# ---- failures after which a job is started again, with nothing left of the attempt before
+# ---- failures after which hvdrun restarts the job, and nothing is left of the attempt before
 
 def kill_rank(running: Running, ranks: dict[int, int]) -> None:
     os.kill(ranks[1], signal.SIGKILL)
@@ -157,7 +157,7 @@ def test_many_restarts_leak_no_descriptor_thread_or_child(sandbox: Sandbox) -> N
     assert least_last[2] == 1, f"hvdrun has other children than its guard: {samples}"
 
 
-# ---- failures after which a job is not started again
+# ---- failures after which hvdrun does not restart the job
 
 def test_a_missing_program_is_not_restarted(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 2, "--max-restarts", 3, "no-such-program")
@@ -238,7 +238,7 @@ def test_a_third_ctrl_c_in_a_later_attempt_kills_and_the_report_has_all_attempts
     assert "with 1 restart: interrupted; exit code 130\n" in done.err_text and "first start: rank " in done.err_text
 
 
-# <sys/ptrace.h>, <sys/wait.h>
+# Constants of <sys/ptrace.h> and <sys/wait.h>.
 PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT = 17, 0x4206, 0x4207
 WAIT_FOR_ANY_THREAD = 0x40000000
 

@@ -49,7 +49,7 @@ def debugged(rank: int) -> list[str]:
                 print("there is the", name, flush=True)"""]
 
 
-# ---- the only rank of a job
+# ---- the only rank of a job has the terminal
 
 @pytest.mark.core
 def test_the_only_rank_has_a_terminal(sandbox: Sandbox) -> None:
@@ -153,7 +153,7 @@ def test_full_screen_programs_work_in_the_only_rank(sandbox: Sandbox, words: lis
     assert "code=0\r\n" in shown and "as before\r\n" in shown, shown
 
 
-# ---- one rank of several
+# ---- one rank of a job of several has the terminal
 
 @pytest.mark.core
 def test_the_rank_of_tty_has_the_terminal(sandbox: Sandbox) -> None:

@@ -24,7 +24,7 @@ KINDS = {"AssertionError": AssertionError, "HorovodInternalError": hvd.HorovodIn
          "ValueError": ValueError}
 SMALL_INTEGERS = (torch.uint8, torch.int8, torch.int16)
 FLOATS = (torch.float16, torch.float32, torch.float64)
-REDUCED = (torch.int32, torch.int64, *FLOATS)  # the types that Horovod reduces; for smaller ones it only has the other collectives
+REDUCED = (torch.int32, torch.int64, *FLOATS)  # the types that Horovod reduces; it has no reductions of smaller types
 MOVED = SMALL_INTEGERS + REDUCED
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import (HVDRUN_WORD, SOAK, Done, Running, Sandbox, alive, all_pids, blocks_in, parent_of, process_state, program,
-                     read_bytes, wait_until)
+from harness import (HVDRUN_WORD, SOAK, Done, Running, Sandbox, alive, all_pids, blocks_in, hanging_ssh, parent_of, process_state,
+                     program, read_bytes, wait_until)
 
 # Each rank appends "RANK PID ATTEMPT" to a file in each attempt.
 READY = 'echo "$HVD_RANK $$ $HVD_RESTART_COUNT" >> ready; '
@@ -133,7 +133,8 @@ def test_a_job_is_restarted_after_pmix_abort(sandbox: Sandbox) -> None:
 
 
 def test_a_job_is_restarted_after_its_start_timeout(sandbox: Sandbox) -> None:
-    done = sandbox.run("-np", 64, "--start-timeout", "1ms", "--max-restarts", 1, "sleep", "1000").expect(124)
+    hosts = ("--ssh-program", hanging_ssh(sandbox.files), "-H", "late:1")
+    done = sandbox.run(*hosts, "--start-timeout", "200ms", "--max-restarts", 1, "sleep", "1000").expect(124)
     assert codes(done) == [124, 124] and "(--start-timeout); restart 1 of 1" in done.err_text
 
 

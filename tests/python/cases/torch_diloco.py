@@ -21,7 +21,7 @@ def gentle(parameters: Any) -> torch.optim.Optimizer:
 
 
 def identity(parameters: Any) -> torch.optim.Optimizer:
-    """Returns an outer optimizer with which DiLoCo is LocalSGD."""
+    """Returns an outer optimizer with which DiLoCo gives the results of LocalSGD."""
     return torch.optim.SGD(parameters, lr=1.0)
 
 

@@ -972,7 +972,7 @@ def case_name_in_flight() -> Any:
 
 
 def case_join() -> Any:
-    """Rank r has r + 1 batches, so the last rank has the last batch alone."""
+    """Rank r reduces r + 1 batches. All other ranks have joined when the last rank reduces its last batch."""
     sums = [hvd.allreduce(own(), name=f"batch {batch}", op=hvd.Sum) for batch in range(hvd.rank() + 1)]
     return [sums, hvd.join()]
 

@@ -40,7 +40,7 @@ class Root:
     """A system with an ordinary user. When a command ends, its remaining processes are killed."""
 
     place: Path
-    path: str = SYSTEM_PATH  # of its commands
+    path: str = SYSTEM_PATH  # PATH of its commands
 
     @property
     def home(self) -> Path:

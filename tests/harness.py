@@ -220,6 +220,14 @@ class Running:
         return Done(code, self.out, self.err, load_report(self._report), [describe(pid) for pid in survivors])
 
 
+def hanging_ssh(folder: Path) -> Path:
+    """Writes a program that replaces ssh and never starts an agent. Returns its path."""
+    ssh = folder / "hanging-ssh"
+    ssh.write_text("#!/bin/sh\nexec sleep 1000\n")
+    ssh.chmod(0o755)
+    return ssh
+
+
 def load_report(path: Path) -> dict | None:
     return json.loads(path.read_text()) if path.exists() else None
 

@@ -1,8 +1,8 @@
-"""Stops and continues all processes of a host without any of them noticing; kills users' processes.
+"""Stops and continues all processes of a host so that no process sees another one stop. Kills users' processes.
 
-The cgroup freezer would do the same, but many machines do not let a test make cgroups. With signals
-the order matters: a running parent sees its child stop (waitpid with WUNTRACED), so parents
-are stopped before their children and continued after them.
+The cgroup freezer would do the same, but on many machines a test may not make cgroups. With signals
+the order matters: a running parent sees its child stop (waitpid with WUNTRACED). Parents
+are therefore stopped before their children and continued after them.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def close_all_but(*kept: int) -> None:
             try:
                 os.close(fd)
             except OSError:
-                pass  # that of os.listdir(), which is closed
+                pass  # the descriptor of os.listdir() is closed already
 
 
 @dataclass

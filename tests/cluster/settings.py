@@ -13,7 +13,7 @@ CPUS_PER_HOST = 16
 GPUS_PER_HOST = 4
 MEMORY_MB_PER_HOST = 16000
 
-# Whatever takes longer than this hangs. HVD_TEST_SLOWNESS is the factor by which this machine is slower than most.
+# A step that takes longer than this hangs. HVD_TEST_SLOWNESS multiplies the limit on a slow machine.
 TIME_LIMIT_S = 60.0 * float(os.environ.get("HVD_TEST_SLOWNESS", "1"))
 
 SSH_PORT = 22
@@ -33,7 +33,7 @@ class User:
 
 ROOT = User("root", 0, "/root")
 USER = User("user", 1000, "/home/user")
-OTHER = User("other", 1001, "/home/other")  # for tests of what one user may do to another
+OTHER = User("other", 1001, "/home/other")  # for tests of one user's access to another's jobs
 USERS = (ROOT, USER, OTHER)
 
 

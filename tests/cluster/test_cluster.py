@@ -62,14 +62,14 @@ def test_libhvd_warns_tasks_of_srun_without_pmix_that_each_is_alone(cluster: Clu
     words = "2 processes were started together (SLURM_STEP_NUM_TASKS)"
     assert cluster.output("srun", "-N2", "-n2", "sh", "-c", program).count(words) == 1
     assert "started together" not in cluster.output("srun", "-n1", "sh", "-c", program)
-    # A batch script runs so, in an allocation of several tasks.
+    # A batch script is also one process in an allocation of several tasks.
     assert "started together" not in cluster.output("salloc", "-Q", "-n2", "sh", "-c", program)
 
 
 def test_hosts_have_their_own_memory_and_temporary_files(cluster: Cluster) -> None:
     for folder in ("/tmp", "/dev/shm", "/var/tmp"):
         cluster.output("touch", f"{folder}/mine", on="n1")
-        # The folder may also have the path of the checkout or the build.
+        # The checkout or the build may be below this folder. Then the hosts see its path, too.
         found = set(cluster.output("ls", folder, on="n1").split())
         assert "mine" in found and found <= {"mine", *TOP.parts, *BUILD.parts}
         assert "mine" not in cluster.output("ls", folder, on="n2").split()

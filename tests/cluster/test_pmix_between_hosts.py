@@ -24,7 +24,7 @@ def test_ranks_get_the_values_of_ranks_on_other_hosts(jobs: Jobs, scenario: str)
 
 @pytest.mark.gate
 def test_values_of_a_rank_can_be_read_after_its_end(jobs: Jobs) -> None:  # noqa: F811
-    """Also if it was the only rank of its host."""
+    """The rank may be the only one of its host."""
     done = jobs.run(*UNEVEN, program("pmix_exchange"), "legacy")
     assert done.returncode == 0, done.stderr
 
@@ -66,7 +66,7 @@ def test_if_a_host_lacks_pmix_no_host_uses_it(jobs: Jobs, lacking: list[str]) ->
 
 
 def test_the_job_ends_at_once_if_a_host_cannot_start_its_pmix_server(jobs: Jobs) -> None:  # noqa: F811
-    """Otherwise its ranks would use another bootstrap than the others, and all would wait."""
+    """If that host ran its ranks without PMIx, they would use another bootstrap than the others, and all would wait."""
     jobs.cluster.output("ip", "link", "set", "lo", "down", on="n2", user="root")
     try:
         done = jobs.run("-H", "n1:2,n2:1", "timeout", 60, BUILD / "bin/examples/hello")

@@ -241,7 +241,7 @@ def test_a_requeued_job_continues_from_its_checkpoint(cluster: Cluster, shared: 
 
 @pytest.mark.gate
 def test_a_job_that_stops_early_fails_in_slurm(cluster: Cluster, shared: Path) -> None:
-    """Also if the program runs below a shell, which the signal would end."""
+    """The program runs below a shell, which the signal would end."""
     job = hvdrun(cluster, shared, "sbatch", "-np", 2, "--nodes", 2, "--gpus-per-node", 0, "--output", "out", "--submit", "--",
                  "sh", "-c", '"$0" "$@"; exit $?', DIGITS, "--epochs", 10**6, "--checkpoint-dir", "ck").stdout.strip()
     after = hvdrun(cluster, shared, "sbatch", "-np", 1, "--dependency", f"afterok:{job}", "--submit", "--", "true").stdout.strip()

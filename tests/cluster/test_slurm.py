@@ -254,7 +254,7 @@ def test_scancel_batch_with_a_signal_reaches_all_ranks(jobs: Jobs, shared: Path)
 
 @pytest.mark.gate
 def test_scancel_with_a_signal_for_steps_reaches_each_rank_once(jobs: Jobs, shared: Path) -> None:  # noqa: F811
-    """SLURM sends the signal of --signal=USR1@90 so: to steps on n2 to n4, but not to the batch script on n1."""
+    """With --signal=USR1@90, SLURM also sends the signal to steps on n2 to n4, but not to the batch script on n1."""
     number = start_recorder_of_signals(jobs, shared)
     for count in (1, 2):
         jobs.cluster.output("scancel", "--signal=USR1", number)

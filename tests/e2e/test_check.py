@@ -38,7 +38,7 @@ class Interrupted:
 
 @pytest.mark.parametrize("script", [
     "sleep 1000 & echo $! > pid; wait",
-    "setsid sh -c 'echo $$ > pid; exec sleep 1000' & wait",  # in a session of its own
+    "setsid sh -c 'echo $$ > pid; exec sleep 1000' & wait",  # in a new session
     "setsid sh -c 'trap \"\" TERM; echo $$ > pid; while :; do sleep 0.01; done' & wait",
     "(setsid sh -c 'echo $$ > pid; exec sleep 1000' &); sleep 1000",  # no longer a descendant
 ])

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import HOSTNAME, HVDRUN, SOAK, TIME_LIMIT, Running, Sandbox, alive, describe, program, read_bytes, wait_until
+from harness import (HOSTNAME, HVDRUN, SOAK, TIME_LIMIT, Running, Sandbox, alive, describe, hanging_ssh, program, read_bytes,
+                     wait_until)
 
 RANKS = 4
 BLAMED = 1
@@ -33,7 +34,7 @@ KINDS: dict[str, list[str]] = {
 }
 
 
-# The gate runs two kinds for each cause, and each kind at least twice. The thread sanitizer's build runs the first.
+# Kinds of children by the job's end. The gate runs two kinds for each end. The thread sanitizer's build runs only the first.
 IN_GATE: dict[str, tuple[str, str]] = {
     "exit(3)": ("plain", "setsid"),
     "SIGKILL": ("children", "daemons ignoring TERM without environment"),
@@ -336,6 +337,7 @@ def test_the_first_failure_is_the_rank_that_failed_even_if_it_exits_last(sandbox
     assert 'its last error of hvd: hvd_set_metric' in done.err_text, done
 
 
-def test_start_timeout_ends_a_job_whose_ranks_start_late(sandbox: Sandbox) -> None:
-    done = sandbox.run("-np", 64, "--start-timeout", "1ms", "sleep", "1000").expect(124)
+def test_start_timeout_ends_a_job_if_a_host_does_not_start(sandbox: Sandbox) -> None:
+    hosts = ("--ssh-program", hanging_ssh(sandbox.files), "-H", "localhost:1,late:1")
+    done = sandbox.run(*hosts, "--start-timeout", "200ms", "sleep", "1000").expect(124)
     assert "--start-timeout" in done.err_text

@@ -24,7 +24,7 @@ INJECTOR, VICTIM = program("fault_injector"), program("fault_victim")
 ROLES = ["launcher", "agent", "guard", "rank"]
 DELAY_MS = 8000
 START_TIMEOUT_S = 30  # the limit for a client of libpmix that cannot watch its socket
-JOBS_AT_ONCE = 2  # of seven processes each
+JOBS_AT_ONCE = 2  # each has seven processes
 
 # Errors that the manual pages list for a call and that hvdrun can meet. Non-blocking descriptors ("+") get EAGAIN too.
 ERRORS: dict[str, list[str]] = {
@@ -113,7 +113,7 @@ class Trial:
 
     def __init__(self, folder: Path, hosts: int) -> None:
         self.sandbox = Sandbox(folder)
-        self.happened = False  # the fault
+        self.happened = False  # whether the fault was injected
         # A rank of each "host" has its own folder for shared memory.
         self.rank = ["sh", "-c", 'if [ "$1" = 2 ]; then export HVD_SHM_DIR="$2/$HVD_RANK"; mkdir -p "$HVD_SHM_DIR"; fi; '
                                  'exec "$3" "$4"', "rank", hosts, self.sandbox.files / "segments", VICTIM, self.sandbox.files]

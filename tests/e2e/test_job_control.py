@@ -221,7 +221,7 @@ def test_a_job_ends_correctly_if_the_parent_ignores_or_blocks_signals(sandbox: S
 
 @pytest.mark.parametrize("parent", PARENTS)
 def test_ranks_do_not_inherit_ignored_or_blocked_signals(sandbox: Sandbox, parent: str) -> None:
-    """Neither from hvdrun's parent nor from the ssh that starts an agent."""
+    """hvdrun's parent or the ssh that starts an agent ignores or blocks the signals."""
     ssh = sandbox.files / "ssh"
     ssh.write_text(SSH.replace("exec", f"exec /usr/bin/env {parent}"))
     ssh.chmod(0o755)
@@ -320,7 +320,7 @@ def test_sigterm_ends_a_stopped_job_once_it_continues(sandbox: Sandbox) -> None:
 
 
 def test_ranks_get_their_grace_if_all_processes_of_a_job_get_sigterm(sandbox: Sandbox) -> None:
-    """SLURM and systemd send SIGTERM so. Here hvdrun gets it last."""
+    """SLURM and systemd send SIGTERM to all processes. Here hvdrun gets it last."""
     running = sandbox.start("-np", 2, "--grace", "1000", "sh", "-c",
                             'trap "echo got it; exit 0" TERM; echo ready; while :; do sleep 0.01; done')
     wait_until(lambda: running.out.count(b"ready") == 2, "both ranks")

@@ -230,7 +230,7 @@ def resident_bytes(pid: int) -> int:
 
 @pytest.mark.core
 def test_a_reader_that_closes_the_pipe_ends_the_job(sandbox: Sandbox) -> None:
-    """`hvdrun … | head -1` closes the pipe so."""
+    """`hvdrun … | head -1` does this."""
     read_end, write_end = os.pipe()
     running = sandbox.start("-np", 2, "yes", stdout=write_end)
     os.close(write_end)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import (HVDRUN_WORD, SOAK, Done, Running, Sandbox, alive, all_pids, blocks_in, parent_of, process_state, program,
-                     read_bytes, wait_until)
+from harness import (HVDRUN_WORD, SOAK, Done, Running, Sandbox, alive, all_pids, blocks_in, hanging_ssh, parent_of, process_state,
+                     program, read_bytes, wait_until)
 
 # Each rank appends "RANK PID ATTEMPT" to a file in each attempt.
 READY = 'echo "$HVD_RANK $$ $HVD_RESTART_COUNT" >> ready; '
@@ -81,7 +81,7 @@ def test_each_attempt_has_its_own_pmix_server(sandbox: Sandbox) -> None:
     assert codes(done) == [9, 9, 0]
 
 
-# ---- failures after which a job is started again, with nothing left of the attempt before
+# ---- failures after which hvdrun restarts the job, and nothing is left of the attempt before
 
 def kill_rank(running: Running, ranks: dict[int, int]) -> None:
     os.kill(ranks[1], signal.SIGKILL)
@@ -133,7 +133,8 @@ def test_a_job_is_restarted_after_pmix_abort(sandbox: Sandbox) -> None:
 
 
 def test_a_job_is_restarted_after_its_start_timeout(sandbox: Sandbox) -> None:
-    done = sandbox.run("-np", 64, "--start-timeout", "1ms", "--max-restarts", 1, "sleep", "1000").expect(124)
+    hosts = ("--ssh-program", hanging_ssh(sandbox.files), "-H", "late:1")
+    done = sandbox.run(*hosts, "--start-timeout", "200ms", "--max-restarts", 1, "sleep", "1000").expect(124)
     assert codes(done) == [124, 124] and "(--start-timeout); restart 1 of 1" in done.err_text
 
 
@@ -157,7 +158,7 @@ def test_many_restarts_leak_no_descriptor_thread_or_child(sandbox: Sandbox) -> N
     assert least_last[2] == 1, f"hvdrun has other children than its guard: {samples}"
 
 
-# ---- failures after which a job is not started again
+# ---- failures after which hvdrun does not restart the job
 
 def test_a_missing_program_is_not_restarted(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 2, "--max-restarts", 3, "no-such-program")
@@ -238,7 +239,7 @@ def test_a_third_ctrl_c_in_a_later_attempt_kills_and_the_report_has_all_attempts
     assert "with 1 restart: interrupted; exit code 130\n" in done.err_text and "first start: rank " in done.err_text
 
 
-# <sys/ptrace.h>, <sys/wait.h>
+# Constants of <sys/ptrace.h> and <sys/wait.h>.
 PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT = 17, 0x4206, 0x4207
 WAIT_FOR_ANY_THREAD = 0x40000000
 

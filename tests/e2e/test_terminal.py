@@ -49,7 +49,7 @@ def debugged(rank: int) -> list[str]:
                 print("there is the", name, flush=True)"""]
 
 
-# ---- the only rank of a job
+# ---- the only rank of a job has the terminal
 
 @pytest.mark.core
 def test_the_only_rank_has_a_terminal(sandbox: Sandbox) -> None:
@@ -153,10 +153,10 @@ def test_full_screen_programs_work_in_the_only_rank(sandbox: Sandbox, words: lis
     assert "code=0\r\n" in shown and "as before\r\n" in shown, shown
 
 
-# ---- one rank of several
+# ---- one rank of a job of several has the terminal
 
 @pytest.mark.core
-def test_the_rank_of_tty_has_the_terminal(sandbox: Sandbox) -> None:
+def test_the_rank_that_tty_names_has_the_terminal(sandbox: Sandbox) -> None:
     shown = shown_by(spawn(sandbox, HVDRUN, "-np", 2, "--tty", 1, "sh", "-c", f'[ "$RANK" = 0 ] || {{ {LOOK}; }}; test -t 1 || echo none'), 0)
     assert "rank 1 has the terminal; Ctrl-C three times within a second stops the job\r\n" in shown
     others = re.search("\x1b\\[\\d+m\\[0\\]\x1b\\[0m none\r\n", shown)

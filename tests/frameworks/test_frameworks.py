@@ -29,7 +29,7 @@ def test_ranks_of_a_framework_find_each_other(sandbox: Sandbox, case: Case) -> N
     case.expect_both_ranks(done.out_text, done)
 
 
-# No server listens there. No variable excludes the job's hosts from the proxy.
+# No server listens at this address. no_proxy is not set, so that it does not exclude the job's hosts.
 PROXY = "http://127.0.0.1:9"
 PROXIES = {name: PROXY for lower in ("http_proxy", "https_proxy", "grpc_proxy", "all_proxy") for name in (lower, lower.upper())}
 

@@ -105,7 +105,7 @@ def test_the_python_package_of_a_moved_installation_finds_its_libhvd(prefix: Pat
     assert done.out_lines == [str(library.resolve())] * 2
 
 
-def test_with_horovod_programs_import_the_installed_modules_horovod_and_hvd(prefix: Path, sandbox: Sandbox) -> None:
+def test_option_horovod_makes_programs_import_the_installed_modules(prefix: Path, sandbox: Sandbox) -> None:
     code = "import horovod, hvd, os; print(*map(os.path.dirname, (horovod.__file__, hvd.__file__)), sep='\\n')"
     found = sandbox.run("--horovod", "-np", 1, PYTHON, "-B", "-c", code, tool=prefix / "bin/hvdrun").expect(0).out_lines
     assert found == [f"{prefix}/share/hvdrun/horovod/horovod", f"{prefix}/share/hvd/python/hvd"]

@@ -144,7 +144,7 @@ def test_hvdrun_finds_its_templates_in_the_virtual_environment(environment: Path
     assert len(listed) == 5 and all(f" {environment}/share/hvdrun/templates/" in line for line in listed), listed
 
 
-def test_with_horovod_programs_import_the_environments_modules_horovod_and_hvd(environment: Path, sandbox: Sandbox) -> None:
+def test_option_horovod_makes_programs_import_the_modules_of_the_virtual_environment(environment: Path, sandbox: Sandbox) -> None:
     code = "import horovod, hvd, os; print(*map(os.path.dirname, (horovod.__file__, hvd.__file__)), sep='\\n')"
     found = run_inside(sandbox, environment, "hvdrun", "--horovod", "-np", 1, "python", "-B", "-c", code).out_lines
     [package] = environment.glob("lib/python3*/site-packages/hvd")

@@ -74,7 +74,7 @@ def test_the_mpi_transport_works_under_mpirun(sandbox: Sandbox) -> None:
 
 
 def streams_pair(sandbox: Sandbox, carrier: dict[str, str], *options: str) -> Done:
-    plugin = {"HVD_MPI_LIBRARY": str(BUILD / "lib/libhvd_mpi.so")}  # it is in the folder of libhvd, not in the program's
+    plugin = {"HVD_MPI_LIBRARY": str(BUILD / "lib/libhvd_mpi.so")}  # the plugin is in libhvd's folder, not in the program's
     return sandbox.run("--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", 2, program("mpi_streams_pair"),
                        *options, tool=MPIRUN, env={**plugin, **carrier})
 

@@ -6,7 +6,7 @@ import pytest
 
 from harness import BUILD, PYTHON, Sandbox
 
-# As torch's TCPStore: rank 0 sets SO_REUSEADDR, binds to all interfaces and listens. The others connect again until it listens.
+# As torch's TCPStore: rank 0 sets SO_REUSEADDR, binds to all interfaces and listens. The others retry until it listens.
 STORE = """
 import os, socket, sys
 rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])

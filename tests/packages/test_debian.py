@@ -53,7 +53,7 @@ def test_the_packaged_hvdrun_names_a_failed_rank(root: Root) -> None:
     assert done.returncode == 3 and "rank 1 " in done.stderr, done.stderr
 
 
-def test_with_horovod_programs_import_the_packaged_modules(root: Root) -> None:
+def test_option_horovod_makes_programs_import_the_packaged_modules(root: Root) -> None:
     program = "import horovod, hvd; print(horovod.__file__, hvd.__file__)"
     assert root.lines("hvdrun", "--horovod", "-np", 1, "--label", "none", "python3", "-c", program) == [
         "/usr/share/hvdrun/horovod/horovod/__init__.py /usr/lib/python3/dist-packages/hvd/__init__.py"]

@@ -161,7 +161,8 @@ Arguments parse(char** words) {
   return arguments;
 }
 
-// --- the filter, and how this process gets its descriptor ----------------------------------------
+// --- the filter, and the transfer of its descriptor to this process
+// -------------------------------
 
 int install_filter() {
   std::vector<long> numbers;

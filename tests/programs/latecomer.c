@@ -1,8 +1,8 @@
 /* latecomer [--late RANK] [--until FILE] [--name NAME] [--killed] [--fails] [--then FILE]: all
  * ranks call an allreduce named NAME (default grad.3). The late rank (default 0) first waits until
- * the FILE of --until exists. --killed: it then kills itself. --fails: it instead makes an error
- * and exits with code 3; its exit waits for a signal. --then: all ranks end once that FILE exists.
- * Exit code 1: the allreduce has failed; 99: another call has failed. */
+ * the FILE of --until exists. --killed: it then kills itself. --fails: it instead fails with an
+ * error and exits with code 3; its exit waits for a signal. --then: all ranks end once that FILE
+ * exists. Exit code 1: the allreduce has failed; 99: another call has failed. */
 #include "options.h"
 
 #include <hvd/hvd.h>

@@ -44,7 +44,7 @@ print(capabilities.cuda_built(), capabilities.nccl_built() > 20000)
 
 
 def test_nccl_built_uses_a_library_that_is_already_loaded(sandbox: Sandbox) -> None:
-    """The loader does not find PyTorch's NCCL, for example."""
+    """For example, only PyTorch's folder has NCCL, which the dynamic loader does not search."""
     done = python(sandbox, f"""
 import ctypes
 from hvd import capabilities

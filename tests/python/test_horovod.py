@@ -1,4 +1,4 @@
-"""Unchanged programs for Horovod under `hvdrun --horovod`, and the module horovod, which names what it lacks."""
+"""Unchanged programs for Horovod under `hvdrun --horovod`, and the module horovod, whose errors name missing functions."""
 
 from __future__ import annotations
 

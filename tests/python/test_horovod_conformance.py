@@ -56,7 +56,7 @@ def run_hvd(sandbox: Sandbox, ranks: int) -> Lines:
 
 
 def exceptions(line: str) -> set[str]:
-    """Returns the kinds in `raises KIND, KIND`; none for a value."""
+    """Returns the exceptions in a line `raises KIND, KIND`. Returns an empty set for another line."""
     return set(line.removeprefix("raises ").split(", ")) if line.startswith("raises ") else set()
 
 

@@ -257,7 +257,7 @@ def test_the_middle_of_a_long_traceback_is_left_out(sandbox: Sandbox) -> None:
     assert "RecursionError: maximum recursion depth exceeded" in text.splitlines()[-1]
 
 
-def test_python_prints_the_traceback_if_there_is_no_memory_for_it(sandbox: Sandbox) -> None:
+def test_python_prints_the_traceback_if_shared_memory_is_full(sandbox: Sandbox) -> None:
     if not sandbox.isolated:
         pytest.skip("needs root, to mount a small /dev/shm")
     sandbox.mounts.append("mount -t tmpfs -o size=12k tmpfs /dev/shm")

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Optional
 
-FILE_VARIABLE = "GPUKIT_RESULTS"  # the file
-STAGE_VARIABLE = "GPUKIT_STAGE"  # the stage that the checks belong to
+FILE_VARIABLE = "GPUKIT_RESULTS"  # the path of the file
+STAGE_VARIABLE = "GPUKIT_STAGE"  # the name of the stage that runs
 MOST_SUMMARY_BYTES = 11_500  # a tool that shows the summary may cut a longer one
 LONGEST_VALUE = 1500
 

@@ -121,7 +121,7 @@ def report(kit: Kit) -> None:
 
 
 def ddp(kit: Kit) -> None:
-    """Unmodified programs of torch.distributed."""
+    """Runs ddp.py, a program of torch.distributed without hvd."""
     kit.rank_program(1, "ddp.py", "nccl" if kit.gpu else "gloo")
     kit.rank_program(2, "ddp.py", "gloo")
     if kit.gpu:

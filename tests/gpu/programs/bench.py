@@ -44,7 +44,7 @@ def reduce_all(tensors: list[torch.Tensor], prefix: str, op: Any) -> None:
 
 
 def time_one_call() -> None:
-    """Measures the CPU's time of a call."""
+    """Measures the time of a call on the CPU."""
     tensor = torch.ones(1, device=DEVICE)
     say("named async allreduce of 4 B + wait, CPU us",
         median_us(lambda: hvt.synchronize(hvt.allreduce_async_(tensor, op=hvt.Sum, name="tiny")), FEW))

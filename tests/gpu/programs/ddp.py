@@ -14,7 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 from common import DEVICE, flat_parameters, relative_error
 from gpukit.results import record
 
-ROWS = 8  # each rank's in each step
+ROWS = 8  # of input, on each rank in each step
 LIMIT = 1e-12  # of the relative error, in float64
 
 

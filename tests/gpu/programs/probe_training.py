@@ -21,7 +21,7 @@ from probe_checks import Check, Outcome
 MakeOptimizer = Callable[[nn.Module], Any]
 CPU = torch.device("cpu")
 STEPS = 4
-ROWS = 4  # each rank's in each step
+ROWS = 4  # of input, on each rank in each step
 EXACT = 1e-11
 
 

@@ -104,7 +104,7 @@ def near(model: Any, expected: Flat) -> None:
     np.testing.assert_allclose(flat(model), expected, rtol=1e-4, atol=1e-5)
 
 
-def check_equal_on_all_ranks(model: Any) -> None:
+def expect_equal_on_all_ranks(model: Any) -> None:
     weights = hvd.allgather_object(flat(model))
     assert all(np.array_equal(vector, weights[0]) for vector in weights)
 

@@ -81,7 +81,7 @@ def parameters_of_all(model: nn.Module, name: str) -> Iterator[tuple[str, torch.
         yield key, parameter.detach(), hvd.broadcast(parameter.detach(), 0, f"{name} {key}")
 
 
-def check_equal_on_all_ranks(model: nn.Module) -> None:
+def expect_equal_on_all_ranks(model: nn.Module) -> None:
     for key, own, theirs in parameters_of_all(model, "alike"):
         assert torch.equal(own, theirs), f"{key} on rank {hvd.rank()} differs from rank 0's by {(own - theirs).abs().max()}"
 

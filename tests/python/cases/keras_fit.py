@@ -45,7 +45,7 @@ def case_options_of_the_optimizer_change_the_reduction_as_documented() -> None:
 
 
 def case_compute_gradients_reduces_and_apply_gradients_does_not_reduce_again() -> None:
-    """So a program can clip reduced gradients."""
+    """A program can therefore clip reduced gradients."""
     rank, size = hvd.rank(), hvd.size()
     mean = (1.0 + 2.0 * size - 1.0) / 2
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import hvd.tensorflow.keras as hvd
 from _expect import raises
-from _keras import (KERAS_3, Flat, again, check_equal_on_all_ranks, batch, continue_from_checkpoint, fit_batches, flat, model_of,
+from _keras import (KERAS_3, Flat, again, batch, continue_from_checkpoint, expect_equal_on_all_ranks, fit_batches, flat, model_of,
                     near, optimizers, put, train)
 from hvd import errors, schedule
 
@@ -102,7 +102,7 @@ def case_diloco_takes_outer_steps() -> None:
         model = model_of()
         train(model, hvd.DiLoCo(again(kind), every=3), range(STEPS), graph=graph)
         near(model, simulated(kind, 3, Nesterov().at_once))
-        check_equal_on_all_ranks(model)
+        expect_equal_on_all_ranks(model)
     model = model_of()
     fit_batches(model, hvd.DiLoCo(again(kind), every=3, outer_rate=0.5, outer_momentum=0.6, background=True), 11)
     near(model, simulated(kind, 3, Nesterov(0.5, 0.6).one_period_late(), 11))
@@ -126,7 +126,7 @@ def case_gossip_averages_with_one_partner() -> None:
     fit_batches(model, optimizer, STEPS)
     near(model, simulated(kind, 2, rule))
     optimizer.synchronize()
-    check_equal_on_all_ranks(model)
+    expect_equal_on_all_ranks(model)
 
 
 def case_weights_can_be_sent_in_another_type() -> None:
@@ -141,7 +141,7 @@ def case_weights_can_be_sent_in_another_type() -> None:
             exact = begin + (hvd.size() - 1) / 2
             off = np.abs(flat(model) - exact).max()
             assert precision / 50 < off < 8 * precision, (compression, off)
-            check_equal_on_all_ranks(model)
+            expect_equal_on_all_ranks(model)
             put(model, begin + hvd.rank())
             optimizer.synchronize()
             near(model, exact)
@@ -150,7 +150,7 @@ def case_weights_can_be_sent_in_another_type() -> None:
         fit_batches(other, hvd.DiLoCo(again(optimizers()[0]), every=3), STEPS)
         learned = np.abs(flat(other) - flat(model_of())).max()
         assert 0 < np.abs(flat(model) - flat(other)).max() < 0.1 * learned
-        check_equal_on_all_ranks(model)
+        expect_equal_on_all_ranks(model)
 
 
 def case_synchronize_ends_a_period_early() -> None:
@@ -159,7 +159,7 @@ def case_synchronize_ends_a_period_early() -> None:
         optimizer = hvd.LocalSGD(optimizers()[0], every=4, background=background)
         train(model, optimizer, range(6), graph=True)
         optimizer.synchronize()
-        check_equal_on_all_ranks(model)
+        expect_equal_on_all_ranks(model)
         train(model, optimizer, range(6, 9), graph=True)
         weights = hvd.allgather_object(flat(model))
         assert not np.array_equal(weights[0], weights[1]), "weights were exchanged within a period"

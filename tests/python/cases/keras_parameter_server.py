@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import hvd.tensorflow.keras as hvd
 from _expect import raises
-from _keras import (KERAS_3, again, check_equal_on_all_ranks, batch, continue_from_checkpoint, fit_batches, flat, model_of, near,
+from _keras import (KERAS_3, again, batch, continue_from_checkpoint, expect_equal_on_all_ranks, fit_batches, flat, model_of, near,
                     optimizers, put, train)
 from hvd import errors, schedule
 
@@ -39,7 +39,7 @@ def case_staleness_0_gives_the_synchronous_result() -> None:
             model = model_of()
             train(model, hvd.ParameterServer(again(kind), staleness=0), range(STEPS), graph=graph)
             near(model, flat(other))
-            check_equal_on_all_ranks(model)
+            expect_equal_on_all_ranks(model)
         model = model_of()
         fit_batches(model, hvd.ParameterServer(again(kind)), STEPS)
         near(model, flat(other))
@@ -76,7 +76,7 @@ def case_training_with_staleness_reduces_the_loss() -> None:
     fit_batches(model, optimizer, 40)
     optimizer.synchronize()
     assert loss_of(model) < 0.7 * before, (loss_of(model), before)
-    check_equal_on_all_ranks(model)
+    expect_equal_on_all_ranks(model)
 
 
 def case_a_rank_may_be_ahead_by_at_most_the_staleness() -> None:
@@ -106,7 +106,7 @@ def case_a_rank_may_be_ahead_by_at_most_the_staleness() -> None:
     if hvd.rank() != last:
         train(model, optimizer, range(1, 2))
     optimizer.synchronize()
-    check_equal_on_all_ranks(model)
+    expect_equal_on_all_ranks(model)
 
 
 def case_a_rank_with_less_data_does_not_block_the_others() -> None:
@@ -116,10 +116,10 @@ def case_a_rank_with_less_data_does_not_block_the_others() -> None:
         last = hvd.size() - 1
         train(model, optimizer, range(2 if hvd.rank() == last else 6), graph=True)
         optimizer.synchronize()
-        check_equal_on_all_ranks(model)
+        expect_equal_on_all_ranks(model)
         train(model, optimizer, range(6, 8), graph=True)
         optimizer.synchronize()
-        check_equal_on_all_ranks(model)
+        expect_equal_on_all_ranks(model)
 
 
 def case_the_server_uses_the_learning_rate_of_rank_0() -> None:

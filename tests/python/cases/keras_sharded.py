@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import hvd.tensorflow.keras as hvd
 from _expect import raises
-from _keras import (KERAS_3, again, check_equal_on_all_ranks, continue_from_checkpoint, fit_batches, flat, model_of, near,
+from _keras import (KERAS_3, again, continue_from_checkpoint, expect_equal_on_all_ranks, fit_batches, flat, model_of, near,
                     train)
 from hvd import errors
 from hvd.tensorflow.optimizer import state_of
@@ -42,7 +42,7 @@ def case_weights_equal_those_of_the_unsharded_optimizer() -> None:
             train(model, sharded, STEPS, graph=graph)
             train(other, whole, STEPS, graph=graph)
             near(model, flat(other))
-            check_equal_on_all_ranks(model)
+            expect_equal_on_all_ranks(model)
             assert int(sharded.iterations) == len(STEPS)
 
 

@@ -131,7 +131,7 @@ def case_allgathers_can_be_awaited_in_opposite_orders() -> None:
         assert len(handle.wait()) == sum(range(1, hvd.size() + 1))
 
 
-def case_alltoall() -> None:
+def case_alltoall_exchanges_equal_and_given_numbers_of_rows() -> None:
     size, rank = hvd.size(), hvd.rank()
     rows, received = hvn.alltoall(np.arange(size) + 10 * rank)
     assert rows.tolist() == [10 * other + rank for other in range(size)] and received.tolist() == [1] * size
@@ -143,7 +143,7 @@ def case_alltoall() -> None:
         hvn.alltoall(np.zeros(4), [1] * (size + 1))
 
 
-def case_reducescatter() -> None:
+def case_reducescatter_gives_each_rank_its_rows_of_the_sum() -> None:
     rows = 2 * hvd.size() + 1
     whole = np.sum(of_all((rows, 2)), axis=0)
     got = hvn.reducescatter(mine((rows, 2)), op=hvd.Sum)

@@ -31,7 +31,7 @@ def check(call: Callable[[], Any], own: type[Exception], text: str, culprit: int
             call()
 
 
-def case_broadcasting_an_object_that_cannot_be_pickled() -> None:
+def case_an_object_that_cannot_be_pickled_is_an_error_on_all_ranks() -> None:
     for culprit in (0, 1):
         thing = {"lock": threading.Lock()} if is_culprit(culprit) else None
         for name in (None, "config"):
@@ -41,7 +41,7 @@ def case_broadcasting_an_object_that_cannot_be_pickled() -> None:
             assert hvd.allgather_object(hvd.rank(), name) == list(range(hvd.size()))
 
 
-def case_a_failure_in_a_process_set() -> None:
+def case_a_failure_in_a_process_set_is_an_error_on_its_ranks() -> None:
     members = hvd.add_process_set([0, 1])
     if hvd.rank() in (0, 1):
         thing = threading.Lock() if is_culprit() else None
@@ -51,7 +51,7 @@ def case_a_failure_in_a_process_set() -> None:
     hvd.remove_process_set(members)
 
 
-def case_an_array_of_an_unsupported_type() -> None:
+def case_an_array_of_an_unsupported_type_is_an_error_on_all_ranks() -> None:
     array = np.ones(6, complex if is_culprit() else float)
     text = "TypeError: hvd: no collectives on arrays of complex128"
     for name in (None, "array"):
@@ -81,7 +81,7 @@ def case_a_failed_background_call_returns_at_once() -> None:
     assert second and second.wait()[0] == 1
 
 
-def case_invalid_arguments_of_average_metrics_agree_stop_and_add_process_set() -> None:
+def case_invalid_arguments_of_functions_are_errors_on_all_ranks() -> None:
     wrong: Any = "x" if is_culprit() else 1.0
     check(lambda: hvd.average_metrics([wrong]), ValueError, "ValueError: could not convert string to float: 'x'")
     stopping = hvd.agree.EarlyStopping()
@@ -91,14 +91,14 @@ def case_invalid_arguments_of_average_metrics_agree_stop_and_add_process_set() -
     assert hvd.average_metrics([1.0]) == [1.0] and not hvd.agree_stop(1) and stopping.update(1.0).is_best
 
 
-def case_a_failure_to_open_a_file() -> None:
+def case_a_file_that_cannot_be_opened_is_an_error_on_all_ranks() -> None:
     with shared_folder() as folder:
         path: Any = 3 if is_culprit() else folder / "file"
         check(lambda: hvd.io.Log(path), TypeError, "TypeError: ")
         check(lambda: hvd.start_timeline(path), TypeError, "TypeError: ")
 
 
-def case_a_failure_to_save_a_checkpoint() -> None:
+def case_a_checkpoint_that_cannot_be_saved_is_an_error_on_all_ranks() -> None:
     with shared_folder() as folder:
         check(lambda: hvd.checkpoint.Checkpoints(folder, keep_last=0 if is_culprit() else 3), ValueError, "ValueError: ")
         for sharded in (False, True):

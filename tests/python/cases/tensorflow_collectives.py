@@ -50,7 +50,7 @@ def case_allreduce_works_with_every_reduction() -> None:
     np.testing.assert_allclose(hvd.allreduce(mine((6,))), np.mean(arrays, axis=0), rtol=1e-6)
 
 
-def case_reductions_of_bool_work() -> None:
+def case_reductions_work_with_bool() -> None:
     own = tf.constant([hvd.rank() == 0, True, False])
     equal(hvd.allreduce(own, op=hvd.Sum), [True, True, False])
     equal(hvd.broadcast(own, 0), [True, True, False])
@@ -137,7 +137,7 @@ def case_allgather_works_with_different_numbers_of_rows() -> None:
     equal(second, [0.5] * 2 * size)
 
 
-def case_alltoall() -> None:
+def case_alltoall_exchanges_equal_and_given_numbers_of_rows() -> None:
     size, rank = hvd.size(), hvd.rank()
     rows = hvd.alltoall(tf.range(size) + 10 * rank)
     equal(rows, [10 * other + rank for other in range(size)])
@@ -149,7 +149,7 @@ def case_alltoall() -> None:
         hvd.alltoall(tf.zeros(4), [1] * (size + 1))
 
 
-def case_reducescatter() -> None:
+def case_reducescatter_gives_each_rank_its_rows() -> None:
     rows = 2 * hvd.size() + 1
     whole = np.sum(of_all((rows, 2)), axis=0)
     begin = 2 * hvd.rank() + min(hvd.rank(), 1)
@@ -187,7 +187,7 @@ def case_rank_and_size_are_available_as_operations() -> None:
     assert hvd.is_initialized() and hvd.is_homogeneous() and not hvd.mpi_enabled()
 
 
-def case_barrier_and_join() -> None:
+def case_a_joined_rank_contributes_zeros() -> None:
     hvd.barrier()
     if hvd.rank() > 0:
         # Rank 0 has joined, so it contributes zeros.

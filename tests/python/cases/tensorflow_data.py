@@ -57,7 +57,7 @@ def case_data_sets_of_unknown_length_are_divided() -> None:
 
 
 def case_every_seed_gives_a_reproducible_order() -> None:
-    """Also seeds that TensorFlow converts to 0, for which it would use a random seed."""
+    """Some of the seeds are those that TensorFlow converts to 0, for which it would use a random seed."""
     for seed in (-1, 0, 2**31 - 2, 2**31 - 1):
         assert sorted(sum(steps_of_all(shard(tf.data.Dataset.range(60), 6, seed=seed), f"seed {seed}"), [])) == list(range(60))
     tf.random.set_seed(0)

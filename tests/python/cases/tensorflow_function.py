@@ -63,7 +63,7 @@ def case_collectives_work_with_every_type() -> None:
 
 
 def case_collectives_in_opposite_orders_on_two_ranks_match() -> None:
-    """Also with operations between them that a tf.function executes in the program's order."""
+    """Some have operations between them that a tf.function executes in the program's order."""
     seen = tf.Variable(tf.zeros(2))
 
     @tf.function

@@ -218,7 +218,7 @@ def case_batch_normalization_uses_the_samples_of_all_ranks() -> None:
 
 
 def case_batch_normalization_is_exact_for_values_far_from_zero() -> None:
-    """There, sums of squares would lose the variance, which might become negative."""
+    """With such values, a variance from sums of squares would lose its digits and might become negative."""
     rank, size = hvd.rank(), hvd.size()
     whole = (4096.0 + np.random.default_rng(8).normal(size=(32 * size, 3))).astype(np.float32)
     layer = hvd.SyncBatchNormalization(momentum=0.0, epsilon=0.0)

@@ -114,7 +114,7 @@ def case_two_sessions_can_run_one_graph() -> None:
 
 
 def gradients_of(collective: Callable[[tf.Tensor], tf.Tensor], count: int = 1) -> list[np.ndarray]:
-    """Returns the gradients of several sums through one call of the collective, from one run."""
+    """Returns the gradients of several weighted sums of one collective's result, from one run of the session."""
     with session() as own:
         x = tf.ones((2 * hvd.size(), 3))
         result = collective(x)

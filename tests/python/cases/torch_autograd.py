@@ -40,7 +40,7 @@ def same(got: torch.Tensor, expected: torch.Tensor) -> None:
     assert got.shape == expected.shape and torch.allclose(got, expected), f"{got}, expected {expected}"
 
 
-def case_allreduce() -> None:
+def case_allreduce_has_the_right_gradient() -> None:
     same(gradient(lambda x: hvd.allreduce(x, op=hvd.Sum), leaf(2, 3)), base(2, 3) * total())
     same(gradient(hvd.allreduce, leaf(2, 3)), base(2, 3) * total() / hvd.size())
     same(gradient(lambda x: hvd.allreduce(x, op=hvd.Sum, prescale_factor=2.0, postscale_factor=0.25), leaf(3)),
@@ -69,7 +69,7 @@ def case_results_without_need_for_gradients_do_not_require_them() -> None:
     assert not hvd.synchronize(hvd.allreduce_async(leaf(2))).requires_grad
 
 
-def case_grouped_allreduce() -> None:
+def case_grouped_allreduce_has_the_right_gradient() -> None:
     first, second, whole = leaf(2), torch.ones(3, dtype=torch.float64, requires_grad=True), torch.ones(2).int()
     still = torch.ones(2)
     outputs = hvd.grouped_allreduce([first, second, whole, still], op=hvd.Sum)
@@ -87,12 +87,12 @@ def case_gradients_work_if_one_result_of_a_group_is_used() -> None:
     same(tensors[1].grad, torch.zeros(3))
 
 
-def case_allgather() -> None:
+def case_allgather_has_the_right_gradient() -> None:
     begin, count = sum(range(1, hvd.rank() + 1)), hvd.rank() + 1
     same(gradient(hvd.allgather, leaf(count, 2)), base(total(), 2)[begin : begin + count] * total() / hvd.size())
 
 
-def case_grouped_allgather() -> None:
+def case_grouped_allgather_has_the_right_gradient() -> None:
     begin, count = sum(range(1, hvd.rank() + 1)), hvd.rank() + 1
     tensors = [leaf(count), leaf(1, 2)]
     outputs = hvd.grouped_allgather(tensors)
@@ -101,13 +101,13 @@ def case_grouped_allgather() -> None:
     same(tensors[1].grad, base(hvd.size(), 2)[hvd.rank()][None] * total() / hvd.size())
 
 
-def case_broadcast() -> None:
+def case_broadcast_has_the_right_gradient() -> None:
     for root in range(hvd.size()):
         expected = base(3) * total() / hvd.size() if hvd.rank() == root else torch.zeros(3)
         same(gradient(lambda x: hvd.broadcast(x, root), leaf(3)), expected)
 
 
-def case_alltoall() -> None:
+def case_alltoall_has_the_right_gradient() -> None:
     same(gradient(hvd.alltoall, leaf(hvd.size())), torch.tensor([float((hvd.rank() + 1) * (to + 1))
                                                                  for to in range(hvd.size())]))
     rows_for_rank = [to + 1 for to in range(hvd.size())]
@@ -118,7 +118,7 @@ def case_alltoall() -> None:
     same(tensor.grad[:, 0], torch.tensor([to + 1.0 for to in range(hvd.size()) for _ in range(to + 1)]))
 
 
-def case_reducescatter() -> None:
+def case_reducescatter_has_the_right_gradient() -> None:
     rows = 2 * hvd.size() + 1
     shares = [2 + (rank == 0) for rank in range(hvd.size())]
     gathered = torch.cat([(torch.arange(share) + 1.0) * (rank + 1) for rank, share in enumerate(shares)])

@@ -273,7 +273,7 @@ def case_grouped_allgather_works() -> None:
         assert (got[0] == 1).all() and (got[1] == 2).all()
 
 
-def case_alltoall() -> None:
+def case_alltoall_exchanges_equal_and_given_numbers_of_rows() -> None:
     size, rank = hvd.size(), hvd.rank()
     own = torch.arange(size) + 10 * rank
     expected = [10 * other + rank for other in range(size)]
@@ -289,7 +289,7 @@ def case_alltoall() -> None:
         assert output.dtype == torch.bfloat16
 
 
-def case_reducescatter() -> None:
+def case_reducescatter_gives_each_rank_its_rows() -> None:
     rows = 2 * hvd.size() + 1
     begin = 2 * hvd.rank() + min(hvd.rank(), 1)
     end = begin + 2 + (hvd.rank() == 0)
@@ -306,7 +306,7 @@ def case_reducescatter() -> None:
         same(tensors[1], of_all((rows, 2)).sum(0)[begin:end])
 
 
-def case_sparse_allreduce() -> None:
+def case_sparse_allreduce_sums_and_averages() -> None:
     rank, size = hvd.rank(), hvd.size()
     # One entry that all ranks have, and `rank` further ones.
     indices = torch.tensor([[0, *range(1, rank + 1)], [0] * (rank + 1)])
@@ -323,7 +323,7 @@ def case_sparse_allreduce() -> None:
     same(got.to_dense(), dense[0])
 
 
-def case_barrier_and_join() -> None:
+def case_joined_ranks_contribute_zeros_and_join_returns_the_last_rank() -> None:
     hvd.barrier()
     for index in range(hvd.rank() + 1):
         got = hvd.allreduce(torch.ones(2), name=f"step {index}", op=hvd.Sum)

@@ -11,7 +11,7 @@ import hvd.torch as hvd
 from _expect import raises
 from _periodic import (InBackground, average, check_continues_from_a_checkpoint, check_errors_of_different_ranks,
                        check_errors_of_other_states, simulated, vector_of)
-from _training import adam, adamw, check_equal_on_all_ranks, momentum, near, network, sgd, train
+from _training import adam, adamw, expect_equal_on_all_ranks, momentum, near, network, sgd, train
 
 STEPS = 9
 
@@ -21,7 +21,7 @@ def gentle(parameters: Any) -> torch.optim.Optimizer:
 
 
 def identity(parameters: Any) -> torch.optim.Optimizer:
-    """Returns an outer optimizer with which DiLoCo is LocalSGD."""
+    """Returns an outer optimizer with which DiLoCo gives the results of LocalSGD."""
     return torch.optim.SGD(parameters, lr=1.0)
 
 
@@ -51,7 +51,7 @@ def case_the_outer_step_is_nesterov_momentum_of_the_average_change() -> None:
         outer = Nesterov()
         near(model, simulated(make, STEPS, every, lambda vectors, _: [
             outer(average([vector - outer.common for vector in vectors]))] * hvd.size()), 1e-10)
-        check_equal_on_all_ranks(model) if STEPS % every == 0 else None
+        expect_equal_on_all_ranks(model) if STEPS % every == 0 else None
 
 
 def case_background_averages_are_applied_one_period_late() -> None:
@@ -74,7 +74,7 @@ def case_an_outer_rate_of_one_gives_local_sgd() -> None:
 def case_all_ranks_start_from_the_parameters_of_rank_0() -> None:
     model = network(seed=hvd.rank() + 1)
     train(model, diloco(model, every=2), range(2))
-    check_equal_on_all_ranks(model)
+    expect_equal_on_all_ranks(model)
 
 
 def case_synchronize_ends_a_period_early() -> None:
@@ -83,10 +83,10 @@ def case_synchronize_ends_a_period_early() -> None:
         optimizer = diloco(model, every=4, outer=gentle, background=background)
         train(model, optimizer, range(6))
         optimizer.synchronize()
-        check_equal_on_all_ranks(model)
+        expect_equal_on_all_ranks(model)
         train(model, optimizer, range(6, 10))
         optimizer.synchronize()
-        check_equal_on_all_ranks(model)
+        expect_equal_on_all_ranks(model)
 
 
 def case_a_joined_rank_is_left_out_of_the_average() -> None:
@@ -117,7 +117,7 @@ def case_parameters_can_be_unfrozen_and_added_later() -> None:
         train(model, optimizer, range(3, 8))
         optimizer.synchronize()
         assert not torch.equal(model[2].weight, before)
-        check_equal_on_all_ranks(model)
+        expect_equal_on_all_ranks(model)
 
 
 def case_a_restart_continues_within_a_period() -> None:
@@ -139,7 +139,7 @@ def case_a_state_of_another_number_of_ranks_can_be_loaded() -> None:
         for state in (optimizer, continued):
             state.synchronize()
         near(again, model, 1e-12)  # both have the same average change
-        check_equal_on_all_ranks(again)
+        expect_equal_on_all_ranks(again)
 
 
 def case_different_settings_of_ranks_are_an_error() -> None:

@@ -9,7 +9,7 @@ from torch import nn
 
 import hvd.torch as hvd
 from _periodic import check_continues_from_a_checkpoint, check_errors_of_different_ranks, check_errors_of_other_states, simulated, vector_of
-from _training import adam, check_equal_on_all_ranks, momentum, near, network, sgd, train
+from _training import adam, expect_equal_on_all_ranks, momentum, near, network, sgd, train
 from hvd.process_sets import process_set_ids
 from hvd.schedule import hops, pairs, partner
 
@@ -68,7 +68,7 @@ def case_synchronize_averages_all_ranks() -> None:
     expected = hvd.allreduce(vector_of(model), name="expected")
     optimizer.synchronize()
     assert torch.allclose(vector_of(model), expected, atol=1e-12)
-    check_equal_on_all_ranks(model)
+    expect_equal_on_all_ranks(model)
 
 
 def case_a_rank_waits_for_its_partner_only() -> None:
@@ -85,7 +85,7 @@ def case_a_rank_waits_for_its_partner_only() -> None:
     if hvd.rank() in (size - 1, first):
         train(model, optimizer, range(1))
     optimizer.synchronize()
-    check_equal_on_all_ranks(model)
+    expect_equal_on_all_ranks(model)
 
 
 def case_a_joined_partner_is_left_out() -> None:

@@ -12,7 +12,7 @@ import hvd.torch as hvd
 from _expect import raises
 from _periodic import (InBackground, average, check_continues_from_a_checkpoint, check_errors_of_different_ranks,
                        check_errors_of_other_states, simulated, vector_of)
-from _training import (adam, adamw, check_equal_on_all_ranks, batch_of_all, equal, loss_of, momentum, near, network, part_of, sgd,
+from _training import (adam, adamw, batch_of_all, equal, expect_equal_on_all_ranks, loss_of, momentum, near, network, part_of, sgd,
                        train, trained_alone, two_groups)
 
 STEPS = 9
@@ -51,7 +51,7 @@ def case_a_period_of_one_step_gives_the_bits_of_distributed_optimizer() -> None:
             train(model, local(model, make, 1), range(STEPS))
             train(other, hvd.DistributedOptimizer(make(other), other.named_parameters()), range(STEPS))
             equal(model, other)
-            check_equal_on_all_ranks(model)
+            expect_equal_on_all_ranks(model)
 
 
 def case_averaging_parameters_equals_averaging_gradients_for_sgd_but_not_adam() -> None:
@@ -91,7 +91,7 @@ def case_synchronize_ends_a_period_early() -> None:
         optimizer = local(model, every=4, background=background)
         train(model, optimizer, range(6))
         optimizer.synchronize()
-        check_equal_on_all_ranks(model)
+        expect_equal_on_all_ranks(model)
         train(model, optimizer, range(6, 9))
         if hvd.size() > 1:
             theirs = hvd.broadcast(vector_of(model), 0, "theirs")
@@ -108,7 +108,7 @@ def case_ranks_do_not_wait_for_each_other_within_a_period() -> None:
         hvd.broadcast(torch.zeros(1), 0, f"rank 0 is ahead by {ahead}")
         train(model, optimizer, range(ahead if hvd.rank() == 0 else 0, 8))
         optimizer.synchronize()
-        check_equal_on_all_ranks(model)
+        expect_equal_on_all_ranks(model)
 
 
 def case_a_joined_rank_is_left_out_of_the_average() -> None:
@@ -148,7 +148,7 @@ def case_frozen_parameters_are_exchanged_once_unfrozen() -> None:
         optimizer.add_param_group({"params": [nn.Parameter(torch.ones(2).double())]})
         train(model, optimizer, range(3, 8))
         optimizer.synchronize()
-        check_equal_on_all_ranks(model)
+        expect_equal_on_all_ranks(model)
 
 
 def case_schedulers_and_several_types_work() -> None:
@@ -163,7 +163,7 @@ def case_schedulers_and_several_types_work() -> None:
         optimizer.step()
         scheduler.step()
     assert optimizer.param_groups[0]["lr"] == 0.125
-    check_equal_on_all_ranks(model)
+    expect_equal_on_all_ranks(model)
     again = copy.deepcopy(optimizer)
     assert type(again) is torch.optim.SGD, "a copy is not the plain optimizer"
 
@@ -191,7 +191,7 @@ def case_a_state_of_another_number_of_ranks_can_be_loaded() -> None:
             assert torch.allclose(parameter, value, atol=1e-12)
         train(again, continued, range(4, 9))
         continued.synchronize()
-        check_equal_on_all_ranks(again)
+        expect_equal_on_all_ranks(again)
 
 
 def case_plain_states_and_the_state_of_rank_0_can_be_loaded() -> None:
@@ -204,11 +204,11 @@ def case_plain_states_and_the_state_of_rank_0_can_be_loaded() -> None:
     continued = local(again, adam, 3)
     continued.load_state_dict(plain.state_dict())
     train(again, continued, range(3))
-    check_equal_on_all_ranks(again)
+    expect_equal_on_all_ranks(again)
     state = hvd.broadcast_object(optimizer.state_dict(), name="state of rank 0")
     continued.load_state_dict(state)
     train(again, continued, range(2))
-    check_equal_on_all_ranks(again)
+    expect_equal_on_all_ranks(again)
 
 
 def case_with_one_rank_it_equals_the_plain_optimizer() -> None:

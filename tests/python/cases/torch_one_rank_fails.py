@@ -30,7 +30,7 @@ def check(call: Callable[[], Any], own: type[Exception], text: str, culprit: int
             call()
 
 
-def case_a_tensor_of_an_unsupported_type() -> None:
+def case_a_tensor_of_an_unsupported_type_is_an_error_on_all_ranks() -> None:
     good = torch.ones(2)
     one = torch.ones(2, dtype=torch.complex64) if is_culprit() else good
     for name in (None, "tensor"):
@@ -44,25 +44,25 @@ def case_a_tensor_of_an_unsupported_type() -> None:
         assert hvd.allreduce(good, name=name)[0] == 1
 
 
-def case_a_dense_tensor_among_sparse_ones() -> None:
+def case_a_dense_tensor_among_sparse_ones_is_an_error_on_all_ranks() -> None:
     dense = torch.ones(2)
     tensor = dense if is_culprit() else dense.to_sparse()
     check(lambda: hvd.sparse_allreduce_async(tensor, "sparse", hvd.Sum).wait(), ValueError, "InvalidArgumentError: ")
 
 
-def case_a_compression_that_fails() -> None:
+def case_a_compression_that_fails_is_an_error_on_all_ranks() -> None:
     tensor: Any = "x" if is_culprit() else torch.ones(2)
     check(lambda: hvd.allreduce(tensor, compression=hvd.Compression.fp16), AttributeError, "AttributeError: ")
 
 
-def case_a_bad_value_among_parameters() -> None:
+def case_a_bad_value_among_parameters_is_an_error_on_all_ranks() -> None:
     wrong: list[Any] = ["x", torch.ones(2).to_sparse()]
     for entry in wrong:
         params = {"a": torch.ones(2), "b": entry if is_culprit() else torch.ones(2), "c": torch.ones(2)}
         check(lambda: hvd.broadcast_parameters(params), ValueError, "")
 
 
-def case_an_optimizer_whose_state_cannot_be_broadcast() -> None:
+def case_an_optimizer_state_that_cannot_be_broadcast_is_an_error_on_all_ranks() -> None:
     model = torch.nn.Linear(2, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     if hvd.rank() == 0:
@@ -82,7 +82,7 @@ class Refusing(hvd.Compression.none):  # type: ignore[misc, name-defined]
         return tensor, None
 
 
-def case_a_gradient_that_cannot_be_compressed() -> None:
+def case_a_gradient_that_cannot_be_compressed_is_an_error_on_all_ranks() -> None:
     model = torch.nn.Linear(2, 2)
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1),
                                          named_parameters=model.named_parameters(), compression=Refusing)

@@ -79,7 +79,7 @@ def same(got: nn.Module, expected: nn.Module, tolerance: float = 1e-6) -> None:
             f"{name} differs by {(one - other).abs().max().item()}"
 
 
-def check_equal_on_all_ranks(model: nn.Module) -> None:
+def expect_equal_on_all_ranks(model: nn.Module) -> None:
     for name, parameter in model.named_parameters():
         theirs = hvd.broadcast(parameter.detach(), 0, f"alike {name}")
         assert torch.equal(parameter.detach(), theirs), f"{name} differs between rank {hvd.rank()} and rank 0"
@@ -100,24 +100,24 @@ def several_ranks() -> bool:
 # ---- Training -----------------------------------------------------------------------------------
 
 
-def case_sgd() -> None:
+def case_sgd_trains_as_one_process() -> None:
     same(trained_by_all(sgd), trained_alone(sgd))
 
 
-def case_momentum_and_weight_decay() -> None:
+def case_sgd_with_momentum_and_weight_decay_trains_as_one_process() -> None:
     model = trained_by_all(momentum)
     same(model, trained_alone(momentum))
-    check_equal_on_all_ranks(model)
+    expect_equal_on_all_ranks(model)
 
 
-def case_adam() -> None:
+def case_adam_trains_as_one_process() -> None:
     def adam(parameters: Any) -> torch.optim.Optimizer:
         return torch.optim.Adam(parameters, lr=0.01)
 
     same(trained_by_all(adam), trained_alone(adam))
 
 
-def case_float32() -> None:
+def case_parameters_of_float32_are_trained_as_in_one_process() -> None:
     same(trained_by_all(momentum, kind=torch.float32), trained_alone(momentum, kind=torch.float32))
 
 
@@ -169,7 +169,7 @@ def case_training_works_with_each_compression() -> None:
         for groups in (None, 2):
             model = trained_by_all(momentum, kind=torch.float32, compression=compression, groups=groups)
             same(model, trained_alone(momentum, kind=torch.float32), tolerance)
-            check_equal_on_all_ranks(model)
+            expect_equal_on_all_ranks(model)
 
 
 def case_training_works_with_compressors_of_the_program() -> None:
@@ -247,7 +247,7 @@ def case_gradients_may_become_ready_in_different_orders() -> None:
             sum(layer(inputs).square().mean() for layer in plain).backward()
             alone.step()
         same(layers, plain)
-        check_equal_on_all_ranks(layers)
+        expect_equal_on_all_ranks(layers)
 
 
 def case_reductions_start_before_backward_ends() -> None:

@@ -12,7 +12,7 @@ import hvd.torch as hvd
 from _expect import raises
 from _folder import shared_folder
 from _periodic import vector_of
-from _training import (adam, adamw, check_equal_on_all_ranks, batch_of_all, equal, loss_of, momentum, near, network, part_of, sgd,
+from _training import (adam, adamw, batch_of_all, equal, expect_equal_on_all_ranks, loss_of, momentum, near, network, part_of, sgd,
                        train, trained_alone, two_groups)
 from hvd import errors
 from hvd.checkpoint import Checkpoints
@@ -32,7 +32,7 @@ def case_staleness_0_gives_the_synchronous_result() -> None:
         train(other, hvd.DistributedOptimizer(make(other), other.named_parameters()), range(STEPS))
         near(model, other, 1e-12)
         near(model, trained_alone(make, STEPS))
-        check_equal_on_all_ranks(model)
+        expect_equal_on_all_ranks(model)
 
 
 def case_float32_parameters_are_trained() -> None:
@@ -66,7 +66,7 @@ def case_with_staleness_each_gradient_makes_a_step() -> None:
     size = hvd.size()
     total = sum(rank + 1.0 + step for rank in range(size) for step in range(5))
     assert torch.allclose(layer.weight, start - 0.1 * total / size, atol=1e-12)
-    check_equal_on_all_ranks(layer)
+    expect_equal_on_all_ranks(layer)
 
 
 def case_training_with_staleness_reduces_the_loss() -> None:
@@ -77,7 +77,7 @@ def case_training_with_staleness_reduces_the_loss() -> None:
         train(model, optimizer, range(1))
     optimizer.synchronize()
     assert loss_of(model, *batch_of_all(0)).item() < 0.8 * before
-    check_equal_on_all_ranks(model)
+    expect_equal_on_all_ranks(model)
 
 
 def case_a_rank_may_be_ahead_by_at_most_the_staleness() -> None:
@@ -101,7 +101,7 @@ def case_a_rank_may_be_ahead_by_at_most_the_staleness() -> None:
     if hvd.rank() != last:
         train(model, optimizer, range(1))
     optimizer.synchronize()
-    check_equal_on_all_ranks(model)
+    expect_equal_on_all_ranks(model)
 
 
 def case_a_rank_with_less_data_does_not_block_the_others() -> None:
@@ -111,7 +111,7 @@ def case_a_rank_with_less_data_does_not_block_the_others() -> None:
         last = hvd.size() - 1
         train(model, optimizer, range(2 if hvd.rank() == last else 6))
         optimizer.synchronize()
-        check_equal_on_all_ranks(model)
+        expect_equal_on_all_ranks(model)
         if staleness == 0 and hvd.size() > 1:
             expected = network()
             for step in range(6):
@@ -125,7 +125,7 @@ def case_a_rank_with_less_data_does_not_block_the_others() -> None:
             near(model, expected, 1e-12)
         train(model, optimizer, range(6, 8))
         optimizer.synchronize()
-        check_equal_on_all_ranks(model)
+        expect_equal_on_all_ranks(model)
 
 
 def case_clocks_bound_the_staleness() -> None:

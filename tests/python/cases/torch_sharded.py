@@ -11,7 +11,7 @@ from torch import nn
 import hvd.torch as hvd
 from _expect import raises
 from _folder import shared_folder
-from _training import (adam, adamw, check_equal_on_all_ranks, batch_of_all, equal, loss_of, momentum, near, network, part_of,
+from _training import (adam, adamw, batch_of_all, equal, expect_equal_on_all_ranks, loss_of, momentum, near, network, part_of,
                        sgd, train, trained_alone, two_groups)
 from hvd import errors
 from hvd.checkpoint import Checkpoints
@@ -40,7 +40,7 @@ def case_every_optimizer_gives_the_unsharded_parameters() -> None:
         train(plain, unsharded, range(STEPS))
         near(model, plain, 1e-9)
         near(model, trained_alone(make, STEPS))
-        check_equal_on_all_ranks(model)
+        expect_equal_on_all_ranks(model)
 
 
 def case_losses_in_float32_equal_the_unsharded_ones() -> None:
@@ -82,7 +82,7 @@ def case_parameters_with_fewer_elements_than_ranks_are_trained() -> None:
     optimizer.zero_grad()
     model(own(inputs)).square().mean().backward()
     optimizer.step()
-    check_equal_on_all_ranks(model)
+    expect_equal_on_all_ranks(model)
     full = optimizer.full_state_dict()
     assert [sorted(full["state"][n]) for n in (0, 1)] == [["exp_avg", "exp_avg_sq", "step"]] * 2
     assert full["state"][0]["exp_avg"].shape == (1, 1) and full["state"][1]["exp_avg"].shape == (1,)
@@ -219,7 +219,7 @@ def case_training_works_with_compression_and_groups() -> None:
         model = network(torch.float32)
         train(model, sharded(model, momentum, **options), range(STEPS))
         near(model, trained_alone(momentum, STEPS, torch.float32), tolerance)
-        check_equal_on_all_ranks(model)
+        expect_equal_on_all_ranks(model)
 
 
 def case_sparse_gradients_are_reduced_as_dense_ones() -> None:
@@ -382,4 +382,4 @@ def case_different_settings_of_ranks_are_an_error() -> None:
     with raises(errors.MismatchError, f"only rank 0 of {hvd.size()} has the parameter head.weight"):
         sharded(model, sgd)
     train(model := network(), sharded(model, sgd), range(1))
-    check_equal_on_all_ranks(model)
+    expect_equal_on_all_ranks(model)

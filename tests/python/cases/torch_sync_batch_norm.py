@@ -97,7 +97,7 @@ def case_track_running_stats_false_works() -> None:
     compare(nn.BatchNorm2d(3, track_running_stats=False), (3, 2, 2), track_running_stats=False)
 
 
-def case_float32() -> None:
+def case_float32_is_normalized_like_torch() -> None:
     compare(nn.BatchNorm2d(3), (3, 4, 4), tolerance=2e-5, kind=torch.float32)
 
 
@@ -111,7 +111,7 @@ def case_values_far_from_zero_are_normalized_exactly() -> None:
     assert torch.allclose(output.double(), expected, atol=1e-2), (output.double() - expected).abs().max()
 
 
-def case_bfloat16() -> None:
+def case_bfloat16_is_normalized_like_torch() -> None:
     own = parts((3, 4), [4, 4, 4], 0.0, torch.bfloat16)
     module = hvd.SyncBatchNorm(3)
     inputs = own[hvd.rank()].clone().requires_grad_()
@@ -122,7 +122,7 @@ def case_bfloat16() -> None:
     assert torch.allclose(output.float(), expected, atol=0.05)
 
 
-def case_channels_last() -> None:
+def case_images_with_channels_last_are_normalized_like_torch() -> None:
     own = parts((3, 4, 5), [2, 3, 4])
     whole = nn.BatchNorm2d(3).double()(torch.cat(own))
     output = hvd.SyncBatchNorm(3).double()(own[hvd.rank()].to(memory_format=torch.channels_last))

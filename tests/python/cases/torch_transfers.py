@@ -1,6 +1,6 @@
 """Steps of hvd.torch do not make the CPU wait for a GPU: they read no values of tensors on the device.
 
-The tensors here are on the CPU. The mode below records the calls that would wait if they were on a GPU.
+The tensors here are on the CPU. The class Reads below records the calls that would wait if they were on a GPU.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ KINDS = {"AssertionError": AssertionError, "HorovodInternalError": hvd.HorovodIn
          "ValueError": ValueError}
 SMALL_INTEGERS = (torch.uint8, torch.int8, torch.int16)
 FLOATS = (torch.float16, torch.float32, torch.float64)
-REDUCED = (torch.int32, torch.int64, *FLOATS)  # the types that Horovod reduces; for smaller ones it only has the other collectives
+REDUCED = (torch.int32, torch.int64, *FLOATS)  # the types that Horovod reduces; it has no reductions of smaller types
 MOVED = SMALL_INTEGERS + REDUCED
 
 
@@ -972,7 +972,7 @@ def case_name_in_flight() -> Any:
 
 
 def case_join() -> Any:
-    """Rank r has r + 1 batches, so the last rank has the last batch alone."""
+    """Rank r reduces r + 1 batches. All other ranks have joined when the last rank reduces its last batch."""
     sums = [hvd.allreduce(own(), name=f"batch {batch}", op=hvd.Sum) for batch in range(hvd.rank() + 1)]
     return [sums, hvd.join()]
 

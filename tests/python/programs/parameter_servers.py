@@ -14,7 +14,7 @@ from hvd import errors, job
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cases"))
 from _expect import raises, run_checks  # noqa: E402
-from _training import check_equal_on_all_ranks, momentum, near, network, sgd, train, two_groups  # noqa: E402
+from _training import expect_equal_on_all_ranks, momentum, near, network, sgd, train, two_groups  # noqa: E402
 
 
 def served(model: nn.Module, make: Any = momentum, **options: Any) -> Any:
@@ -30,7 +30,7 @@ def check_staleness_0_gives_the_synchronous_result() -> None:
         near(model, other, 1e-10)
         optimizer.synchronize()
         near(model, other, 1e-10)
-        check_equal_on_all_ranks(model)
+        expect_equal_on_all_ranks(model)
 
 
 def check_servers_average_after_each_period_and_at_the_end() -> None:
@@ -62,7 +62,7 @@ def check_a_host_without_more_data_does_not_block_the_others() -> None:
         optimizer = served(model, sgd, staleness=staleness, every=2)
         train(model, optimizer, range(1 + 7 * hvd.rank()))
         optimizer.synchronize()
-        check_equal_on_all_ranks(model)
+        expect_equal_on_all_ranks(model)
 
 
 def check_a_loaded_state_continues() -> None:

@@ -10,7 +10,7 @@ from torch import nn
 
 import hvd.torch as hvd
 
-signal.signal(signal.SIGTERM, signal.SIG_IGN)  # from hvdrun: the others end by themselves after they have printed
+signal.signal(signal.SIGTERM, signal.SIG_IGN)  # hvdrun sends it, but the other ranks must print and end by themselves
 hvd.init()
 model = nn.Linear(2, 2)
 optimizer = hvd.ParameterServer(torch.optim.SGD(model.parameters(), lr=0.1))

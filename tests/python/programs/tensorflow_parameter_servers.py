@@ -12,7 +12,7 @@ from hvd import job
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cases"))
 from _expect import raises, run_checks  # noqa: E402
-from _keras import check_equal_on_all_ranks, flat, model_of, near, train  # noqa: E402
+from _keras import expect_equal_on_all_ranks, flat, model_of, near, train  # noqa: E402
 
 
 def check_staleness_0_gives_the_synchronous_result() -> None:
@@ -22,7 +22,7 @@ def check_staleness_0_gives_the_synchronous_result() -> None:
     train(other, hvd.DistributedOptimizer(tf.keras.optimizers.SGD(0.1, momentum=0.9)), range(4))
     optimizer.synchronize()
     near(model, flat(other))
-    check_equal_on_all_ranks(model)
+    expect_equal_on_all_ranks(model)
 
 
 def check_servers_average_after_each_period_and_at_the_end() -> None:

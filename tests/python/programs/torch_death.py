@@ -10,7 +10,7 @@ import torch
 import hvd
 import hvd.torch as hvt
 
-signal.signal(signal.SIGTERM, signal.SIG_IGN)  # from hvdrun: the others end by themselves after they have printed
+signal.signal(signal.SIGTERM, signal.SIG_IGN)  # hvdrun sends it, but the other ranks must print and end by themselves
 hvt.init()
 if hvt.rank() == 1:
     os.kill(os.getpid(), signal.SIGKILL)

@@ -16,7 +16,7 @@ import hvd.torch as hvt
 
 
 class Numbers(Dataset):
-    """The numbers 0 to 31."""
+    """A data set with the numbers 0 to 31."""
 
     def __init__(self, calls: bool) -> None:
         self._calls = calls

@@ -2,7 +2,7 @@
 
 #include "base/version.hpp"
 #include "common/text.hpp"
-#include "protocol/wire.hpp"
+#include "common/wire.hpp"
 
 #include <algorithm>
 #include <charconv>

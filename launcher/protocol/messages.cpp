@@ -1,12 +1,12 @@
 #include "protocol/messages.hpp"
 
+#include "common/wire.hpp"
 #include "protocol/cbor_depth.hpp"
 #include "protocol/gpu_messages.hpp"
 #include "protocol/host_messages.hpp"
 #include "protocol/json_bytes.hpp"
 #include "protocol/optional_json.hpp"
 #include "protocol/terminal_messages.hpp"
-#include "protocol/wire.hpp"
 
 #include <nlohmann/json.hpp>
 

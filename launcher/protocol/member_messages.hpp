@@ -4,14 +4,15 @@
 // Agents only relay. What a member sends them (common/agent_messages.hpp) comes to the launcher
 // with the member's number, and what the launcher sends has the numbers of the members that are to
 // get it. The same payload goes to all agents, each of which serves the members that it has: so it
-// in memory once. Numbers are little endian. parse_* accept any bytes and return an error
-// for a malformed message. What they return points into the payload.
+// is in memory once. Numbers are little endian. parse_* accept any bytes and return an error for a
+// malformed message. What they return points into the payload.
 //
-//   come, part, plan, leave        agent → launcher   member u32 | generation u32 | payload: the
-//   rest over, go, parts, planned, updated, removed               launcher → agents  count u32 |
-//   member u32 each | generation u32
-//                                                     | payload: the rest
-//   end_member                     launcher → agent   member u32 | signal u32 | grace u32, in ms
+//   come, part, plan, leave: agent → launcher
+//       member u32 | generation u32 | payload: the rest
+//   over, go, parts, planned, updated, removed: launcher → agents
+//       count u32 | member u32 each | generation u32 | payload: the rest
+//   end_member: launcher → agent
+//       member u32 | signal u32 | grace u32, in milliseconds
 #pragma once
 
 #include "base/result.hpp"

@@ -20,6 +20,10 @@
 
 namespace common {
 
+// The environment variables of a member: the path of the agent's socket, and the member's number.
+inline constexpr char kAgentVariable[] = "HVD_AGENT";
+inline constexpr char kMemberVariable[] = "HVD_MEMBER";
+
 // Both ends are of the same version; an agent refuses another one.
 inline constexpr std::uint32_t kAgentMessagesVersion = 1;
 

@@ -5,7 +5,7 @@
 #include "common/net/address.hpp"
 #include "common/system.hpp"
 #include "common/text.hpp"
-#include "protocol/wire.hpp"
+#include "common/wire.hpp"
 
 #include <algorithm>
 #include <cerrno>

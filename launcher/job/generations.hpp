@@ -6,10 +6,9 @@
 // learns, in the order in which it learns it, and carries out the actions that are returned.
 // Nothing fails: what a lost member has sent, and what comes too late, has no effect.
 //
-//   gathering(g) ── all needed members came: Go ──► wiring(g) ── the last exchange: Opened ──►
-//   open(g)
-//        ▲                                             │                                         │
-//        └──── g+1: a member was lost, or comes again: Over; or all have agreed to come ─────────┘
+//   gathering(g) ─ all needed members came: Go ─► wiring(g) ─ last exchange: Opened ─► open(g)
+//        ▲                                          │                                   │
+//        └─ g+1: a member was lost or comes again: Over; or all have agreed to come ────┘
 //
 // Needed are the members of the last generation that are neither lost nor have left. A living
 // member is never left out, except if its deadline passes or its host cannot be reached: then it is

@@ -24,7 +24,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace hvdrun::wire {
+namespace hvdrun::json_fields {
 
 using Json = nlohmann::json;
 
@@ -217,4 +217,4 @@ void from_json(const Json& json, std::map<A, B>& value) {
   }
 }
 
-}  // namespace hvdrun::wire
+}  // namespace hvdrun::json_fields

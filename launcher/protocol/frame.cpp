@@ -1,6 +1,6 @@
 #include "protocol/frame.hpp"
 
-#include "protocol/wire.hpp"
+#include "common/wire.hpp"
 
 #include <algorithm>
 #include <cstring>

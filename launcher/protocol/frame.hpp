@@ -40,6 +40,10 @@ enum class FrameType : std::uint16_t {
   progress,  // of its ranks' training
   suspend,   // the user typed Ctrl-Z in a rank's terminal; without payload
   apart,     // for a while none of its ranks was seen to join others
+  come,      // of a member of a job that continues when ranks are lost; see member_messages.hpp
+  part,
+  plan,
+  leave,
   // (and `signal`: SLURM has sent it to the step of the agent)
   // launcher → agent
   launch = 64,
@@ -57,6 +61,13 @@ enum class FrameType : std::uint16_t {
   release,     // all ranks of the job have ended
   hold_ports,  // before launch
   window,      // the new size of a rank's terminal; see terminal_messages.hpp
+  over,        // to members; see member_messages.hpp
+  go,
+  parts,
+  planned,
+  updated,
+  removed,
+  end_member,
   // both ways, without payload: a sign of life
   alive = 128,
   // an agent → another one, through the launcher

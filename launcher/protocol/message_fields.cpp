@@ -14,9 +14,9 @@ Result<T> parse(std::string_view payload) {
     if (is_nested_too_deeply(payload))
       return fail("malformed message on the link: it is nested too deeply");
     T message;
-    wire::from_json(wire::Json::from_cbor(payload.begin(), payload.end()), message);
+    json_fields::from_json(json_fields::Json::from_cbor(payload.begin(), payload.end()), message);
     return message;
-  } catch (const wire::Json::exception& error) {
+  } catch (const json_fields::Json::exception& error) {
     return fail(std::string("malformed message on the link: ") + error.what());
   }
 }
@@ -24,7 +24,7 @@ Result<T> parse(std::string_view payload) {
 template <class T>
 std::string pack(const T& message) {
   std::string payload;
-  wire::Json::to_cbor(wire::to_json(message), payload);
+  json_fields::Json::to_cbor(json_fields::to_json(message), payload);
   return payload;
 }
 

@@ -1,6 +1,6 @@
 #include "protocol/messages.hpp"
 
-#include "protocol/wire.hpp"
+#include "common/wire.hpp"
 
 namespace hvdrun {
 

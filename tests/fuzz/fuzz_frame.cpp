@@ -1,5 +1,6 @@
 // Parses any bytes, in pieces, as the frames and messages of a link.
 #include "protocol/frame.hpp"
+#include "protocol/member_messages.hpp"
 #include "protocol/messages.hpp"
 #include "protocol/pmix_messages.hpp"
 
@@ -34,6 +35,9 @@ void parse_as_everything(std::string_view payload) {
   static_cast<void>(parse_fence_result(payload));
   static_cast<void>(parse_modex_request(payload));
   static_cast<void>(parse_modex_answer(payload));
+  static_cast<void>(parse_from_member(payload));
+  static_cast<void>(parse_to_members(payload));
+  static_cast<void>(parse_end_member(payload));
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "common/net/address.hpp"
 
+#include "common/interfaces.hpp"
+
 #include <cstring>
 
 #include <arpa/inet.h>
@@ -51,8 +53,7 @@ std::uint16_t Address::port() const {
 }
 
 bool Address::is_loopback() const {
-  if (storage.ss_family == AF_INET6) return IN6_IS_ADDR_LOOPBACK(&v6(*this).sin6_addr);
-  return (ntohl(v4(*this).sin_addr.s_addr) >> 24) == IN_LOOPBACKNET;
+  return common::is_loopback(storage);
 }
 
 std::string Address::host() const {

@@ -6,7 +6,6 @@
 #include <charconv>
 #include <sstream>
 
-#include <arpa/inet.h>
 #include <netinet/in.h>
 
 namespace libhvd {
@@ -54,18 +53,9 @@ struct Network {
 std::optional<Network> read_network(const std::string& text) {
   const auto slash = text.find('/');
   const std::string host = text.substr(0, slash);
-  Network network{};
-  sockaddr_storage address{};
-  auto& v4 = reinterpret_cast<sockaddr_in&>(address);
-  auto& v6 = reinterpret_cast<sockaddr_in6&>(address);
-  if (::inet_pton(AF_INET, host.c_str(), &v4.sin_addr) == 1) {
-    address.ss_family = AF_INET;
-  } else if (::inet_pton(AF_INET6, host.c_str(), &v6.sin6_addr) == 1) {
-    address.ss_family = AF_INET6;
-  } else {
-    return std::nullopt;
-  }
-  network = {address_of(address), address.ss_family == AF_INET ? 32 : 128};
+  const auto address = parse_address(host);
+  if (!address) return std::nullopt;
+  Network network{*address, address->storage.ss_family == AF_INET ? 32 : 128};
   if (slash == std::string::npos) return network;
   int prefix = -1;
   const char* const end = text.data() + text.size();

@@ -57,12 +57,12 @@ LinkEnd tls_end(Connection connection) {
   return end;
 }
 
-// The same over TLS, if the parameter says so. A key serves for a few records.
+// The same over TLS, if the parameter says so. A key serves for few records.
 class AnyLinkTest : public LinkTest, public testing::WithParamInterface<bool> {
  protected:
   void SetUp() override {
     if (!GetParam()) return LinkTest::SetUp();
-    auto [agent, launcher] = common::test::secure_pair(common::test::tcp_pair(), 3);
+    auto [agent, launcher] = common::test::secure_pair(common::test::tcp_pair(), 100);
     ends_.launcher = tls_end(std::move(launcher));
     ends_.agent = tls_end(std::move(agent));
   }
@@ -259,9 +259,12 @@ TEST_P(AnyLinkTest, SignsOfLifeComeBetweenFramesAlsoWhereThereIsNoRoom) {
   int frames = 0;
   int signs = 0;
   Link launcher(loop_, std::move(ends_.launcher), {[](const Frame&) {}, [](auto) {}});
-  std::atomic<bool> over = false;
+  std::atomic<int> turns = 0;  // of the loop; below 0 at the end
   std::thread beats([&] {
-    while (!over) launcher.send_alive();
+    for (int seen = 0; seen >= 0; seen = turns) {
+      launcher.send_alive();
+      turns.wait(seen);
+    }
   });
   for (int i = 0; i < kFrames; ++i) launcher.send(FrameType::input, 0, std::string(50'000, 'x'));
   Link agent(loop_, std::move(ends_.agent),
@@ -270,8 +273,13 @@ TEST_P(AnyLinkTest, SignsOfLifeComeBetweenFramesAlsoWhereThereIsNoRoom) {
                 EXPECT_EQ(frame.payload.size(), frame.type == FrameType::alive ? 0u : 50'000u);
               },
               [](auto) { FAIL() << "nothing closes it"; }});
-  while (frames < kFrames || signs == 0) loop_.run_once();
-  over = true;
+  while (frames < kFrames || signs == 0) {
+    loop_.run_once();
+    ++turns;
+    turns.notify_one();
+  }
+  turns = -1;
+  turns.notify_one();
   beats.join();
 }
 

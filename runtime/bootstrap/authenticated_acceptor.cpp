@@ -123,7 +123,7 @@ Result<std::optional<AcceptedRank>> AuthenticatedAcceptor::next(const Deadline& 
       entries.push_back({pending_connection.socket(), pending_connection.awaited(), 0});
     const Deadline look =
         pending_connections_.empty() ? deadline : deadline.at_most(kHandshakeTimeout);
-    if (::poll(entries.data(), entries.size(), look.poll_ms()) < 0) {
+    if (poll_until(entries, look) < 0) {
       if (errno == EINTR) continue;
       return fail_errno("cannot wait for connections", errno);
     }

@@ -109,7 +109,7 @@ TEST(TimelineAbi, TheEnvironmentStartsItAndShutdownWritesIt) {
 // Rank 2 leads the second session, and was not in the first.
 TEST(TimelineAbi, EachSessionOfTheJobHasAFile) {
   const TemporaryFolder folder;
-  const auto body = [](int rank, const Tell& say) {
+  const auto body = [](int rank, const auto& say) {
     for (const std::vector<int>& ranks : {std::vector{0, 1}, std::vector{2, 1}}) {
       if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) continue;
       hvd::init({.ranks = ranks});

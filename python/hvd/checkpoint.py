@@ -121,7 +121,8 @@ class Checkpoints:
     sharded: each rank writes a part, into a folder that all hosts share, and copies only its part in memory.
     read_only: for loading only, also during a running job; creates and locks nothing.
 
-    Errors are the same on all ranks. Training can continue after them (a full disk, a missing folder).
+    Errors are the same on all ranks. Training can continue after them (a full disk, a missing folder). The object works on
+    after hvd.shutdown() and hvd.init().
     """
 
     @sharing_failure("")

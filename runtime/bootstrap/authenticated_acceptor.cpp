@@ -141,8 +141,8 @@ Result<std::optional<AcceptedRank>> AuthenticatedAcceptor::next(const Deadline& 
     if (const auto wake = acceptor_->wake())
       look = deadline.at_most(std::max(std::chrono::ceil<std::chrono::milliseconds>(*wake - now),
                                        std::chrono::milliseconds(0)));
-    pollfd entry{acceptor_->fd(), POLLIN, 0};
-    if (::poll(&entry, 1, look.poll_ms()) < 0 && errno != EINTR)
+    std::vector<pollfd> entries{{acceptor_->fd(), POLLIN, 0}};
+    if (poll_until(entries, look) < 0 && errno != EINTR)
       return fail_errno("cannot wait for connections", errno);
   }
 }

@@ -50,6 +50,10 @@ void warn_of_separate_runs(const Environment& environment) {
 
 }  // namespace
 
+Error start_cancelled() {
+  return fail(HVD_ERROR_PEER, "the start was cancelled, because other ranks cannot take part");
+}
+
 std::unique_ptr<Bootstrap> open_single_bootstrap() {
   return std::make_unique<SingleBootstrap>();
 }
@@ -60,7 +64,8 @@ Result<std::unique_ptr<Bootstrap>> open_bootstrap(const Environment& environment
     return open_pmix_bootstrap(environment, options);
   }
   for (const char* name : {HVD_ENV_RANK, HVD_ENV_SIZE, "RANK", "WORLD_SIZE"}) {
-    if (is_set(environment, name)) return open_environment_bootstrap(environment, options);
+    if (is_set(environment, name))
+      return or_cancelled(open_environment_bootstrap(environment, options), options.cancel);
   }
   HVD_CHECK(choose_ranks(options.ranks, RankInfo()));  // the only possible list is {0}
   warn_of_separate_runs(environment);

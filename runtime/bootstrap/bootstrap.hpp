@@ -47,12 +47,26 @@ class Bootstrap {
 struct BootstrapOptions {
   // How long to wait for the other ranks, in all.
   std::chrono::milliseconds timeout{120'000};
+  // A descriptor that the caller keeps open while the bootstrap lives: when it is readable, all
+  // waits for other ranks end, but those of PMIx, and return the error of start_cancelled(). -1:
+  // none.
+  int cancel = -1;
   // The ranks of the job that start together, in their new order; nullopt for all. Each of them
   // passes the same list.
   std::optional<std::vector<int>> ranks = std::nullopt;
   // One per process, because PMIx keeps the keys of earlier starts.
   std::shared_ptr<StartCounts> starts = std::make_shared<StartCounts>();
 };
+
+// Returns the error of a start that a `cancel` descriptor has ended: HVD_ERROR_PEER.
+Error start_cancelled();
+
+// Returns the outcome of a wait, or start_cancelled() if it has failed and was cancelled.
+template <class T>
+Result<T> or_cancelled(Result<T> outcome, int cancel) {
+  if (!outcome.ok() && Deadline({}, cancel).cancelled()) return start_cancelled();
+  return outcome;
+}
 
 // Opens the bootstrap that the environment asks for:
 //   PMIX_NAMESPACE and PMIX_RANK         PMIx: hvdrun, mpirun (Open MPI), srun --mpi=pmix

@@ -149,6 +149,7 @@ Result<std::unique_ptr<Bootstrap>> open_environment_bootstrap(const Environment&
     spec.rank = info.rank;
     spec.chosen = chosen;
     spec.timeout = options.timeout;
+    spec.cancel = options.cancel;
     if (!is_set(environment, "MASTER_ADDR")) {
       return fail(HVD_ERROR_ENVIRONMENT,
                   "with more than one rank, MASTER_ADDR must name rank 0's host; it is not set");

@@ -56,7 +56,8 @@ Result<Connection> reach(const MeshConnection& connection, const JobSecret& secr
     }
     if (deadline.over()) break;
     // There is no event for a host that becomes reachable, so this tries again after a pause.
-    ::poll(nullptr, 0, deadline.at_most(kRetryPause).poll_ms());
+    std::vector<pollfd> none;
+    poll_until(none, deadline.at_most(kRetryPause));
   }
   return fail(HVD_ERROR_TIMEOUT, "cannot reach " + describe(connection.peer) + " at " +
                                      describe(connection.peer.addresses) + " (" + reason + ")" +
@@ -150,9 +151,7 @@ std::vector<Address> HostListener::addresses() const {
 Result<std::vector<Connection>> connect_mesh(HostListener host_listener, const HostEntry& own,
                                              const std::vector<MeshConnection>& out,
                                              const std::vector<MeshConnection>& in,
-                                             const JobSecret& secret,
-                                             std::chrono::milliseconds timeout) {
-  const Deadline deadline(timeout);
+                                             const JobSecret& secret, const Deadline& deadline) {
   Result<Sockets> accepted = Sockets();
   JoinedThread accepting;
   HVD_TRY(accepting.thread, start_thread("lets other hosts in", [&] {
@@ -168,8 +167,7 @@ Result<std::vector<Connection>> connect_mesh(HostListener host_listener, const H
 
 Result<std::vector<HostSocket>> join_hosts(HostListener host_listener,
                                            const std::vector<HostEntry>& hosts, int own,
-                                           const JobSecret& secret,
-                                           std::chrono::milliseconds timeout) {
+                                           const JobSecret& secret, const Deadline& deadline) {
   const HostEntry& here = hosts[static_cast<std::size_t>(own)];
   std::vector<MeshConnection> earlier;
   std::vector<MeshConnection> later;
@@ -178,7 +176,7 @@ Result<std::vector<HostSocket>> join_hosts(HostListener host_listener,
     if (host > static_cast<std::size_t>(own)) later.push_back({hosts[host], hosts[host].leader});
   }
   HVD_TRY(auto connections,
-          connect_mesh(std::move(host_listener), here, earlier, later, secret, timeout));
+          connect_mesh(std::move(host_listener), here, earlier, later, secret, deadline));
   std::vector<HostSocket> sockets;
   for (std::size_t i = 0; i < connections.size(); ++i) {
     const int host = static_cast<int>(i) + (i < static_cast<std::size_t>(own) ? 0 : 1);

@@ -45,12 +45,9 @@ class HostListener {
   std::vector<Address> addresses() const;
 
  private:
-  friend Result<std::vector<Connection>> connect_mesh(HostListener host_listener,
-                                                      const HostEntry& own,
-                                                      const std::vector<MeshConnection>& out,
-                                                      const std::vector<MeshConnection>& in,
-                                                      const JobSecret& secret,
-                                                      std::chrono::milliseconds timeout);
+  friend Result<std::vector<Connection>> connect_mesh(
+      HostListener host_listener, const HostEntry& own, const std::vector<MeshConnection>& out,
+      const std::vector<MeshConnection>& in, const JobSecret& secret, const Deadline& deadline);
 
   std::vector<Fd> listeners_;
 };
@@ -63,14 +60,12 @@ class HostListener {
 Result<std::vector<Connection>> connect_mesh(HostListener host_listener, const HostEntry& own,
                                              const std::vector<MeshConnection>& out,
                                              const std::vector<MeshConnection>& in,
-                                             const JobSecret& secret,
-                                             std::chrono::milliseconds timeout);
+                                             const JobSecret& secret, const Deadline& deadline);
 
 // Connects the leaders of all hosts with each other, for the bridges. Call it on each leader.
 // `own`: this host's index. Error: as of connect_mesh().
 Result<std::vector<HostSocket>> join_hosts(HostListener host_listener,
                                            const std::vector<HostEntry>& hosts, int own,
-                                           const JobSecret& secret,
-                                           std::chrono::milliseconds timeout);
+                                           const JobSecret& secret, const Deadline& deadline);
 
 }  // namespace libhvd

@@ -46,7 +46,7 @@ Result<std::optional<AuthenticatedConnection>> PortSearch::run(const Deadline& d
       entries.push_back({attempt.socket.get(), events, 0});
       open.push_back(&attempt);
     }
-    if (::poll(entries.data(), entries.size(), poll_ms(deadline)) < 0 && errno != EINTR)
+    if (poll_until(entries, next_look(deadline)) < 0 && errno != EINTR)
       return fail_errno("cannot wait for rank 0", errno);
     for (std::size_t i = 0; i < open.size(); ++i) {
       if (entries[i].revents == 0) continue;
@@ -131,14 +131,14 @@ bool PortSearch::receive_challenge(Attempt& attempt) {
   return attempt.received == attempt.challenge.size();
 }
 
-// Returns the time until an attempt begins or ends, but not beyond the deadline.
-int PortSearch::poll_ms(const Deadline& deadline) const {
+// Returns when an attempt begins or ends, but not later than the deadline.
+Deadline PortSearch::next_look(const Deadline& deadline) const {
   const auto now = Clock::now();
   auto first = now + kAttemptTimeout;
   for (const Attempt& attempt : attempts_)
     first = std::min(first, attempt.socket ? attempt.limit : std::max(attempt.next, next_begin_));
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(first - now);
-  return deadline.at_most(std::max(left, std::chrono::milliseconds(0))).poll_ms();
+  return deadline.at_most(std::max(left, std::chrono::milliseconds(0)));
 }
 
 }  // namespace libhvd

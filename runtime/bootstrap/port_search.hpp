@@ -60,7 +60,7 @@ class PortSearch {
   Result<std::optional<AuthenticatedConnection>> advance(Attempt& attempt,
                                                          const Deadline& deadline);
   bool receive_challenge(Attempt& attempt);
-  int poll_ms(const Deadline& deadline) const;
+  Deadline next_look(const Deadline& deadline) const;
 
   JobSecret secret_;
   int rank_;

@@ -28,6 +28,7 @@ struct RendezvousSpec {
   std::vector<std::uint16_t> ports;  // both sides try them in this order
   std::string interface;             // HVD_INTERFACE: rank 0 also listens there; "" if unset
   std::chrono::milliseconds timeout{};
+  int cancel = -1;  // see BootstrapOptions
 };
 
 class Rendezvous {

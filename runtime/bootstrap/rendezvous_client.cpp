@@ -42,7 +42,7 @@ class RendezvousClient final : public Rendezvous {
 };
 
 Result<void> RendezvousClient::find_server() {
-  const Deadline deadline(spec_.timeout);
+  const Deadline deadline(spec_.timeout, spec_.cancel);
   HVD_TRY(const auto addresses, resolve(spec_.address));
   PortSearch search(addresses, spec_.ports, spec_.secret, spec_.rank);
   auto found = search.run(deadline);
@@ -77,7 +77,7 @@ Error RendezvousClient::refuse_encryption() const {
 // Rank 0 waits for all ranks to come, and then for what they send. If one is late, it sends the
 // reason. So this waits longer than rank 0 does; otherwise it would report that rank 0 is late.
 Result<std::vector<std::string>> RendezvousClient::exchange(const std::string& own) {
-  const Deadline deadline(2 * spec_.timeout + kAnswerTime);
+  const Deadline deadline(2 * spec_.timeout + kAnswerTime, spec_.cancel);
   const auto context = [this](Error error) {
     return with_context(server_name(), std::move(error));
   };

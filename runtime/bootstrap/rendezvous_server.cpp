@@ -174,15 +174,17 @@ Result<void> RendezvousServer::accept_clients() {
   make_room_for_descriptors(clients_.size() + Acceptor::kMostPending);
   HVD_TRY(auto listeners, listen());
   AuthenticatedAcceptor acceptor(std::move(listeners), spec_.secret);
-  const Deadline deadline(spec_.timeout);
+  const Deadline deadline(spec_.timeout, spec_.cancel);
   while (!missing().empty()) {
     HVD_TRY(auto client, acceptor.next(deadline));
     if (!client && other_encryption_of()) return {};
     if (!client) {
       const Error late =
-          fail(HVD_ERROR_TIMEOUT, describe(missing()) + " did not come to " + own_name() +
-                                      " within " + std::to_string(spec_.timeout.count() / 1000) +
-                                      " s (HVD_START_TIMEOUT)");
+          deadline.cancelled()
+              ? start_cancelled()
+              : fail(HVD_ERROR_TIMEOUT,
+                     describe(missing()) + " did not come to " + own_name() + " within " +
+                         std::to_string(spec_.timeout.count() / 1000) + " s (HVD_START_TIMEOUT)");
       send_error_to_all(late, Deadline(kLastWords));
       return late;
     }
@@ -206,7 +208,7 @@ std::optional<Address> RendezvousServer::own_address() const {
 }
 
 Result<std::vector<std::string>> RendezvousServer::exchange(const std::string& own) {
-  const Deadline deadline(spec_.timeout);
+  const Deadline deadline(spec_.timeout, spec_.cancel);
   auto blobs = collect(own, deadline);
   if (const auto differ = other_encryption_of()) blobs = *differ;
   if (blobs.ok()) {
@@ -237,6 +239,7 @@ Result<std::vector<std::string>> RendezvousServer::collect(const std::string& ow
   // The first round reads from all clients: over TLS, data may have arrived with an earlier read,
   // and poll(2) does not report it.
   for (bool first = true; !open.empty(); first = false) {
+    if (deadline.cancelled()) return start_cancelled();
     if (deadline.over()) {
       return fail(HVD_ERROR_TIMEOUT,
                   describe(open) + " sent nothing to " + own_name() + " in time");
@@ -245,8 +248,8 @@ Result<std::vector<std::string>> RendezvousServer::collect(const std::string& ow
     for (const int rank : open) {
       entries.push_back({clients_[static_cast<std::size_t>(rank)].socket.get(), POLLIN, 0});
     }
-    const int timeout_ms = first ? 0 : deadline.poll_ms();
-    if (::poll(entries.data(), entries.size(), timeout_ms) < 0 && errno != EINTR) {
+    const Deadline look = first ? Deadline({}) : deadline;
+    if (poll_until(entries, look) < 0 && errno != EINTR) {
       return fail_errno(own_name() + " cannot wait for the others", errno);
     }
     for (std::size_t i = entries.size(); i-- > 0;) {

@@ -19,8 +19,8 @@ constexpr const char* kKeyName = "hvd";
 
 Result<void> wait_until(const Fd& socket, short events, const Deadline& deadline) {
   while (true) {
-    pollfd entry{socket.get(), events, 0};
-    const int ready = ::poll(&entry, 1, deadline.poll_ms());
+    std::vector<pollfd> entries{{socket.get(), events, 0}};
+    const int ready = poll_until(entries, deadline);
     if (ready > 0) return {};
     if (ready < 0 && errno != EINTR) return fail_errno("cannot wait for a connection", errno);
     if (deadline.over()) return fail(HVD_ERROR_TIMEOUT, "no answer in time");

@@ -90,6 +90,7 @@ class WireupRank {
   Result<void> connect_streams();
   std::vector<int> hosts_of_ranks() const;
   std::vector<int> numbers() const;
+  Deadline deadline() const { return Deadline(options_.timeout, options_.cancel); }
   Result<JobSecret> secret(const std::string& purpose) const;
   Result<Topology> topology() const;
 
@@ -339,7 +340,7 @@ Result<void> WireupRank::connect_bridges() {
   HVD_CHECK(segment_->add_staging(
       HostsAllreduce::staging_bytes(plan.ranks_on(own).size(), plan.channels())));
   HVD_TRY(const JobSecret proven, secret("bridges"));
-  HVD_TRY(sockets_, join_hosts(std::move(*host_listener_), hosts_, own, proven, options_.timeout));
+  HVD_TRY(sockets_, join_hosts(std::move(*host_listener_), hosts_, own, proven, deadline()));
   return {};
 }
 
@@ -366,7 +367,7 @@ Result<void> WireupRank::connect_streams() {
                      endpoint_records_[rank].streams, number(rank)});
   HVD_TRY(const JobSecret proven, secret("streams"));
   HVD_TRY(streams_, join_streams(std::move(*streams_listener_), ranks, hosts_of_ranks(), rank_,
-                                 proven, options_.lanes, options_.timeout));
+                                 proven, options_.lanes, deadline()));
   return {};
 }
 
@@ -482,7 +483,7 @@ Result<Wireup> wire_up(Bootstrap& bootstrap, const Environment& environment,
                        const WireupOptions& options) {
   if (bootstrap.info().size == 1)
     return wire_up_alone(bootstrap.info(), environment, options.lanes);
-  return WireupRank(bootstrap, environment, options).run();
+  return or_cancelled(WireupRank(bootstrap, environment, options).run(), options.cancel);
 }
 
 }  // namespace libhvd

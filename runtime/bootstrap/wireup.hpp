@@ -30,6 +30,8 @@ struct WireupOptions {
   // How long the hosts may take to connect. Less than the bootstrap waits, so that all ranks get
   // the error.
   std::chrono::milliseconds timeout{60'000};
+  // Ends the waits for other hosts, see BootstrapOptions::cancel.
+  int cancel = -1;
   // The lanes of the segment. A process set needs one, because it has only an engine.
   int lanes = kLanes;
   // See Bridge::start.

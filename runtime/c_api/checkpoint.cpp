@@ -28,7 +28,7 @@ using libhvd::checkpoint::Options;
 
 struct hvd_checkpoints {
   std::unique_ptr<Checkpoints> checkpoints;
-  std::uint64_t generation = 0;  // of the session that it was opened in
+  std::uint64_t generation = 0;  // of the last session that has used it
   pid_t pid = 0;                 // of the process that opened it; a forked child lacks the threads
   std::optional<Found> found;    // by the last find or load
 };
@@ -124,12 +124,24 @@ Result<std::vector<Item>> read_items(const hvd_tensor_view* items, std::size_t c
   return read;
 }
 
-// Checks the handle. Error: this session cannot use it. The caller is inside a collective.
+// Checks the handle. Error: this process cannot use it.
 Result<void> check_handle(const hvd_checkpoints* handle) {
   if (handle == nullptr) return fail(HVD_ERROR_INVALID_ARGUMENT, "the checkpoints handle is null");
-  if (handle->generation != libhvd::process().generations.last())
+  if (handle->pid != ::getpid())
     return fail(HVD_ERROR_INVALID_ARGUMENT,
-                "the checkpoints were opened before hvd_shutdown; open them again");
+                "the checkpoints were opened by the parent of this process; open them again");
+  return {};
+}
+
+// Makes the handle one of this session if it is of an earlier one on some rank. A collective.
+Result<void> follow_session(Communicator& communicator, hvd_checkpoints* handle) {
+  const std::uint64_t now = libhvd::process().generations.last();
+  HVD_TRY(const bool is_current,
+          libhvd::checkpoint::true_everywhere(communicator, handle->generation == now));
+  if (is_current) return {};
+  handle->generation = 0;  // until it has succeeded
+  HVD_CHECK(handle->checkpoints->rebind(communicator));
+  handle->generation = now;
   return {};
 }
 
@@ -141,6 +153,7 @@ hvd_status call(const char* what, hvd_checkpoints* handle, const Result<void>& o
       what, {}, [&](Communicator& communicator, const CallOptions&) -> Result<void> {
         const Result<void> usable = check_handle(handle);
         Result<void> outcome = agree(communicator, usable.ok() ? own : usable);
+        if (outcome.ok()) outcome = follow_session(communicator, handle);
         if (outcome.ok()) outcome = body(communicator);
         if (outcome.ok()) return outcome;
         return libhvd::with_context(what, outcome.error());

@@ -90,8 +90,9 @@ hvd_status init(const char* what, const StartOptions& wanted) {
     return report(fail(HVD_ERROR_INVALID_ARGUMENT,
                        std::string(what) + ": already initialised; call hvd_shutdown first"));
   }
+  const libhvd::Generations& generations = process().generations;
   const libhvd::ProcessParts parts{process().starts, process().buffers.memory(),
-                                   process().generations.next_engine()};
+                                   generations.next_engine(), generations.last() + 1};
   auto session = Session::open(libhvd::process_environment(), wanted, parts, process().lasting);
   set_handlers();  // also after an error, because `lasting` must be closed
   if (!session.ok()) return report(libhvd::with_context(what, session.error()));

@@ -8,6 +8,7 @@
 #include "common/text.hpp"
 #include "io/atomic_file.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cmath>
@@ -87,11 +88,9 @@ Error unfit(const std::string& path, const std::string& differences) {
 
 }  // namespace
 
-Checkpoints::Checkpoints(std::string folder, Options options, int rank, int size)
+Checkpoints::Checkpoints(std::string folder, Options options)
     : folder_(std::move(folder)),
       options_(std::move(options)),
-      rank_(rank),
-      size_(size),
       archive_(folder_, options_.retention) {}
 
 Checkpoints::~Checkpoints() {
@@ -106,24 +105,64 @@ Result<std::unique_ptr<Checkpoints>> Checkpoints::open(Communicator& communicato
   Result<void> own;
   if (!options.fault.empty()) own = fail(HVD_ERROR_INVALID_ARGUMENT, options.fault);
   HVD_CHECK(agree(communicator, own));
-  const Description asked{
-      folder,
-      HVD_ITEM_BYTES,
-      {options.retention.keep_last, options.retention.best, options.sharded, options.read_only},
-      0};
+  std::unique_ptr<Checkpoints> opened(new Checkpoints(folder, options));
+  HVD_CHECK(opened->bind(communicator));
+  return opened;
+}
+
+// Prepares the folder for the ranks of the communicator.
+Result<void> Checkpoints::bind(Communicator& communicator) {
+  const Retention& keep = options_.retention;
+  const Description asked{folder_,
+                          HVD_ITEM_BYTES,
+                          {keep.keep_last, keep.best, options_.sharded, options_.read_only},
+                          0};
   HVD_CHECK(agree_on(communicator,
                      static_cast<std::uint64_t>(fingerprint(std::span(&asked, 1), true)),
                      "the ranks open checkpoints with other folders or options"));
-  std::unique_ptr<Checkpoints> opened(
-      new Checkpoints(folder, options, communicator.rank(), communicator.size()));
-  if (communicator.rank() == 0) own = attempt([&] { return opened->prepare_folder(); });
+  rank_ = communicator.rank();
+  size_ = communicator.size();
+  Result<void> own;
+  if (rank_ == 0) own = attempt([&] { return prepare_folder(); });
   HVD_CHECK(agree(communicator, own));
-  HVD_TRY(opened->writer_, share_number(communicator, opened->writer_));
-  if (communicator.rank() != 0) own = attempt([&] { return opened->check_folder_is_shared(); });
+  HVD_TRY(writer_, share_number(communicator, writer_));
+  if (rank_ != 0) own = attempt([&] { return check_folder_is_shared(); });
   const Result<void> seen = agree(communicator, own);
-  if (communicator.rank() == 0) ::unlink(opened->marker_path().c_str());
-  HVD_CHECK(seen);
-  return opened;
+  if (rank_ == 0) ::unlink(marker_path().c_str());
+  return seen;
+}
+
+Result<void> Checkpoints::rebind(Communicator& communicator) {
+  HVD_CHECK(end_earlier_session(communicator));
+  return bind(communicator);
+}
+
+// Waits for what the ranks have begun to write, and unlocks. Keeps an error of the last save for
+// the next save() or wait(), unless ranks of its session are gone: then rank 0 of that session
+// prints it, because the program knows already that its session has ended early.
+Result<void> Checkpoints::end_earlier_session(Communicator& communicator) {
+  Result<void> own = writing_.wait();
+  HVD_TRY(const auto failed, first_failure(communicator, own));
+  HVD_TRY(const bool complete, all_are_here(communicator));
+  watch_.timeout(complete && !failed ? kUntilSeen : seconds(0));
+  const Result<void> completed = completing_.wait();
+  if (!completed.ok() && complete && own.ok()) own = completed;
+  if (!completed.ok() && !complete)
+    std::fprintf(stderr, "hvd: %s\n", completed.error().message.c_str());
+  static_cast<void>(deleting_.wait());
+  lock_ = FolderLock();
+  if (unreported_) own = *unreported_;
+  HVD_TRY(unreported_, first_failure(communicator, own));
+  return {};
+}
+
+// Returns whether all ranks of the earlier session are among those of the communicator.
+Result<bool> Checkpoints::all_are_here(Communicator& communicator) const {
+  const auto ranks = static_cast<std::size_t>(communicator.size());
+  std::vector<std::uint64_t> writers(ranks);
+  HVD_CHECK(communicator.allgather(&writer_, 1, sizeof writer_, HVD_UINT8, writers.data(), ranks,
+                                   nullptr, call_options()));
+  return std::count(writers.begin(), writers.end(), writer_) == size_;
 }
 
 // Returns the path of a file that exists only while the ranks open the folder. It has the name of a

@@ -61,12 +61,21 @@ class Checkpoints {
                                     hvd_which which);
   Result<std::optional<Found>> find(Communicator& communicator, hvd_which which);
 
+  // Makes the object one of the communicator's ranks, which are those of a later session. Ranks may
+  // have other numbers than before, be gone or be new; each has opened the folder with the same
+  // options. A save that the ranks of its session did not complete is given up. Error: as for
+  // open(). Then all ranks must call it again before any other call but close().
+  Result<void> rebind(Communicator& communicator);
+
   // Ends this rank's own writing, and unlocks. Not a collective. May be called again.
   Result<void> close();
 
  private:
-  Checkpoints(std::string folder, Options options, int rank, int size);
+  Checkpoints(std::string folder, Options options);
 
+  Result<void> bind(Communicator& communicator);
+  Result<void> end_earlier_session(Communicator& communicator);
+  Result<bool> all_are_here(Communicator& communicator) const;
   Result<void> prepare_folder();
   Result<void> check_folder_is_shared();
   std::string marker_path() const;
@@ -91,8 +100,8 @@ class Checkpoints {
 
   const std::string folder_;
   const Options options_;
-  const int rank_;
-  const int size_;
+  int rank_ = 0;
+  int size_ = 1;
   std::uint64_t writer_ = 0;  // see Index
   FolderLock lock_;           // rank 0's
   std::optional<FolderIdentity> identity_;

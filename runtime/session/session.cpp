@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -64,6 +65,16 @@ Result<std::chrono::milliseconds> read_host_timeout(const Environment& environme
       std::chrono::seconds(*seconds == 0 ? 0 : std::max(*seconds, kLeastS)));
 }
 
+// Returns the file of a session for a path that the environment gives to all: "run.json",
+// "run.generation-2.json", ….
+std::string path_of_session(const std::string& path, std::uint64_t generation) {
+  if (generation <= 1) return path;
+  std::filesystem::path file(path);
+  const std::string name = file.stem().string() + ".generation-" + std::to_string(generation) +
+                           file.extension().string();
+  return file.replace_filename(name).string();
+}
+
 // When a rank joined. How many rounds it had taken part in comes first: whoever joined after it had
 // got a result to which others gave zeros has a larger number, but clocks of two hosts are known
 // only to half the time of a message and its answer.
@@ -109,11 +120,14 @@ Result<std::unique_ptr<Session>> Session::open(const Environment& environment,
   session->some_ranks_ = wanted.ranks.has_value();
   const EngineSettings& engine = session->job_info_.engine;
   if (engine.autotune && !engine.autotune_log.empty() && session->topology_.rank == 0) {
-    HVD_TRY(auto log, AutotuneLog::open(engine.autotune_log));
+    HVD_TRY(auto log, AutotuneLog::open(path_of_session(engine.autotune_log, process.generation)));
     session->autotune_log_ = std::move(log);
   }
-  if (!timeline.path.empty())
-    HVD_CHECK(session->timeline_.start(session->communicator_, timeline.path));
+  if (!timeline.path.empty()) {
+    HVD_TRY(const auto generation, session->share_generation(process.generation));
+    HVD_CHECK(session->timeline_.start(session->communicator_,
+                                       path_of_session(timeline.path, generation)));
+  }
   HVD_CHECK(session->add_first_process_sets(wanted));
   return session;
 }
@@ -284,6 +298,15 @@ Result<std::shared_ptr<ProcessSet>> Session::find_process_set(std::int32_t proce
     return fail(HVD_ERROR_INVALID_ARGUMENT,
                 "there is no process set " + std::to_string(process_set));
   return found->second;
+}
+
+// Returns the largest generation of the ranks. A rank may have been in fewer sessions than another,
+// whose files must not be replaced.
+Result<std::uint64_t> Session::share_generation(std::uint64_t own) {
+  auto generation = static_cast<std::int64_t>(own);
+  HVD_CHECK(communicator_.allreduce(&generation, &generation, 1, HVD_INT64, HVD_MAX,
+                                    {.name = "hvd_init"}));
+  return static_cast<std::uint64_t>(generation);
 }
 
 // Makes the process sets of the start. If ranks want different sets, or one rank's are not valid,

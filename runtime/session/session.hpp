@@ -58,6 +58,7 @@ struct ProcessParts {
   std::shared_ptr<StartCounts> starts;
   std::shared_ptr<ProcessMemory> memory;
   std::int64_t first_engine;  // see Generations
+  std::uint64_t generation;   // of the session
 };
 
 class Session {
@@ -128,6 +129,7 @@ class Session {
   double seconds_left() const;
 
  private:
+  Result<std::uint64_t> share_generation(std::uint64_t own);
   Result<void> add_first_process_sets(const StartOptions& wanted);
   // Returns "rank 3", with the rank's number in the job.
   std::string name_of(std::size_t rank) const {

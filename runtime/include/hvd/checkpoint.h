@@ -18,6 +18,11 @@
  * of hvd.h. An error on one rank is an error on all. After an error (a full disk, a folder that is
  * gone, a state that does not fit) the ranks are still in step, and training can continue. Only
  * after HVD_ERROR_PEER, on another rank, they are not.
+ *
+ * A handle works on after hvd_shutdown and hvd_init, also with other ranks. The first call in the
+ * new session prepares the folder as hvd_checkpoints_open does. A checkpoint that some ranks had
+ * not written, because they are gone, is given up. The old rank 0 must take part, have closed its
+ * handle, or have ended: it has the lock.
  */
 #ifndef HVD_CHECKPOINT_H_
 #define HVD_CHECKPOINT_H_

@@ -60,7 +60,7 @@ std::vector<Result<std::vector<HostSocket>>> join_all(
     threads.emplace_back([&, host] {
       const auto index = static_cast<std::size_t>(host);
       joined[index] = join_hosts(std::move(mesh.host_listeners[index]), mesh.hosts, host,
-                                 secret_of(host), timeout);
+                                 secret_of(host), Deadline(timeout));
     });
   }
   for (auto& thread : threads) thread.join();

@@ -220,26 +220,73 @@ TEST(CheckpointAbi, ADyingRankIsAnErrorAndNothingHalfIsThere) {
   }
 }
 
-TEST(CheckpointAbi, AHandleOfAnEarlierSessionIsRefused) {
-  const TemporaryFolder folder;
-  Job job(2, [&](int, const Child::Tell& tell) {
-    told(tell, [&] {
-      hvd::init();
-      hvd::State state;
-      hvd::Checkpoints first(folder.path());
-      hvd::shutdown();
-      hvd::init();
-      const std::string error = error_of([&] { first.save(state, 1); });
-      require(error.find("before hvd_shutdown") != std::string::npos, error);
-      first.close();
-      hvd::barrier();
-      hvd::Checkpoints second(folder.path());
-      second.save(state, 1);
-      second.wait();
-      hvd::shutdown();
+// Saves 100,000 numbers of this value, and checks that they can be loaded.
+void save_and_load(hvd::Checkpoints& checkpoints, std::uint64_t step) {
+  std::vector<float> weights(100'000, static_cast<float>(step));
+  hvd::State state;
+  state.add("weights", weights);
+  checkpoints.save(state, step);
+  weights.assign(weights.size(), 0);
+  const auto loaded = checkpoints.load(state);
+  require(loaded && loaded->step == step && weights.back() == static_cast<float>(step), "load");
+}
+
+// What the first session has left unfinished is finished. The ranks change their numbers.
+TEST(CheckpointAbi, AHandleIsUsedInLaterSessions) {
+  for (const bool sharded : {false, true}) {
+    const TemporaryFolder folder;
+    Job job(2, [&](int, const auto& say) {
+      told(say, [&] {
+        hvd::init();
+        hvd::Checkpoints checkpoints(folder.path(), {.sharded = sharded});
+        std::vector<float> weights(1'000'000, 1);
+        hvd::State state;
+        state.add("weights", weights);
+        checkpoints.save(state, 1);
+        hvd::shutdown();
+        hvd::init({.ranks = {1, 0}});
+        const auto found = checkpoints.find();
+        require(found && found->step == 1, "the unfinished checkpoint");
+        save_and_load(checkpoints, 2);
+        hvd::shutdown();
+        hvd::init();
+        save_and_load(checkpoints, 3);
+        const std::string error = error_of([&] { hvd::Checkpoints second(folder.path()); });
+        require(error.find("in use by this same process") != std::string::npos, error);
+        checkpoints.close();
+        hvd::shutdown();
+      });
     });
-  });
-  expect_ok(job, 2);
+    expect_ok(job, 2);
+  }
+}
+
+TEST(CheckpointAbi, SurvivorsOfADeadRankUseTheHandle) {
+  for (const bool sharded : {false, true}) {
+    const TemporaryFolder folder;
+    Job job(3, [&](int rank, const auto& say) {
+      hvd::init();
+      hvd::Checkpoints checkpoints(folder.path(), {.sharded = sharded});
+      save_and_load(checkpoints, 1);
+      say("ok");
+      if (rank == 0) ::pause();
+      told(say, [&] {
+        hvd::State state;
+        require(error_of([&] { checkpoints.save(state, 2); }).find("rank 0") != std::string::npos,
+                "the dead rank");
+        hvd::shutdown();
+        hvd::init({.ranks = {1, 2}});
+        const auto found = checkpoints.find();
+        require(found && found->step == 1, "the last whole checkpoint");
+        save_and_load(checkpoints, 2);
+        checkpoints.close();
+        hvd::shutdown();
+      });
+    });
+    expect_ok(job, 3);
+    job.rank(0).kill();
+    for (const int rank : {1, 2}) EXPECT_EQ(job.rank(rank).line(), "ok");
+  }
 }
 
 TEST(CheckpointAbi, AForkedChildLeavesTheHandleAlone) {

@@ -106,6 +106,27 @@ TEST(TimelineAbi, TheEnvironmentStartsItAndShutdownWritesIt) {
   }
 }
 
+// Rank 2 leads the second session, and was not in the first.
+TEST(TimelineAbi, EachSessionOfTheJobHasAFile) {
+  const TemporaryFolder folder;
+  const auto body = [](int rank, const auto& say) {
+    for (const std::vector<int>& ranks : {std::vector{0, 1}, std::vector{2, 1}}) {
+      if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) continue;
+      hvd::init({.ranks = ranks});
+      train();
+      hvd::shutdown();
+    }
+    say("end");
+  };
+  Job job(3, body, {{"HVD_TIMELINE", folder.path() + "/t.json"}});
+  expect_end(job);
+  EXPECT_EQ(folder.entries().size(), 2u);
+  for (const char* name : {"/t.json", "/t.generation-2.json"}) {
+    const auto events = read_trace(folder.path() + name);
+    for (int rank = 0; rank < 2; ++rank) expect_training(events, rank);
+  }
+}
+
 TEST(TimelineAbi, OverSeveralHosts) {
   const TemporaryFolder folder;
   const std::string path = folder.path() + "/t.json";

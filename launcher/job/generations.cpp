@@ -22,6 +22,7 @@ Generations::Generations(const Limits& limits, const std::vector<MemberPlace>& f
   for (const auto& place : first) {
     const auto number = add(place.host, place.slot);
     state_.members[number].rank = number;
+    state_.members[number].joined = true;
     state_.list.push_back(number);
   }
 }
@@ -127,6 +128,7 @@ Actions Generations::finished(std::uint32_t number) {
   auto& member = state_.members[number];
   const auto before = std::exchange(member.state, MemberState::finished);
   member.came = false;
+  if (!member.joined) return actions;  // a newcomer whose program needed no other rank
   state_.finish_began = true;
   dismiss_newcomers(actions);
   const bool expected = before == MemberState::left || state_.phase == Phase::gathering;
@@ -322,6 +324,7 @@ void Generations::begin_generation(const GenerationNumbers& numbers, Actions& ac
     auto& member = state_.members[number];
     const auto& come = member.last_come;
     member.rank = static_cast<std::uint32_t>(state_.list.size());
+    member.joined = true;
     member.came = false;
     state_.list.push_back(number);
     go.go.ranks.push_back({number, rank.place.host, rank.local_rank, come.record});

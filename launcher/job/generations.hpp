@@ -119,6 +119,7 @@ class Generations {
     std::uint32_t slot = 0;
     State state = State::running;
     std::optional<std::uint32_t> rank = {};  // in the last generation; nullopt: not in it
+    bool joined = false;                     // it was in a generation, or is in the first list
     bool came = false;                       // and waits for `go`
     MemberCome last_come = {};
     std::optional<std::string> part = {};  // in the present exchange

@@ -115,6 +115,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"DeathsAResetAndTheEnd", {.deaths = 2, .resets = 1, .ends = 1}},
         Case{"ACutADeathAResetAndTheEnd", {.deaths = 1, .cuts = 1, .resets = 1, .ends = 1}},
         Case{"ANewcomerADeathAndTheEnd", {.newcomers = 1, .deaths = 1, .ends = 1}},
+        Case{"ThreeExchanges", {.deaths = 2, .resets = 1, .first_exchange = 1}},
         Case{"ARestartOfHvd", {.deaths = 1, .restarts = 1}},
         Case{"TooFew", {.members = 2, .newcomers = 1, .deaths = 2, .deadlines = true, .min = 2}},
         Case{"AFullJob", {.newcomers = 1, .deaths = 1, .resets = 1, .max = 3}},

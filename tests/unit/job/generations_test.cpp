@@ -449,6 +449,14 @@ TEST(Generations, OnceAMemberHasFinishedNewcomersAreRemoved) {
   EXPECT_EQ(job.start(3), Lines{"removed 3: the first ranks have finished"});
 }
 
+TEST(Generations, ANewcomerThatExitsWithoutComingChangesNothing) {
+  Job job(2, {2, 3});
+  job.begin();
+  job.generations.add(0, 2);
+  EXPECT_EQ(text(job.generations.finished(2)), Lines{});
+  EXPECT_FALSE(job.generations.state().finish_began);
+}
+
 // --- wire-ups that fail --------------------------------------------------------------------------
 
 TEST(Generations, AHostThatOthersCannotReachIsLeftOut) {

@@ -128,7 +128,8 @@ void World::read(std::size_t member) {
     case Message::go:
       if (own.state != Process::coming) return fail("`go` comes to a member that has not come");
       if (message.generation <= own.generation) fail("a member's generation does not grow");
-      own = {Process::wiring, message.generation, 2, 0, false, message.list};
+      own = {Process::wiring, message.generation, scenario_->first_exchange, 0,
+             false,           message.list};
       break;
     case Message::parts:
       if (own.state != Process::wiring || message.generation != own.generation ||
@@ -324,7 +325,8 @@ std::uint64_t World::hash() const {
     const auto& member = state.members[i];
     mix(bytes(own.state, own.generation, own.exchange, own.pushed, own.knows_newcomers,
               member.state, member.came, member.rank.has_value()));
-    mix(own.list | std::uint64_t{member.part.has_value()} << 40 | std::uint64_t{up_[i].size} << 48 |
+    mix(own.list | std::uint64_t{member.joined} << 32 |
+        std::uint64_t{member.part.has_value()} << 40 | std::uint64_t{up_[i].size} << 48 |
         std::uint64_t{down_[i].size} << 56);
     for (const auto* const channel : {&up_[i], &down_[i]})
       for (std::size_t at = 0; at < channel->size; ++at) {

@@ -37,11 +37,12 @@ struct Scenario {
   std::uint8_t members = 3;
   std::uint8_t newcomers = 0;
   std::uint8_t deaths = 0;
-  std::uint8_t cuts = 0;      // hosts that are given up, although they live
-  std::uint8_t resets = 0;    // that members agree on
-  std::uint8_t ends = 0;      // of the program, in all members
-  std::uint8_t restarts = 0;  // hvd_shutdown and hvd_init in all members
-  bool deadlines = false;     // each may pass at once
+  std::uint8_t cuts = 0;            // hosts that are given up, although they live
+  std::uint8_t resets = 0;          // that members agree on
+  std::uint8_t ends = 0;            // of the program, in all members
+  std::uint8_t restarts = 0;        // hvd_shutdown and hvd_init in all members
+  std::uint8_t first_exchange = 2;  // 1: members come without what they give to the first
+  bool deadlines = false;           // each may pass at once
   std::uint8_t min = 1;
   std::uint8_t max = kMost;
   bool sees_failures = true;  // members notice by themselves that another one is gone

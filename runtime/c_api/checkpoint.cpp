@@ -135,7 +135,7 @@ Result<void> check_handle(const hvd_checkpoints* handle) {
 
 // Makes the handle one of this session if it is of an earlier one on some rank. A collective.
 Result<void> follow_session(Communicator& communicator, hvd_checkpoints* handle) {
-  const std::uint64_t now = libhvd::process().generations.last();
+  const std::uint64_t now = libhvd::process().session_handles.last();
   HVD_TRY(const bool is_current,
           libhvd::checkpoint::true_everywhere(communicator, handle->generation == now));
   if (is_current) return {};
@@ -197,7 +197,7 @@ hvd_status hvd_checkpoints_open(const char* folder, const hvd_checkpoints_option
                                 return libhvd::with_context("hvd_checkpoints_open", opened.error());
                               auto handle = std::make_unique<hvd_checkpoints>();
                               handle->checkpoints = std::move(*opened);
-                              handle->generation = libhvd::process().generations.last();
+                              handle->generation = libhvd::process().session_handles.last();
                               handle->pid = ::getpid();
                               remember(handle.get());
                               *checkpoints = handle.release();

@@ -78,17 +78,17 @@ Error no_handle(const char* what, hvd_handle handle) {
 Result<void> find_parts_of(const char* what, hvd_handle handle, Background& background) {
   const SessionReader reader;
   Session* const session = reader.get();
-  const libhvd::Generations& generations = libhvd::process().generations;
+  const libhvd::SessionHandles& handles = libhvd::process().session_handles;
   if (handle < 0 || (handle == 0 && session != nullptr)) return no_handle(what, handle);
-  const auto place = generations.place_of(handle);
-  if (session != nullptr && place.generation == generations.last())
+  const auto place = handles.place_of(handle);
+  if (session != nullptr && place.generation == handles.last())
     return find_parts(what, *session, place.process_set, background);
   if (handle == 0 || place.generation == 0) return libhvd::not_initialized(what);
   return fail(
       HVD_ERROR_NOT_INITIALIZED,
       std::string(what) + ": handle " + std::to_string(handle) + " is of generation " +
           std::to_string(place.generation) + ", which hvd_shutdown has ended" +
-          (session != nullptr ? "; this is generation " + std::to_string(generations.last()) : ""));
+          (session != nullptr ? "; this is generation " + std::to_string(handles.last()) : ""));
 }
 
 // Finds the engine of a handle. Without one, `status` is the reason.

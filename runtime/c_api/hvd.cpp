@@ -35,7 +35,7 @@ void close_session() {
   std::unique_ptr<Session> session;
   const std::lock_guard lock(process().state);
   session = std::move(process().session);
-  if (session) process().generations.end(session->process_sets_made());
+  if (session) process().session_handles.end(session->process_sets_made());
 }
 
 // Puts the session's segment into `segment`.
@@ -90,15 +90,15 @@ hvd_status init(const char* what, const StartOptions& wanted) {
     return report(fail(HVD_ERROR_INVALID_ARGUMENT,
                        std::string(what) + ": already initialised; call hvd_shutdown first"));
   }
-  const libhvd::Generations& generations = process().generations;
+  const libhvd::SessionHandles& handles = process().session_handles;
   const libhvd::ProcessParts parts{process().starts, process().buffers.memory(),
-                                   generations.next_engine(), generations.last() + 1};
+                                   handles.next_engine(), handles.last() + 1};
   auto session = Session::open(libhvd::process_environment(), wanted, parts, process().lasting);
   set_handlers();  // also after an error, because `lasting` must be closed
   if (!session.ok()) return report(libhvd::with_context(what, session.error()));
   {
     const std::lock_guard state(process().state);
-    process().generations.begin();
+    process().session_handles.begin();
     process().session = std::move(*session);
   }
   libhvd::standing_error.clear();

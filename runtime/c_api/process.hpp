@@ -18,7 +18,7 @@ struct Process {
   std::mutex calls;  // serialises init, shutdown and collectives
   std::mutex state;  // guards the next two while they are read or replaced; held only shortly
   std::unique_ptr<Session> session;
-  Generations generations;
+  SessionHandles session_handles;
   std::shared_ptr<void> lasting;  // see Bootstrap::lasting
   std::shared_ptr<StartCounts> starts = std::make_shared<StartCounts>();
   SharedBuffers buffers;  // of hvd_alloc and hvd_register

@@ -156,7 +156,7 @@ EngineOptions Session::engine_options(std::int32_t process_set) {
   EngineOptions options{.settings = job_info_.engine,
                         .listener = make_listener(),
                         .device_listener = make_listener()};
-  options.before_handles = Generations::before_handles(first_engine_ + process_set);
+  options.before_handles = SessionHandles::before_handles(first_engine_ + process_set);
   // One search at a time: several would disturb each other's times.
   if (process_set != 0) options.settings.autotune = false;
   if (process_set <= kMostProcessSets) {  // later ones are not in the timeline

@@ -57,7 +57,7 @@ struct StartOptions {
 struct ProcessParts {
   std::shared_ptr<StartCounts> starts;
   std::shared_ptr<ProcessMemory> memory;
-  std::int64_t first_engine;  // see Generations
+  std::int64_t first_engine;  // see SessionHandles
   std::uint64_t generation;   // of the session
 };
 
@@ -167,7 +167,7 @@ class Session {
   std::shared_ptr<Engine> engine_;           // of all ranks
   ProcessSets process_sets_;
   std::int32_t last_process_set_ = 0;
-  std::int64_t first_engine_;       // see Generations
+  std::int64_t first_engine_;       // see SessionHandles
   std::unique_ptr<Bridge> bridge_;  // see Wireup
   bool some_ranks_ = false;         // only some ranks of the job have started together
   StreamLanes streams_;

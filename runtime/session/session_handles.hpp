@@ -14,7 +14,7 @@
 
 namespace libhvd {
 
-class Generations {
+class SessionHandles {
  public:
   // What a handle says.
   struct Place {

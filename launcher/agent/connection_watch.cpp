@@ -188,7 +188,7 @@ bool is_connection(const std::string& line, const std::set<int>& ports,
   words >> number >> local >> remote >> state >> queues >> timer;
   if (state == kListening || !(ports.contains(port_of(local)) || ports.contains(port_of(remote))))
     return false;
-  return state != kTimeWait || closed_ago(timer).value_or(age) <= age;
+  return state != kTimeWait || closed_ago(timer).value_or(age) <= age + kClockTolerance;
 }
 
 bool is_built_with_mpich(const std::string& program) {

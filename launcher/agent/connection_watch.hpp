@@ -35,6 +35,10 @@ namespace hvdrun {
 // A job whose ranks end sooner is not examined, because that would make it longer.
 inline constexpr std::chrono::milliseconds kShortestExamined{250};
 
+// How much the kernel's time of a connection's end may differ from ours. Its clock for that counts
+// timer interrupts, and these come late while a virtual machine waits for a processor.
+inline constexpr std::chrono::milliseconds kClockTolerance{200};
+
 struct UsedLibraries {
   bool tensorflow = false;
   bool mpich = false;  // or an MPI with the ABI of MPICH, such as Intel's

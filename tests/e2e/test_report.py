@@ -486,6 +486,7 @@ def test_ranks_without_connections_get_a_warning_about_separate_runs(sandbox: Sa
         accepted, _ = server.accept()
         client.close()
         accepted.close()
+    time.sleep(0.5)  # the times of connections' ends are known to 0.2 s
     begun, go = time.monotonic(), sandbox.files / "go"
     words = (PYTHON, "-c", RANKS, sandbox.files / "port", go)
     strangers = sandbox.start("-np", 2, *words)

@@ -4,7 +4,7 @@
 //
 // A list is entries, separated by commas. An entry is a name in which numbers in brackets make
 // several names of it. expand_host_list agrees with `scontrol show hostnames` of SLURM 22.05, host
-// by host and in order. tests/interop compares the two.
+// by host and in order. tests/unit/slurm compares the two.
 //   n[01-16,20]    each number is at least as wide as the first one of its range is written
 //   r[0-1]n[0-3]   of several brackets the last one varies fastest, then the first, the second, …
 // hvdrun accepts text after the last bracket (n[1-4].cluster), which scontrol refuses. hvdrun

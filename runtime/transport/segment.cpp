@@ -24,7 +24,7 @@ namespace libhvd {
 namespace {
 
 constexpr std::uint64_t kMagic = 0x314d485344564844u;  // "DHVDSHM1" in memory
-constexpr std::uint32_t kVersion = 9;
+constexpr std::uint32_t kVersion = 10;
 
 // Marks a range that is in the file without a name.
 constexpr std::uint64_t kInMemory = std::uint64_t{1} << 62;

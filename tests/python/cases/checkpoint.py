@@ -253,3 +253,14 @@ def case_a_closed_folder_cannot_be_used_but_opened_again() -> None:
         del second
         with Checkpoints(folder) as third:
             assert third.load().step == 1
+
+
+def case_after_shutdown_and_init_the_object_works_on() -> None:
+    for sharded in (False, True):
+        with shared_folder() as folder, Checkpoints(folder, sharded=sharded) as checkpoints:
+            checkpoints.save({"step": 1}, 1)
+            hvd.shutdown()
+            hvd.init()
+            assert checkpoints.load().state["step"] == 1
+            checkpoints.save({"step": 2}, 2)
+            assert checkpoints.load().step == 2

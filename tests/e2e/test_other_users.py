@@ -272,26 +272,26 @@ TESTS_OF_ROWS = {
     "`MASTER_PORT`":
         "AreKeptButCanBeListenedOnByTheProgram",
     "libhvd's rendezvous without PMIx, during `hvd_init`":
-        "BothSidesProveTheSecret AConnectionThroughAnotherPortIsRefused WhatIsChangedOnItsWayIsNoticed "
-        "AreTakenOnceAndInOrder WhoHoldsTheSecretIsNotPushedOut test_another_user_cannot_relay_what_ranks_exchange "
-        "IsReadOnItsWayInTheClearOnly",
+        "BothSidesProveTheSecret AConnectionThroughAnotherPortIsRefused DetectsDataThatARelayHasChanged "
+        "RepeatedMissingAndReflectedOnesAreRefused KeepsAClientWithTheSecretWhenStrangersTakeAllPlaces "
+        "test_another_user_cannot_relay_what_ranks_exchange IsReadableForARelayOnlyWithoutTls",
     "libhvd's ports between hosts, during `hvd_init`":
-        "LetsNobodyInWithoutTheSecret ConnectsEachWithEachOverTls",
+        "RefusesAProcessWithoutTheSecret ConnectsAllPairsOverTls",
     "libhvd's connections between hosts":
-        "test_what_ranks_send_is_on_the_wire_in_the_clear_only RefusesWhoHasAnotherKey RefusesWhoHasNone "
-        "TellsWhatWasChangedOnItsWay",
+        "test_what_ranks_send_is_on_the_wire_in_the_clear_only RefusesAPeerWithAnotherKey "
+        "RefusesAPeerWithoutAKey DetectsChangedData ReportsChangedData",
     "what NCCL and MPI open":
-        "IsRefusedToATransportThatHasNone WhatMustBeEncryptedGoesThroughHostMemory",
+        "IsRefusedForTheMpiTransport EncryptedDataGoesThroughHostMemory",
     "`$TMPDIR/hvd-ID-N`, `/dev/shm/hvd-ID-N` (mode 0700)":
         "test_what_a_job_leaves_open_to_others test_a_restart_has_folders_of_new_names ArePrivateAndGoWithAllTheyHold",
     "shared memory of libhvd without hvdrun, in `/dev/shm` (mode 0600)":
-        "IsAFileOfOursUntilItsNameIsRemoved OfAnotherJobOrHostIsNotTakenForOurs",
+        "IsAPrivateFileUntilItsNameIsRemoved OfAnotherJobOrSizeIsRefused",
     "memory of a rank, for large collectives on its host (`process_vm_readv`)":
         "test_another_user_cannot_read_a_ranks_memory RefusesAProcessWithoutTheNumber",
     "environment of the ranks, with both secrets":
         "test_the_pmix_namespace_stands_in_no_public_name",
     "`--report`, `--output-filename`, logs, checkpoints":
-        "DoesNotWriteThroughALink DoesNotFollowALink",
+        "DoesNotWriteThroughALink DoesNotFollowASymbolicLink",
 }
 
 

@@ -1,4 +1,4 @@
-// TLS against OpenSSL itself, and what we declare of that against its headers.
+// TLS against OpenSSL itself, and our declarations of OpenSSL against its headers.
 #include "base/connection.hpp"
 #include "base/openssl_library.hpp"
 #include "common/fd.hpp"
@@ -14,8 +14,8 @@
 namespace libhvd {
 namespace {
 
-// A client and a server that have no key at all, and would do with certificates.
-TEST(TlsTest, RefusesWhoHasNone) {
+// The other end has no key, and would accept certificates.
+TEST(TlsTest, RefusesAPeerWithoutAKey) {
   for (const bool server : {false, true}) {
     int ends[2];
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
@@ -39,7 +39,7 @@ TEST(TlsTest, RefusesWhoHasNone) {
   }
 }
 
-// What we declare of OpenSSL, held against its own headers.
+// Compares our declarations of OpenSSL with its headers.
 #define HVD_SAME_DECLARATION(name, result, parameters) \
   static_assert(std::is_same_v<decltype(&::name), decltype(OpensslLibrary::name)>, #name);
 HVD_OPENSSL_FUNCTIONS(HVD_SAME_DECLARATION)

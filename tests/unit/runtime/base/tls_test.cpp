@@ -24,7 +24,7 @@ struct Sockets {
   Fd two;
 };
 
-// What the two ends say in the end: 0 when all is well.
+// Runs the handshake of both ends. Returns their last results; 0: the end is ready.
 std::pair<Result<short>, Result<short>> shake_hands(Tls& client, Tls& server) {
   Result<short> first = short{1};
   Result<short> second = short{1};
@@ -35,7 +35,7 @@ std::pair<Result<short>, Result<short>> shake_hands(Tls& client, Tls& server) {
   return {first, second};
 }
 
-TEST(TlsTest, RefusesWhoHasAnotherKey) {
+TEST(TlsTest, RefusesAPeerWithAnotherKey) {
   const Sockets sockets;
   auto client = Tls::start(sockets.one.get(), Tls::Side::client, Digest{1});
   auto server = Tls::start(sockets.two.get(), Tls::Side::server, Digest{2});
@@ -45,7 +45,7 @@ TEST(TlsTest, RefusesWhoHasAnotherKey) {
   EXPECT_FALSE(second.ok());
 }
 
-TEST(TlsTest, TellsWhatWasChangedOnItsWay) {
+TEST(TlsTest, DetectsChangedData) {
   const Sockets near;
   const Sockets far;
   auto client = Tls::start(near.one.get(), Tls::Side::client, Digest{1});
@@ -79,12 +79,12 @@ TEST(TlsTest, TellsWhatWasChangedOnItsWay) {
   carry(near.two, far.one);
   EXPECT_EQ((*server)->receive(come.data(), come.size()), -1);
   EXPECT_EQ(errno, EBADMSG);
-  EXPECT_EQ((*server)->receive(come.data(), come.size()), -1) << "and nothing after it";
+  EXPECT_EQ((*server)->receive(come.data(), come.size()), -1) << "later data must be refused too";
   EXPECT_EQ(errno, EBADMSG);
 }
 
-// What was sent before the end comes first; then it is an end as of any connection.
-TEST(TlsTest, EndsLikeAConnectionInTheClear) {
+// Data that was sent before the end arrives first. Then the end is like that of any connection.
+TEST(TlsTest, EndsLikeAConnectionWithoutTls) {
   for (const bool encrypted : {false, true}) {
     test::ConnectionPair ends = test::connect_pair(encrypted);
     ASSERT_EQ(ends[0].send("last", 4), 4);
@@ -98,8 +98,8 @@ TEST(TlsTest, EndsLikeAConnectionInTheClear) {
   }
 }
 
-// Parts that are taken in pieces, and new keys all the time, while both ends write.
-TEST(TlsTest, CarriesPartsBothWaysThroughLittleRoom) {
+// Both ends write parts that are sent in pieces, and often change their keys.
+TEST(TlsTest, CarriesPartsBothWaysThroughSmallBuffers) {
   test::ConnectionPair ends = test::connect_pair(true, true, 2);
   std::vector<std::uint32_t> sent(300'000);
   std::iota(sent.begin(), sent.end(), 0u);
@@ -143,8 +143,9 @@ TEST(TlsTest, CarriesPartsBothWaysThroughLittleRoom) {
   there.join();
 }
 
-// Nobody reads until neither end finds room any more, wherever that is between two records or keys.
-TEST(TlsTest, ReadsAlsoWhereANewKeyFindsNoRoom) {
+// Both ends write until the buffers are full, at any place between two records or keys. Then they
+// read.
+TEST(TlsTest, ReadsEvenIfANewKeyCannotBeSent) {
   for (std::size_t bytes = 1; bytes < 100; ++bytes) {
     test::ConnectionPair ends = test::connect_pair(true, true, 1);
     const std::vector<char> message(bytes, 'm');
@@ -159,7 +160,7 @@ TEST(TlsTest, ReadsAlsoWhereANewKeyFindsNoRoom) {
       ASSERT_EQ(ends[end].receive(come.data(), come.size()), static_cast<ssize_t>(come.size()))
           << "of messages of " << bytes << " bytes";
     }
-    // What found no room comes now.
+    // The message for which there was no room can be sent now.
     ASSERT_EQ(ends[0].send(message.data(), bytes), static_cast<ssize_t>(bytes));
     std::vector<char> come(bytes);
     ASSERT_EQ(ends[1].receive(come.data(), bytes), static_cast<ssize_t>(bytes));
@@ -167,7 +168,7 @@ TEST(TlsTest, ReadsAlsoWhereANewKeyFindsNoRoom) {
   }
 }
 
-TEST(TlsTest, SaysWhichPackageIsMissing) {
+TEST(TlsTest, NamesTheMissingPackage) {
   const auto library = OpensslLibrary::load("libssl-that-there-is-not.so.3");
   ASSERT_FALSE(library.ok());
   EXPECT_EQ(library.error().status, HVD_ERROR_UNSUPPORTED);

@@ -33,7 +33,7 @@ void redirect(int to, const std::string& path) {
 
 JobResult run_digits(int size, std::vector<std::string> options) {
   const test::TemporaryFolder folder;
-  test::Job job(size, [&](int, const test::Child::Tell&) {
+  test::Job job(size, [&](int, const test::Child::Report&) {
     redirect(STDOUT_FILENO, folder.path() + "/out");
     redirect(STDERR_FILENO, folder.path() + "/err");
     options.insert(options.begin(), DIGITS_PROGRAM);
@@ -102,7 +102,7 @@ TEST(Digits, WorksWithMoreRanksThanSamplesInABatch) {
   EXPECT_EQ(run.exit_codes, (std::vector<int>{0, 0, 0})) << run.errors;
 }
 
-TEST(Digits, ABadRowIsSaidOnceWithItsLine) {
+TEST(Digits, ABadRowIsReportedOnceWithItsLine) {
   const test::TemporaryFolder folder;
   const std::string path = folder.path() + "/bad.csv";
   std::string row;
@@ -113,7 +113,7 @@ TEST(Digits, ABadRowIsSaidOnceWithItsLine) {
   EXPECT_EQ(run.errors, "digits: " + path + ":3: \"11\" is not an integer from 0 to 9\n");
 }
 
-TEST(Digits, ABadOptionIsSaidOnce) {
+TEST(Digits, ABadOptionIsReportedOnce) {
   const JobResult run = run_digits(2, {"--epochs", "0"});
   EXPECT_EQ(run.exit_codes, (std::vector<int>{2, 2}));
   EXPECT_EQ(count(run.errors, "--epochs takes a number from 1"), 1) << run.errors;

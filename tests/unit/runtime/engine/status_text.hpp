@@ -6,7 +6,7 @@
 
 namespace libhvd::test {
 
-// "ok", or why this thread's last call failed.
+// Returns "ok", or the message of this thread's last error.
 inline std::string text_of(hvd_status status) {
   return status == HVD_OK ? "ok" : hvd_last_error();
 }

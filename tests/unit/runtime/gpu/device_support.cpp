@@ -108,7 +108,7 @@ std::vector<std::string> run_on_gpus(const GpuJob& job, const GpuBody& body) {
   for (const auto& [name, value] : job.variables) variables[name] = value;
   Job processes(
       job.hosts.empty() ? std::vector<int>(static_cast<std::size_t>(job.size), 0) : job.hosts,
-      [&](int rank, const Child::Tell& tell) {
+      [&](int rank, const Child::Report& report) {
         const auto own = static_cast<std::size_t>(rank);
         if (rank == job.odd_rank) {
           for (const auto& [name, value] : job.odd_variables)
@@ -117,17 +117,17 @@ std::vector<std::string> run_on_gpus(const GpuJob& job, const GpuBody& body) {
         try {
           Gpu gpu(job.devices.empty() ? rank : job.devices[own]);
           hvd::init();
-          tell(body(rank, gpu));
+          report(body(rank, gpu));
           hvd::shutdown();
         } catch (const std::exception& exception) {
-          tell(exception.what());
+          report(exception.what());
         }
       },
       variables);
-  std::vector<std::string> said;
+  std::vector<std::string> outcomes;
   for (int rank = 0; rank < job.size; ++rank)
-    said.push_back(processes.rank(rank).line().value_or("(ended without a word)"));
-  return said;
+    outcomes.push_back(processes.rank(rank).line().value_or("(ended without a line)"));
+  return outcomes;
 }
 
 }  // namespace libhvd::test

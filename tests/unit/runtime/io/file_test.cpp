@@ -1,4 +1,4 @@
-// Files that are there whole or not at all, through the C++ API; without hvd_init.
+// hvd::write_file() and hvd::AtomicFile of the C++ API, without hvd_init.
 #include "support.hpp"
 
 #include <fstream>
@@ -24,7 +24,7 @@ TEST(WriteFile, ReplacesTheWholeFile) {
   EXPECT_EQ(folder.entries().size(), 1u);
 }
 
-TEST(AtomicFile, ShowsNothingBeforeItsCommitAndLeavesNothingWithoutOne) {
+TEST(AtomicFile, KeepsTheOldFileWithoutACommit) {
   const test::TemporaryFolder folder;
   const std::string path = folder.path() + "/result.json";
   hvd::write_file(path, "old");
@@ -37,7 +37,7 @@ TEST(AtomicFile, ShowsNothingBeforeItsCommitAndLeavesNothingWithoutOne) {
   EXPECT_EQ(folder.entries().size(), 1u);
 }
 
-TEST(AtomicFile, InAFolderThatIsNotThereIsAnError) {
+TEST(AtomicFile, FailsInAMissingFolder) {
   try {
     hvd::AtomicFile file("/no/such/folder/file");
     FAIL() << "no error";

@@ -22,7 +22,7 @@ std::string text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Three classes with four files each; a file's text is its path.
+// Makes three classes with four files each. A file's text is its path.
 void make_images(const TemporaryFolder& folder) {
   for (const std::string name : {"cat", "dog", "owl"}) {
     std::filesystem::create_directory(folder.path() + "/" + name);
@@ -85,7 +85,7 @@ TEST(ReaderAbi, DecodesWithAFunctionOfTheProgram) {
   EXPECT_EQ(batch->data().size(), 20 * sizeof(float));
 }
 
-TEST(ReaderAbi, WhatDecodeThrowsNamesTheFile) {
+TEST(ReaderAbi, AnExceptionInDecodeNamesTheFile) {
   const TemporaryFolder folder;
   make_images(folder);
   const auto source = hvd::Source::folder(folder.path());
@@ -102,7 +102,7 @@ TEST(ReaderAbi, WhatDecodeThrowsNamesTheFile) {
   }
 }
 
-TEST(ReaderAbi, ADamagedRecordIsNamedAndTheRestIsRead) {
+TEST(ReaderAbi, ADamagedRecordIsNamedAndTheOthersAreRead) {
   const TemporaryFolder folder;
   const std::string path = folder.path() + "/data.tfrecord";
   {
@@ -132,7 +132,7 @@ TEST(ReaderAbi, ADamagedRecordIsNamedAndTheRestIsRead) {
   EXPECT_FALSE(reader.next());
 }
 
-TEST(ReaderAbi, TheReaderKeepsItsSource) {
+TEST(ReaderAbi, KeepsItsSourceAlive) {
   const TemporaryFolder folder;
   make_images(folder);
   auto reader = [&] {
@@ -149,7 +149,7 @@ TEST(ReaderAbi, TheReaderKeepsItsSource) {
   EXPECT_EQ(reader.next()->epoch(), 1);
 }
 
-TEST(ReaderAbi, RefusesNullPointersAndWhatIsNotThere) {
+TEST(ReaderAbi, RefusesNullPointersAndMissingFiles) {
   hvd_source* source = nullptr;
   hvd_reader* reader = nullptr;
   hvd_record_writer* writer = nullptr;
@@ -178,7 +178,7 @@ TEST(ReaderAbi, RefusesNullPointersAndWhatIsNotThere) {
   hvd_record_writer_discard(nullptr);
 }
 
-TEST(ReaderAbi, AClassThatIsNotThereIsAnError) {
+TEST(ReaderAbi, UnknownClassFails) {
   const TemporaryFolder folder;
   make_images(folder);
   const auto source = hvd::Source::folder(folder.path());
@@ -186,21 +186,21 @@ TEST(ReaderAbi, AClassThatIsNotThereIsAnError) {
   EXPECT_THROW(static_cast<void>(source.class_name(-1)), hvd::Error);
 }
 
-TEST(ReaderOfTheJob, RanksSeeWhetherTheirFilesAreTheSame) {
+TEST(ReaderOfTheJob, DetectsThatRanksHaveDifferentFiles) {
   const TemporaryFolder folder;
   make_images(folder);
   const TemporaryFolder other;
   make_images(other);
   std::ofstream(other.path() + "/owl/more.png") << "more";
-  Job job(2, [&](int rank, const Child::Tell& tell) {
+  Job job(2, [&](int rank, const Child::Report& report) {
     hvd::init();
     hvd::Source::folder(folder.path()).check_same_on_all_ranks();
-    tell("same");
+    report("same");
     try {
       hvd::Source::folder(rank == 0 ? folder.path() : other.path()).check_same_on_all_ranks();
-      tell("same");
+      report("same");
     } catch (const hvd::Error& error) {
-      tell(error.what());
+      report(error.what());
     }
     hvd::shutdown();
   });

@@ -1,6 +1,6 @@
-// Sessions that come and go leave nothing behind in the process.
+// Repeated sessions of one process leak nothing.
+#include "reporting.hpp"
 #include "seeds.hpp"
-#include "telling.hpp"
 
 #include <algorithm>
 #include <fstream>
@@ -11,28 +11,28 @@
 namespace libhvd::test {
 namespace {
 
-// The gate compares what is exact, after a few sessions. Long runs see the memory grow.
+// Returns how many sessions to run. Short runs compare exact numbers only; long ones also see the
+// memory grow.
 int rounds(int many) {
   return seeds::are_new() ? many : many / 5;
 }
 
-// A process may grow by so much: the allocator's own ways. Sanitizers keep what was freed, and
-// remember what they have seen; the address sanitizer looks for leaks itself. qemu keeps 280 KiB of
-// every thread that has ended.
+// By how much the allocator may let a process grow. Sanitizers keep freed memory; the address
+// sanitizer looks for leaks itself. qemu keeps 280 KiB of every thread that has ended.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(HVD_TEST_EMULATOR)
 constexpr std::size_t kGrowthKib = 1024 * 1024;
 #else
 constexpr std::size_t kGrowthKib = 4 * 1024;
 #endif
 
-// What the process holds. proc(5).
-struct Holdings {
+// The resources of this process; see proc(5).
+struct Resources {
   std::size_t files = entries_in("/proc/self/fd");
   std::size_t threads = count_threads();
-  std::size_t shared_mappings = 0;  // the heap's come and go
+  std::size_t shared_mappings = 0;  // the heap's private ones change
   std::size_t resident_kib = 0;
 
-  Holdings() {
+  Resources() {
     std::ifstream maps("/proc/self/maps");
     for (std::string line; std::getline(maps, line);) {
       // "7f2c000-7f2d000 rw-s 00000000 00:1a 77 /dev/shm/…"
@@ -45,7 +45,7 @@ struct Holdings {
   }
 };
 
-// Blocking and in the background, with memory of hvd_alloc's.
+// Runs a session with blocking and async calls, and with memory of hvd_alloc.
 std::string one_session(int round, const std::vector<int>& ranks = {}) {
   hvd::init({.ranks = ranks});
   const int sum = hvd::allreduce(round, hvd::Op::sum);
@@ -62,7 +62,7 @@ std::string one_session(int round, const std::vector<int>& ranks = {}) {
   return right ? "" : "wrong sum in round " + std::to_string(round);
 }
 
-std::string compare(const Holdings& before, const Holdings& after) {
+std::string compare(const Resources& before, const Resources& after) {
   std::string text;
   const auto expect_same = [&](const char* what, std::size_t then, std::size_t now) {
     if (now != then)
@@ -78,27 +78,27 @@ std::string compare(const Holdings& before, const Holdings& after) {
   return text.empty() ? "ok" : text;
 }
 
-std::string come_and_go(int sessions) {
-  for (int round = 0; round < 3; ++round) {  // what the first ones leave is the allocator's
+std::string run_sessions(int sessions) {
+  for (int round = 0; round < 3; ++round) {  // the first ones fill the allocator's caches
     if (const std::string wrong = one_session(round); !wrong.empty()) return wrong;
   }
-  const Holdings before;
+  const Resources before;
   for (int round = 0; round < sessions; ++round) {
     if (const std::string wrong = one_session(round); !wrong.empty()) return wrong;
   }
-  return compare(before, Holdings());
+  return compare(before, Resources());
 }
 
-TEST(Reinit, AgainAndAgainWithoutALeak) {
+TEST(Reinit, RepeatedSessionsLeakNothing) {
   for (const std::vector<int>& hosts : {std::vector{0}, std::vector{0, 0}}) {
-    Job job(hosts, telling([] { return come_and_go(rounds(100)); }));
+    Job job(hosts, reporting([] { return run_sessions(rounds(100)); }));
     expect_from_all(job, "ok");
     EXPECT_TRUE(job.memory().entries().empty());
   }
 }
 
-// All ranks and some of them in turn; rank 0 stays out of some starts.
-std::string come_and_go_in_turn(int rank, int sessions) {
+// Runs sessions of all ranks and of some of them in turn.
+std::string run_mixed_sessions(int rank, int sessions) {
   const std::vector<std::vector<int>> starts{{}, {1, 2}, {}, {2, 0}};
   const auto take_part = [&](int round) -> std::string {
     const auto& ranks = starts[static_cast<std::size_t>(round) % starts.size()];
@@ -108,35 +108,37 @@ std::string come_and_go_in_turn(int rank, int sessions) {
   for (int round = 0; round < 8; ++round) {
     if (const std::string wrong = take_part(round); !wrong.empty()) return wrong;
   }
-  const Holdings before;
+  const Resources before;
   for (int round = 0; round < sessions; ++round) {
     if (const std::string wrong = take_part(round); !wrong.empty()) return wrong;
   }
-  return compare(before, Holdings());
+  return compare(before, Resources());
 }
 
-TEST(Reinit, AllAndSomeRanksInTurnWithoutALeak) {
-  Job job(3,
-          [](int rank, const Child::Tell& tell) { tell(come_and_go_in_turn(rank, rounds(100))); });
+TEST(Reinit, SessionsOfAllAndOfSomeRanksLeakNothing) {
+  Job job(3, [](int rank, const Child::Report& report) {
+    report(run_mixed_sessions(rank, rounds(100)));
+  });
   expect_from_all(job, "ok");
   EXPECT_TRUE(job.memory().entries().empty());
 }
 
-TEST(Reinit, OverTwoHostsWithoutALeak) {
-  Job job({0, 1, 0}, telling([] { return come_and_go(rounds(20)); }));
+TEST(Reinit, SessionsOnTwoHostsLeakNothing) {
+  Job job({0, 1, 0}, reporting([] { return run_sessions(rounds(20)); }));
   expect_from_all(job, "ok");
   EXPECT_TRUE(job.memory(0).entries().empty());
   EXPECT_TRUE(job.memory(1).entries().empty());
 }
 
-// What was pending is given up, with the names and buffers that belong to it.
-TEST(Reinit, WhatWasPendingIsNoLeakEither) {
-  Job job(2, telling([] {
+// hvd_shutdown gives up pending calls, with their names and buffers.
+TEST(Reinit, PendingCallsAtShutdownLeakNothing) {
+  Job job(2, reporting([] {
             const auto session = [] {
               hvd::init();
               std::vector<float> values(2000, 1);
               hvd_handle handle = 0;
-              const std::string name = "of rank " + std::to_string(hvd::rank());  // never meets
+              const std::string name =
+                  "of rank " + std::to_string(hvd::rank());  // matches no other call
               const hvd_options options = named(name);
               (void)hvd_allreduce_async(values.data(), values.data(), values.size(), HVD_FLOAT32,
                                         HVD_SUM, &options, &handle);
@@ -144,9 +146,9 @@ TEST(Reinit, WhatWasPendingIsNoLeakEither) {
               hvd::shutdown();
             };
             for (int round = 0; round < 3; ++round) session();
-            const Holdings before;
+            const Resources before;
             for (int round = 0; round < rounds(50); ++round) session();
-            return compare(before, Holdings());
+            return compare(before, Resources());
           }));
   expect_from_all(job, "ok");
 }

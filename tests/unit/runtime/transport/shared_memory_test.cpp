@@ -1,4 +1,4 @@
-// Memory that other ranks can reach, and the allreduce that makes use of it.
+// Memory that other ranks can map, and the allreduce that uses it.
 #include "transport/shared_memory.hpp"
 
 #include "collective/communicator.hpp"
@@ -30,7 +30,7 @@ std::byte* allocate(SharedMemory& memory, std::size_t bytes) {
   return *allocated;
 }
 
-TEST(SharedMemory, IsTheSameForAnotherRank) {
+TEST(SharedMemory, IsMappedByAnotherRank) {
   const auto shared = segment();
   SharedMemory mine(shared), theirs(shared);
   std::byte* const buffer = allocate(mine, 10'000);
@@ -45,7 +45,7 @@ TEST(SharedMemory, IsTheSameForAnotherRank) {
   EXPECT_EQ(std::memcmp(buffer + 5000, "yyy", 3), 0);
 }
 
-TEST(SharedMemory, FindsOnlyWhatLiesInOneAllocation) {
+TEST(SharedMemory, FindsOnlyRangesWithinOneAllocation) {
   SharedMemory memory(segment());
   std::byte* const buffer = allocate(memory, 4096);
   EXPECT_TRUE(memory.find(buffer, 4096));
@@ -58,7 +58,7 @@ TEST(SharedMemory, FindsOnlyWhatLiesInOneAllocation) {
   EXPECT_FALSE(memory.find(buffer, 1));
 }
 
-// Pages of the program's own.
+// Private pages of the program.
 struct Pages {
   static constexpr std::size_t kBytes = 4 * 4096;
   Pages()
@@ -70,7 +70,7 @@ struct Pages {
   std::byte* data;
 };
 
-TEST(SharedMemory, AdoptsPagesWithWhatTheyHold) {
+TEST(SharedMemory, AdoptKeepsTheContentOfPages) {
   const auto shared = segment();
   SharedMemory mine(shared), theirs(shared);
   const Pages pages;
@@ -89,12 +89,12 @@ TEST(SharedMemory, AdoptsPagesWithWhatTheyHold) {
   EXPECT_FALSE(mine.find(pages.data, 1));
   EXPECT_EQ(std::memcmp(pages.data + 4999, "xyyyx", 5), 0);
   std::memset(seen, 'z', 3);
-  EXPECT_EQ(std::memcmp(pages.data + 5000, "yyy", 3), 0) << "others reach it still";
-  EXPECT_TRUE(mine.adopt(pages.data, 4096).ok()) << "not again";
+  EXPECT_EQ(std::memcmp(pages.data + 5000, "yyy", 3), 0) << "other ranks still change the pages";
+  EXPECT_TRUE(mine.adopt(pages.data, 4096).ok()) << "pages cannot be adopted again";
   ASSERT_TRUE(mine.disown(pages.data).ok());
 }
 
-TEST(SharedMemory, ANewAllocationIsZeroAndInAPlaceOfItsOwn) {
+TEST(SharedMemory, ANewAllocationIsZeroedAndHasANewPlace) {
   SharedMemory memory(segment());
   std::byte* const first = allocate(memory, 4096);
   std::memset(first, 1, 4096);
@@ -105,7 +105,7 @@ TEST(SharedMemory, ANewAllocationIsZeroAndInAPlaceOfItsOwn) {
   EXPECT_EQ(second[0], std::byte{0});
 }
 
-TEST(SharedMemory, ABufferStaysMappedWhileItIsInUseHoweverManyOthersAreMapped) {
+TEST(SharedMemory, BuffersInUseStayMappedBeyondTheLimit) {
   const auto shared = segment();
   SharedMemory mine(shared), theirs(shared, 2);
   std::vector<std::shared_ptr<std::byte>> seen;
@@ -120,7 +120,7 @@ TEST(SharedMemory, ABufferStaysMappedWhileItIsInUseHoweverManyOthersAreMapped) {
     EXPECT_EQ(*seen[static_cast<std::size_t>(i)], static_cast<std::byte>(i));
 }
 
-TEST(SharedMemory, SaysHowMuchIsNeededWhenThereIsNoRoom) {
+TEST(SharedMemory, WithoutRoomFailsWithTheSizeThatIsNeeded) {
   SharedMemory memory(segment());
   rlimit old{};
   ::getrlimit(RLIMIT_FSIZE, &old);
@@ -136,7 +136,7 @@ TEST(SharedMemory, SaysHowMuchIsNeededWhenThereIsNoRoom) {
       << allocated.error().message;
 }
 
-// A rank's input and output for an allreduce; the vectors or, when shared, hvd_alloc's memory.
+// A rank's input and output for an allreduce, in private or in shared memory.
 class Buffers {
  public:
   Buffers(Communicator& communicator, bool shared, bool in_place, std::size_t offset,
@@ -169,7 +169,7 @@ std::vector<float> sum(Communicator& communicator, bool shared, bool in_place, s
   return {buffers.output, buffers.output + count};
 }
 
-TEST(SharedAllreduce, GivesTheSameBitsHoweverTheBuffersLie) {
+TEST(SharedAllreduce, GivesTheSameBitsForPrivateAndSharedBuffers) {
   for (const int size : {2, 3, 4}) {
     test::run_ranks_everywhere(size, [](Communicator& communicator) {
       for (const std::size_t count : {2100u, 50'000u, 123'457u}) {
@@ -187,7 +187,7 @@ TEST(SharedAllreduce, GivesTheSameBitsHoweverTheBuffersLie) {
   }
 }
 
-TEST(SharedAllreduce, BuffersComeAndGo) {
+TEST(SharedAllreduce, BuffersMayBeAllocatedAndFreedRepeatedly) {
   test::run_ranks(2, [](Communicator& communicator) {
     for (int round = 0; round < 50; ++round) {
       std::byte* const memory = allocate(*communicator.memory(), 100'000);
@@ -200,8 +200,8 @@ TEST(SharedAllreduce, BuffersComeAndGo) {
   });
 }
 
-// A call needs the buffers of all ranks at once.
-TEST(SharedAllreduce, OfMoreBuffersThanStayMapped) {
+// A call needs the buffers of all ranks at the same time.
+TEST(SharedAllreduce, WorksWithMoreBuffersThanStayMapped) {
   constexpr int kRanks = 3;
   constexpr std::size_t kCount = 4096;
   auto made = Segment::anonymous(kRanks);
@@ -229,7 +229,7 @@ TEST(SharedAllreduce, OfMoreBuffersThanStayMapped) {
   for (auto& thread : threads) thread.join();
 }
 
-TEST(SharedAllreduce, AMismatchIsAnErrorAndWritesNothing) {
+TEST(SharedAllreduce, AMismatchFailsAndWritesNothing) {
   test::run_ranks(3, [](Communicator& communicator) {
     const Buffers buffers(communicator, true, false, 0, 50'000);
     const std::size_t count = communicator.rank() == 1 ? 40'000 : 50'000;

@@ -1,6 +1,7 @@
 #include "channels/tls_proxy.hpp"
 
 #include "protocol/link.hpp"
+#include "socket_pair.hpp"
 #include "tls_fixture.hpp"
 
 #include <array>
@@ -9,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -23,9 +25,8 @@ struct LocalPair {
 };
 
 LocalPair local_pair() {
-  std::array<int, 2> ends{};
-  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()), 0);
-  return {Fd(ends[0]), Fd(ends[1])};
+  auto [ours, proxies] = make_socket_pair(SOCK_NONBLOCK);
+  return {std::move(ours), std::move(proxies)};
 }
 
 // ours(a) ══ proxy(a) ══ TLS ══ proxy(b) ══ ours(b), all on one loop.

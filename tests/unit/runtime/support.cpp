@@ -45,20 +45,18 @@ std::size_t count_threads(std::size_t most) {
 namespace {
 
 // Limits the buffers, so that no test passes only because a connection holds unread data.
-void limit_buffers(const int (&ends)[2]) {
+void limit_buffers(const SocketEnds& ends) {
   constexpr int kLeast = 1;  // as little as the system allows, see socket(7)
-  for (const int end : ends)
-    EXPECT_EQ(::setsockopt(end, SOL_SOCKET, SO_SNDBUF, &kLeast, sizeof kLeast), 0);
+  for (const Fd& end : ends)
+    EXPECT_EQ(::setsockopt(end.get(), SOL_SOCKET, SO_SNDBUF, &kLeast, sizeof kLeast), 0);
 }
 
 }  // namespace
 
 ConnectionPair connect_pair(bool encrypted, bool little, std::uint64_t records_per_key) {
-  int ends[2];
-  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
+  SocketEnds ends = make_socket_pair(SOCK_NONBLOCK);
   if (little) limit_buffers(ends);
-  Fd one(ends[0]);
-  Fd two(ends[1]);
+  auto& [one, two] = ends;
   if (!encrypted) return {std::move(one), std::move(two)};
   auto client = Tls::start(one.get(), Tls::Side::client, Digest{7}, records_per_key);
   auto server = Tls::start(two.get(), Tls::Side::server, Digest{7}, records_per_key);
@@ -226,23 +224,16 @@ ReservedPort::ReservedPort() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOE
   number_ = ntohs(address.sin_port);
 }
 
-TemporaryFolder::TemporaryFolder() {
-  std::string name = (std::filesystem::temp_directory_path() / "hvd-test-XXXXXX").string();
-  EXPECT_NE(::mkdtemp(name.data()), nullptr);
-  path_ = name;
+std::string text_of(hvd_status status) {
+  return status == HVD_OK ? "ok" : hvd_last_error();
 }
 
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
+std::string code_and_text_of(hvd_status status) {
+  return status == HVD_OK ? "ok" : std::to_string(status) + " " + hvd_last_error();
 }
 
-std::vector<std::string> TemporaryFolder::entries() const {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(path_)) {
-    names.push_back(entry.path().filename().string());
-  }
-  return names;
+std::string text_of(const Result<void>& outcome) {
+  return outcome.ok() ? "ok" : outcome.error().message;
 }
 
 Child::Child(const std::function<void(const Report&)>& body) {

@@ -5,6 +5,8 @@
 #include "base/process_environment.hpp"
 #include "collective/communicator.hpp"
 #include "common/fd.hpp"
+#include "socket_pair.hpp"
+#include "temporary_folder.hpp"
 
 #include <array>
 #include <deque>
@@ -16,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include <hvd/hvd.h>
 #include <sys/types.h>
 
 namespace libhvd::test {
@@ -67,19 +70,12 @@ class ReservedPort {
   int number_ = 0;
 };
 
-// A folder of the test, which is removed with its content.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::string& path() const { return path_; }
-  std::vector<std::string> entries() const;
-
- private:
-  std::string path_;
-};
+// Returns "ok", or the message of this thread's last error.
+std::string text_of(hvd_status status);
+// Returns "ok", or the number of the status and the message, such as "7 hvd_init: ...".
+std::string code_and_text_of(hvd_status status);
+// Returns "ok", or the message of the error.
+std::string text_of(const Result<void>& outcome);
 
 // A forked process, which reports to the test line by line.
 class Child {

@@ -2,6 +2,7 @@
 #include "base/connection.hpp"
 #include "base/openssl_library.hpp"
 #include "common/fd.hpp"
+#include "socket_pair.hpp"
 
 #include <type_traits>
 
@@ -17,10 +18,7 @@ namespace {
 // The other end has no key, and would accept certificates.
 TEST(TlsTest, RefusesAPeerWithoutAKey) {
   for (const bool server : {false, true}) {
-    int ends[2];
-    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
-    const Fd one(ends[0]);
-    const Fd two(ends[1]);
+    const auto [one, two] = test::make_socket_pair(SOCK_NONBLOCK);
     auto ours = Tls::start(one.get(), server ? Tls::Side::server : Tls::Side::client, Digest{1});
     ASSERT_TRUE(ours.ok());
     SSL_CTX* const context = ::SSL_CTX_new(server ? ::TLS_client_method() : ::TLS_server_method());

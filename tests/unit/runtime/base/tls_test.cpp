@@ -13,17 +13,6 @@
 namespace libhvd {
 namespace {
 
-struct Sockets {
-  Sockets() {
-    int ends[2];
-    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
-    one.reset(ends[0]);
-    two.reset(ends[1]);
-  }
-  Fd one;
-  Fd two;
-};
-
 // Runs the handshake of both ends. Returns their last results; 0: the end is ready.
 std::pair<Result<short>, Result<short>> shake_hands(Tls& client, Tls& server) {
   Result<short> first = short{1};
@@ -36,9 +25,9 @@ std::pair<Result<short>, Result<short>> shake_hands(Tls& client, Tls& server) {
 }
 
 TEST(TlsTest, RefusesAPeerWithAnotherKey) {
-  const Sockets sockets;
-  auto client = Tls::start(sockets.one.get(), Tls::Side::client, Digest{1});
-  auto server = Tls::start(sockets.two.get(), Tls::Side::server, Digest{2});
+  const auto [one, two] = test::make_socket_pair(SOCK_NONBLOCK);
+  auto client = Tls::start(one.get(), Tls::Side::client, Digest{1});
+  auto server = Tls::start(two.get(), Tls::Side::server, Digest{2});
   ASSERT_TRUE(client.ok() && server.ok());
   const auto [first, second] = shake_hands(**client, **server);
   EXPECT_FALSE(first.ok());
@@ -46,10 +35,10 @@ TEST(TlsTest, RefusesAPeerWithAnotherKey) {
 }
 
 TEST(TlsTest, DetectsChangedData) {
-  const Sockets near;
-  const Sockets far;
-  auto client = Tls::start(near.one.get(), Tls::Side::client, Digest{1});
-  auto server = Tls::start(far.two.get(), Tls::Side::server, Digest{1});
+  const test::SocketEnds near = test::make_socket_pair(SOCK_NONBLOCK);
+  const test::SocketEnds far = test::make_socket_pair(SOCK_NONBLOCK);
+  auto client = Tls::start(near[0].get(), Tls::Side::client, Digest{1});
+  auto server = Tls::start(far[1].get(), Tls::Side::server, Digest{1});
   ASSERT_TRUE(client.ok() && server.ok());
   std::vector<std::uint8_t> bytes(4096);
   bool change = false;
@@ -63,20 +52,20 @@ TEST(TlsTest, DetectsChangedData) {
   Result<short> second = short{1};
   while (*first != 0 || *second != 0) {
     if (*first != 0) first = (*client)->handshake();
-    carry(near.two, far.one);
+    carry(near[1], far[0]);
     if (*second != 0) second = (*server)->handshake();
-    carry(far.one, near.two);
+    carry(far[0], near[1]);
     ASSERT_TRUE(first.ok() && second.ok());
   }
   const std::string text = "gradients of layer 1";
   std::string come(text.size(), ' ');
   ASSERT_EQ((*client)->send(text.data(), text.size()), static_cast<ssize_t>(text.size()));
-  carry(near.two, far.one);
+  carry(near[1], far[0]);
   ASSERT_EQ((*server)->receive(come.data(), come.size()), static_cast<ssize_t>(text.size()));
   EXPECT_EQ(come, text);
   ASSERT_EQ((*client)->send(text.data(), text.size()), static_cast<ssize_t>(text.size()));
   change = true;
-  carry(near.two, far.one);
+  carry(near[1], far[0]);
   EXPECT_EQ((*server)->receive(come.data(), come.size()), -1);
   EXPECT_EQ(errno, EBADMSG);
   EXPECT_EQ((*server)->receive(come.data(), come.size()), -1) << "later data must be refused too";

@@ -402,10 +402,9 @@ struct Pair {
   Connection b;
 };
 
-Pair socket_pair() {
-  std::array<int, 2> ends{};
-  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()), 0);
-  return {Fd(ends[0]), Fd(ends[1])};
+Pair connected_pair() {
+  auto [a, b] = test::make_socket_pair(SOCK_NONBLOCK);
+  return {std::move(a), std::move(b)};
 }
 
 Result<std::string> received(const Connection& socket, FrameKey& key) {
@@ -416,7 +415,7 @@ TEST(Frames, RepeatedMissingAndReflectedOnesAreRefused) {
   const Deadline deadline(std::chrono::seconds(10));
   const FrameKey key(Digest{7});
   for (const std::string fault : {"none", "repeated", "left out", "of the other direction"}) {
-    const Pair pair = socket_pair();
+    const Pair pair = connected_pair();
     FrameKey sender = key;
     FrameKey receiver = fault == "of the other direction" ? FrameKey(Digest{8}) : key;
     FrameKey again = key;

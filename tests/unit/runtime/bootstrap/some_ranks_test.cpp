@@ -35,16 +35,12 @@ bool holds(const Ranks& ranks, int rank) {
   return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
 }
 
-std::string text_of(hvd_status status) {
-  return status == HVD_OK ? "ok" : std::to_string(status) + " " + hvd_last_error();
-}
-
 std::string start_with(const std::vector<int>& ranks) {
   hvd_init_options options{};
   options.struct_size = sizeof options;
   options.ranks = ranks.data();
   options.rank_count = ranks.size();
-  return text_of(hvd_init_with(&options));
+  return code_and_text_of(hvd_init_with(&options));
 }
 
 // Returns the rank and the size of the session, and the ranks of all in the job, such as "1 of 2: 3
@@ -139,13 +135,13 @@ TEST(SomeRanks, RootsUseSessionRanksAndMessagesUseJobRanks) {
         int value = rank;
         hvd::detail::check(hvd_broadcast(&value, 1, HVD_INT32, 1, options));
         report(std::to_string(value));
-        report(text_of(hvd_broadcast(&value, 1, HVD_INT32, hvd::rank(), options)));
+        report(code_and_text_of(hvd_broadcast(&value, 1, HVD_INT32, hvd::rank(), options)));
       }
       float values[3] = {};
-      report(text_of(
+      report(code_and_text_of(
           hvd_allreduce(values, values, hvd::rank() == 0 ? 1 : 3, HVD_FLOAT32, HVD_SUM, nullptr)));
       if (rank == 3) ::_exit(0);
-      report(text_of(hvd_barrier(nullptr)));
+      report(code_and_text_of(hvd_barrier(nullptr)));
     });
     for (const int rank : {1, 3}) {
       const auto next = [&] { return job.rank(rank).line().value_or("nothing"); };
@@ -168,20 +164,20 @@ TEST(SomeRanks, InvalidListsFail) {
       report(start_with(ranks));
     }
     hvd_init_options options{};
-    report(text_of(hvd_init_with(&options)));
+    report(code_and_text_of(hvd_init_with(&options)));
     options.struct_size = sizeof options;
     options.rank_count = 1;
-    report(text_of(hvd_init_with(&options)));
+    report(code_and_text_of(hvd_init_with(&options)));
     options.ranks = &rank;
     options.rank_count = 0;
-    report(text_of(hvd_init_with(&options)));
+    report(code_and_text_of(hvd_init_with(&options)));
     struct {
       hvd_init_options known;
       std::size_t more;
     } later{};
     later.known.struct_size = sizeof later;
     later.more = 1;
-    report(text_of(hvd_init_with(&later.known)));
+    report(code_and_text_of(hvd_init_with(&later.known)));
     report(run_session({}, rank));  // a later start works
   });
   for (int rank = 0; rank < 2; ++rank) {
@@ -268,7 +264,7 @@ void expect_error(const std::function<hvd_init_options(int rank)>& options,
                   const std::string& text) {
   Job job(3, [&](int rank, const Child::Report& report) {
     const hvd_init_options own = options(rank);
-    report(text_of(hvd_init_with(&own)));
+    report(code_and_text_of(hvd_init_with(&own)));
     report(run_session({}, rank));
   });
   for (int rank = 0; rank < 3; ++rank) {

@@ -222,7 +222,7 @@ class StatusFile {
   }
 
  private:
-  std::string path() const { return folder_.path() + "/status"; }
+  std::string path() const { return folder_.file("status"); }
   libhvd::test::TemporaryFolder folder_;
 };
 

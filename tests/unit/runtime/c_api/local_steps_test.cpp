@@ -367,7 +367,7 @@ TEST_P(LocalSteps, TrainingContinuesFromACheckpointWithinAPeriod) {
   const TemporaryFolder folder;
   expect_right(GetParam(), [&](int) -> std::string {
     int number = 0;
-    const auto next = [&] { return folder.path() + "/" + std::to_string(number++); };
+    const auto next = [&] { return folder.file(std::to_string(number++)); };
     for (const bool background : {false, true}) {
       for (const int before : {2, 7}) {  // 7: an exchange is in flight
         continues_from_a_checkpoint<hvd::LocalSGD>(
@@ -392,7 +392,7 @@ TEST(LocalStepsState, AnotherNumberOfRanksBeginsWithTheAverage) {
       hvd::LocalSGD method(named("values", values), {.every = 3});
       std::string bytes;
       hvd::State state = named("method", bytes);
-      hvd::Checkpoints checkpoints(folder.path() + "/c");
+      hvd::Checkpoints checkpoints(folder.file("c"));
       if (!load) {
         method.step();
         bytes = method.state(mine);

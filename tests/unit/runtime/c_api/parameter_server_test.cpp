@@ -149,7 +149,7 @@ TEST_P(ParameterServerOnRanks, TrainingContinuesFromACheckpoint) {
       }
       server.synchronize();
     };
-    hvd::Checkpoints checkpoints(folder.path() + "/c");
+    hvd::Checkpoints checkpoints(folder.file("c"));
     ServedModel model, again;
     hvd::ParameterServer server(model.parameters(), model.gradients(), model.update());
     train(model, server, 0);

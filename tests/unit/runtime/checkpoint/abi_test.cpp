@@ -65,7 +65,7 @@ TEST(CheckpointAbi, SavesAndLoadsValuesOfEveryKind) {
       state.add("rate", rate);
       state.add("warm", warm);
       state.add("random", random);
-      hvd::Checkpoints checkpoints(folder.path() + "/c", {.keep_last = 2, .best = hvd::Best::min});
+      hvd::Checkpoints checkpoints(folder.file("c"), {.keep_last = 2, .best = hvd::Best::min});
       require(!checkpoints.load(state), "an empty folder has none");
       require(!checkpoints.find(), "an empty folder has none");
       grows.resize(3, 9);

@@ -24,13 +24,13 @@ INSTANTIATE_TEST_SUITE_P(OneToFour, CheckpointsOnRanks, testing::Values(1, 2, 3,
 TEST_P(CheckpointsOnRanks, SavedStateIsLoadedOnEveryRank) {
   const TemporaryFolder folder;
   run_ranks(GetParam(), [&](Communicator& communicator) {
-    auto checkpoints = open(communicator, folder.path() + "/run/a");
+    auto checkpoints = open(communicator, folder.file("run/a"));
     EXPECT_EQ(load(*checkpoints, communicator), -1) << "an empty folder is no error";
     EXPECT_TRUE(save(*checkpoints, communicator, 10).ok());
     EXPECT_TRUE(save(*checkpoints, communicator, 20, 0.5).ok());
     EXPECT_EQ(load(*checkpoints, communicator), 20);
   });
-  EXPECT_EQ(steps_in(folder.path() + "/run/a"), (Steps{20, 10}));
+  EXPECT_EQ(steps_in(folder.file("run/a")), (Steps{20, 10}));
 }
 
 // The state has several blocks, and tensors that begin and end within blocks.
@@ -183,7 +183,7 @@ TEST(Checkpoints, DifferentCallsOfRanksFailOnEveryRank) {
     EXPECT_NE(message_of(checkpoints->save(communicator, swapped, 1, {})).find("another order"),
               std::string::npos);
     EXPECT_TRUE(save(*checkpoints, communicator, 3).ok());
-    EXPECT_FALSE(Checkpoints::open(communicator, folder.path() + (second ? "/a" : "/b"), {}).ok());
+    EXPECT_FALSE(Checkpoints::open(communicator, folder.file(second ? "a" : "b"), {}).ok());
   });
   EXPECT_EQ(steps_in(folder.path()), (Steps{3}));
 }
@@ -235,13 +235,12 @@ TEST(Checkpoints, FindDescribesACheckpointWithoutLoadingIt) {
 
 TEST(Checkpoints, UnusableFoldersFailOnEveryRank) {
   const TemporaryFolder folder;
-  std::ofstream(folder.path() + "/file") << "x";
+  std::ofstream(folder.file("file")) << "x";
   run_ranks(2, [&](Communicator& communicator) {
-    const auto file = Checkpoints::open(communicator, folder.path() + "/file", {});
+    const auto file = Checkpoints::open(communicator, folder.file("file"), {});
     ASSERT_FALSE(file.ok());
     EXPECT_NE(file.error().message.find("is not a folder but a file"), std::string::npos);
-    const auto missing =
-        Checkpoints::open(communicator, folder.path() + "/none", {.read_only = true});
+    const auto missing = Checkpoints::open(communicator, folder.file("none"), {.read_only = true});
     ASSERT_FALSE(missing.ok());
     EXPECT_NE(missing.error().message.find("No such file"), std::string::npos);
     auto reader = open(communicator, folder.path(), {.read_only = true});
@@ -269,10 +268,10 @@ TEST(Checkpoints, ASecondJobMayOnlyReadTheFolder) {
 
 TEST(Checkpoints, LeftoversOfDeadWritersAreRemoved) {
   const TemporaryFolder folder;
-  write(folder.path() + "/.hvd-checkpoint.some-host.17.0123456789abcdef", "half");
-  write(folder.path() + "/checkpoint-00000000000000000009.0000000004.00000000000000ab.part-00001",
+  write(folder.file(".hvd-checkpoint.some-host.17.0123456789abcdef"), "half");
+  write(folder.file("checkpoint-00000000000000000009.0000000004.00000000000000ab.part-00001"),
         "a part of no checkpoint");
-  write(folder.path() + "/mine.txt", "not ours");
+  write(folder.file("mine.txt"), "not ours");
   run_ranks(1, [&](Communicator& communicator) {
     auto checkpoints = open(communicator, folder.path());
     EXPECT_TRUE(save(*checkpoints, communicator, 1).ok());
@@ -317,12 +316,12 @@ TEST(Checkpoints, AFailedWriteIsReportedOnceOnEveryRankAndKeepsTheOldFile) {
 // Simulates a file system that is no longer mounted: the path has no folder, or another one.
 TEST(Checkpoints, AVanishedFolderFailsSavesUntilItIsBack) {
   const TemporaryFolder top;
-  const std::string folder = top.path() + "/mount";
+  const std::string folder = top.file("mount");
   run_ranks(2, [&](Communicator& communicator) {
     const bool first = communicator.rank() == 0;
     auto checkpoints = open(communicator, folder);
     EXPECT_TRUE(save(*checkpoints, communicator, 1).ok());
-    if (first) std::filesystem::rename(folder, top.path() + "/away");
+    if (first) std::filesystem::rename(folder, top.file("away"));
     EXPECT_NE(message_of(save(*checkpoints, communicator, 2)).find("No such file"),
               std::string::npos);
     if (first) std::filesystem::create_directory(folder);
@@ -330,7 +329,7 @@ TEST(Checkpoints, AVanishedFolderFailsSavesUntilItIsBack) {
               std::string::npos);
     if (first) {
       std::filesystem::remove(folder);
-      std::filesystem::rename(top.path() + "/away", folder);
+      std::filesystem::rename(top.file("away"), folder);
     }
     EXPECT_TRUE(save(*checkpoints, communicator, 4).ok());
   });

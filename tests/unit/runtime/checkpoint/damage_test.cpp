@@ -26,7 +26,7 @@ class Damage : public testing::Test {
       }
     });
     for (const FileName& name : names_in(folder_.path())) {
-      paths_.push_back(folder_.path() + "/" + name.text());
+      paths_.push_back(folder_.file(name.text()));
     }
   }
 
@@ -149,7 +149,7 @@ TEST_F(Damage, NoValidCheckpointFailsOnEveryRank) {
 // The damage is found when the first blocks are in the buffers already.
 TEST_F(Damage, DamageInALateBlockOfALargeFileIsDetected) {
   run_ranks(3, [&](Communicator& communicator) {
-    auto checkpoints = open(communicator, folder_.path() + "/large");
+    auto checkpoints = open(communicator, folder_.file("large"));
     Model model(4'000'000);
     for (const std::int64_t step : {1, 2}) {
       model.fill(step);
@@ -159,8 +159,7 @@ TEST_F(Damage, DamageInALateBlockOfALargeFileIsDetected) {
     }
     EXPECT_TRUE(checkpoints->wait(communicator).ok());
     if (communicator.rank() == 0) {
-      const std::string path =
-          folder_.path() + "/large/" + names_in(folder_.path() + "/large")[0].text();
+      const std::string path = folder_.file("large/") + names_in(folder_.file("large"))[0].text();
       std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
       file.seekp(13'000'000);
       file << "damage";
@@ -179,7 +178,7 @@ TEST_F(Damage, DamageInALateBlockOfALargeFileIsDetected) {
               .ok());
     }
   });
-  EXPECT_EQ(steps_in(folder_.path() + "/large"), (std::vector<std::uint64_t>{4, 3, 2, 1}));
+  EXPECT_EQ(steps_in(folder_.file("large")), (std::vector<std::uint64_t>{4, 3, 2, 1}));
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ TEST(FolderLock, RefusesTheSameProcess) {
   {
     const auto first = FolderLock::take(folder.path(), "first");
     ASSERT_TRUE(first.ok());
-    const auto second = FolderLock::take(folder.path() + "/.", "second");
+    const auto second = FolderLock::take(folder.file("."), "second");
     ASSERT_FALSE(second.ok());
     EXPECT_NE(second.error().message.find("this same process"), std::string::npos);
     // The refused attempt must not release the first lock.
@@ -78,9 +78,9 @@ TEST(FolderLock, IsNotKeptByAForkedChild) {
 
 TEST(FolderLock, DoesNotFollowASymbolicLink) {
   const TemporaryFolder folder;
-  const std::string precious = folder.path() + "/precious";
+  const std::string precious = folder.file("precious");
   std::ofstream(precious) << "precious";
-  ASSERT_EQ(::symlink("precious", (folder.path() + "/" + kLockName).c_str()), 0);
+  ASSERT_EQ(::symlink("precious", folder.file(kLockName).c_str()), 0);
   const auto lock = FolderLock::take(folder.path(), "me");
   EXPECT_FALSE(lock.ok());
   std::string kept;

@@ -59,11 +59,11 @@ TEST(FileName, RefusesOtherNames) {
 TEST(Folder, ListsTheNewestSaveFirstAmongTenThousandOtherFiles) {
   const TemporaryFolder folder;
   for (int i = 0; i < 10000; ++i) {
-    std::ofstream(folder.path() + "/checkpoint-" + std::to_string(i) + ".pt");
+    std::ofstream(folder.file("checkpoint-") + std::to_string(i) + ".pt");
   }
   // The highest step is not the newest.
   for (const FileName& name : {FileName{900, 1}, FileName{100, 3}, FileName{500, 2}}) {
-    std::ofstream(folder.path() + "/" + name.text());
+    std::ofstream(folder.file(name.text()));
   }
   const auto names = list_folder(folder.path());
   ASSERT_TRUE(names.ok());
@@ -74,24 +74,24 @@ TEST(Folder, ListsTheNewestSaveFirstAmongTenThousandOtherFiles) {
 TEST(Folder, NamesOfNewFoldersAreFlushedToTheDisk) {
   const TemporaryFolder folder;
   flushed.clear();
-  ASSERT_TRUE(make_folders(folder.path() + "/a/b/").ok());
-  EXPECT_EQ(flushed, (std::vector<std::string>{folder.path(), folder.path() + "/a"}));
+  ASSERT_TRUE(make_folders(folder.file("a/b/")).ok());
+  EXPECT_EQ(flushed, (std::vector<std::string>{folder.path(), folder.file("a")}));
   flushed.clear();
-  ASSERT_TRUE(make_folders(folder.path() + "/a/b").ok());
+  ASSERT_TRUE(make_folders(folder.file("a/b")).ok());
   EXPECT_EQ(flushed, std::vector<std::string>{}) << "nothing is new";
 }
 
 TEST(Folder, IsCreatedWithItsParents) {
   const TemporaryFolder folder;
-  EXPECT_TRUE(make_folders(folder.path() + "/a/b/c").ok());
-  EXPECT_TRUE(make_folders(folder.path() + "/a/b/c/").ok());
-  EXPECT_TRUE(FolderIdentity::of(folder.path() + "/a/b/c").ok());
-  std::ofstream(folder.path() + "/file");
-  const Result<void> in_the_way = make_folders(folder.path() + "/file");
+  EXPECT_TRUE(make_folders(folder.file("a/b/c")).ok());
+  EXPECT_TRUE(make_folders(folder.file("a/b/c/")).ok());
+  EXPECT_TRUE(FolderIdentity::of(folder.file("a/b/c")).ok());
+  std::ofstream(folder.file("file"));
+  const Result<void> in_the_way = make_folders(folder.file("file"));
   ASSERT_FALSE(in_the_way.ok());
   EXPECT_NE(in_the_way.error().message.find("is not a folder"), std::string::npos);
-  EXPECT_FALSE(make_folders(folder.path() + "/file/below").ok());
-  EXPECT_FALSE(list_folder(folder.path() + "/nothing").ok());
+  EXPECT_FALSE(make_folders(folder.file("file/below")).ok());
+  EXPECT_FALSE(list_folder(folder.file("nothing")).ok());
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ void flip_a_byte(const std::string& path) {
 }
 
 std::string newest_in(const TemporaryFolder& folder) {
-  return folder.path() + "/" + names_in(folder.path()).at(0).text();
+  return folder.file(names_in(folder.path()).at(0).text());
 }
 
 TEST(LoadFromOwnView, ARankWithoutTheFileLoadsTheFileOfRank0) {

@@ -50,7 +50,7 @@ TEST(ShardedCheckpoints, PartsWithoutAManifestAreRemoved) {
     auto checkpoints = open(communicator, folder.path(), kSharded);
     EXPECT_TRUE(save(*checkpoints, communicator, 1).ok());
   });
-  std::filesystem::remove(folder.path() + "/" + FileName{1, 1}.text());
+  std::filesystem::remove(folder.file(FileName{1, 1}.text()));
   EXPECT_EQ(parts_in(folder.path()).size(), 2u);
   run_ranks(2, [&](Communicator& communicator) {
     auto checkpoints = open(communicator, folder.path(), kSharded);
@@ -95,7 +95,7 @@ TEST(ShardedCheckpoints, ACheckpointWithADamagedOrMissingPartIsSkipped) {
 // One rank cannot write its part: a folder has the name of the file, so the rename fails.
 TEST(ShardedCheckpoints, AFailedPartFailsTheCheckpointOnEveryRank) {
   const TemporaryFolder top;
-  const std::string folder = top.path() + "/run";
+  const std::string folder = top.file("run");
   run_ranks(3, [&](Communicator& communicator) {
     auto checkpoints = open(communicator, folder, kSharded);
     EXPECT_TRUE(save(*checkpoints, communicator, 1).ok());

@@ -83,10 +83,6 @@ void expect_near(const std::vector<T>& got, const Values& wanted, Widest toleran
   EXPECT_LE(worst, tolerance) << what;
 }
 
-std::string text_of(const Result<void>& outcome) {
-  return outcome.ok() ? "ok" : outcome.error().message;
-}
-
 template <class T>
 void expect_formula(Widest tolerance) {
   for (const int ranks : {1, 2, 4}) {

@@ -61,7 +61,7 @@ class Peers {
   std::vector<test::Child> children_;
 };
 
-std::string text_of(const Result<void>& outcome) {
+std::string describe_outcome(const Result<void>& outcome) {
   return outcome.ok() ? "success"
                       : std::to_string(outcome.error().status) + " " + outcome.error().message;
 }
@@ -81,8 +81,8 @@ TEST(DeadPeer, IsNamedByEveryRankThatWaitsForIt) {
       report("ready");
       ::pause();
     }
-    report(text_of(sum(communicator, "g")));
-    report(text_of(sum(communicator, "g")));  // fails at once: the death is known
+    report(describe_outcome(sum(communicator, "g")));
+    report(describe_outcome(sum(communicator, "g")));  // fails at once: the death is known
   });
   EXPECT_EQ(peers.rank(kVictim).line(), "ready");
   peers.rank(kVictim).kill();
@@ -95,7 +95,7 @@ TEST(DeadPeer, IsNamedByEveryRankThatWaitsForIt) {
 TEST(DeadPeer, IsDetectedWhileItIsAZombieAndItsChildLives) {
   Peers peers([](Communicator& communicator, const test::Child::Report& report) {
     if (communicator.rank() == kVictim) test::die_and_leave_a_child(report);
-    report(text_of(sum(communicator, "g")));
+    report(describe_outcome(sum(communicator, "g")));
   });
   peers.expect_from_survivors(kDied);
 }
@@ -103,7 +103,7 @@ TEST(DeadPeer, IsDetectedWhileItIsAZombieAndItsChildLives) {
 TEST(DeadPeer, IsDetectedWhenItExitsWithoutLeaving) {
   Peers peers([](Communicator& communicator, const test::Child::Report& report) {
     if (communicator.rank() == kVictim) ::_exit(0);
-    report(text_of(communicator.barrier({"b", {}})));
+    report(describe_outcome(communicator.barrier({"b", {}})));
   });
   peers.expect_from_survivors("4 barrier \"b\": rank 2 (pid ");
 }
@@ -126,7 +126,7 @@ TEST(DeadPeer, IsNamedByEveryRankThatWaitsForItsBroadcast) {
       ::pause();
     }
     report(value == kVictim ? "it has arrived" : "it has not arrived");
-    report(text_of(broadcast_until_failure(communicator, kVictim)));
+    report(describe_outcome(broadcast_until_failure(communicator, kVictim)));
   });
   EXPECT_EQ(peers.rank(kVictim).line(), "ready");
   peers.expect_from_survivors("it has arrived");
@@ -141,7 +141,7 @@ TEST(DeadPeer, IsNamedByABroadcastRootThatDoesNotWait) {
       report("ready");
       ::pause();
     }
-    report(text_of(broadcast_until_failure(communicator, 0)));
+    report(describe_outcome(broadcast_until_failure(communicator, 0)));
   });
   EXPECT_EQ(peers.rank(kVictim).line(), "ready");
   peers.rank(kVictim).kill();
@@ -154,7 +154,7 @@ TEST(LeavingPeer, ErrorSaysThatItHasLeft) {
       communicator.leave();
       return;
     }
-    const std::string text = text_of(sum(communicator, "g"));
+    const std::string text = describe_outcome(sum(communicator, "g"));
     report(text.find("has left") != std::string::npos ? "rank 2 has left" : text);
   });
   peers.expect_from_survivors("rank 2 has left");
@@ -165,7 +165,7 @@ TEST(LeavingPeer, DoesNotFailTheCallThatItTookPartIn) {
     Peers peers([](Communicator& communicator, const test::Child::Report& report) {
       const Result<void> outcome = sum(communicator, "last");
       communicator.leave();
-      report(text_of(outcome));
+      report(describe_outcome(outcome));
     });
     peers.expect_from_survivors("success");
   }

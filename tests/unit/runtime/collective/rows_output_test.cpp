@@ -17,6 +17,7 @@ namespace {
 
 using test::Child;
 using test::Job;
+using test::text_of;
 
 // An allocator of the program. It records its calls.
 struct Allocated {
@@ -257,10 +258,6 @@ hvd_options allocating(Allocated& result, const char* name = nullptr, std::int32
   options.allocate = Allocated::allocate;
   options.allocate_context = &result;
   return options;
-}
-
-std::string text_of(hvd_status status) {
-  return status == HVD_OK ? "ok" : hvd_last_error();
 }
 
 void expect_from_all(Job& job, const std::vector<std::string>& lines) {

@@ -1,5 +1,4 @@
 // The C ABI of async collectives, with ranks as processes.
-#include "status_text.hpp"
 #include "support.hpp"
 
 #include <array>

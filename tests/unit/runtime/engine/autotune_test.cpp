@@ -186,7 +186,7 @@ void run_tuned(int size, const std::string& log, const std::function<void(const 
 TEST(Autotune, SumsAreRightDuringTheSearch) {
   for (const int size : {2, 3}) {
     const TemporaryFolder folder;
-    const std::string log = folder.path() + "/log.csv";
+    const std::string log = folder.file("log.csv");
     run_tuned(size, log, [&](const Rank& rank) {
       const auto wanted = static_cast<float>(size * (size + 1) / 2);
       std::vector<float> searched(1);
@@ -211,7 +211,7 @@ TEST(Autotune, SumsAreRightDuringTheSearch) {
 // Ranks join during the search, and then begin another epoch.
 TEST(Autotune, RanksMayJoinDuringTheSearch) {
   const TemporaryFolder folder;
-  run_tuned(3, folder.path() + "/log.csv", [](const Rank& rank) {
+  run_tuned(3, folder.file("log.csv"), [](const Rank& rank) {
     for (int epoch = 0; epoch < 8; ++epoch) {
       const int last = (rank.rank + epoch) % 3;
       for (int step = 0; step < 20; ++step) train(rank, step, 6);
@@ -269,7 +269,7 @@ TEST(Autotune, ADeadRankFailsTheOthersCalls) {
                 report(error.what());
               }
             },
-            {{"HVD_AUTOTUNE", "1"}, {"HVD_AUTOTUNE_LOG", folder.path() + "/log.csv"}});
+            {{"HVD_AUTOTUNE", "1"}, {"HVD_AUTOTUNE_LOG", folder.file("log.csv")}});
     for (int rank = 0; rank < 3; ++rank) ASSERT_EQ(job.rank(rank).line(), "trains");
     job.rank(2).kill();
     // One rank may fail first and end; then the other may name it, because it waits for it in the
@@ -282,7 +282,7 @@ TEST(Autotune, ADeadRankFailsTheOthersCalls) {
       named += line->find("rank 2") != std::string::npos;
     }
     EXPECT_GE(named, 1);
-    EXPECT_GT(lines_of(folder.path() + "/log.csv").size(), 1u);
+    EXPECT_GT(lines_of(folder.file("log.csv")).size(), 1u);
   }
 }
 

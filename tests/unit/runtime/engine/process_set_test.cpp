@@ -1,5 +1,4 @@
 // Process sets: some of the ranks, with separate collectives.
-#include "status_text.hpp"
 #include "support.hpp"
 
 #include <string>

@@ -1,7 +1,6 @@
 // Adasum on device memory: libhvd's kernels and NCCL, against the paper's formula in float64.
 #include "device_support.hpp"
 #include "gpu/image.hpp"
-#include "support.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -137,7 +136,7 @@ TEST(DeviceAdasum, RunsOnTheStreamWithoutBlockingTheCpu) {
   const TemporaryFolder folder;
   EXPECT_THAT(
       run_on_gpus(
-          {.odd_rank = 0, .odd_variables = {{"HVD_DOUBLE_LAUNCHES", folder.path() + "/launches"}}},
+          {.odd_rank = 0, .odd_variables = {{"HVD_DOUBLE_LAUNCHES", folder.file("launches")}}},
           [](int rank, Gpu& gpu) -> std::string {
             void* const stream = gpu.new_stream();
             float* const device = gpu.upload(std::vector<float>(100, rank == 0 ? 1.f : 2.f));
@@ -156,7 +155,7 @@ TEST(DeviceAdasum, RunsOnTheStreamWithoutBlockingTheCpu) {
             return waits ? "ok" : "the stream is idle";
           }),
       Each("ok"));
-  std::ifstream launches(folder.path() + "/launches");
+  std::ifstream launches(folder.file("launches"));
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(launches), {}), std::string(8, 'x'));
 }
 

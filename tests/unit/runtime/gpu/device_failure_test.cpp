@@ -1,6 +1,5 @@
 // Failures of devices and NCCL give the same error on all ranks, and nothing hangs.
 #include "device_support.hpp"
-#include "support.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

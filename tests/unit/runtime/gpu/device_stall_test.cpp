@@ -1,6 +1,5 @@
 // A rank whose GPU is late for a call is reported, because the other ranks' GPUs wait for it.
 #include "device_support.hpp"
-#include "support.hpp"
 
 #include <array>
 #include <fstream>

@@ -1,7 +1,5 @@
 #include "device_support.hpp"
 
-#include "support.hpp"
-
 #include <cstdlib>
 #include <exception>
 #include <fstream>
@@ -91,10 +89,6 @@ hvd_options on_cuda(const char* name, void* stream) {
   options.memory = HVD_CUDA;
   options.stream = stream;
   return options;
-}
-
-std::string text_of(hvd_status status) {
-  return status == HVD_OK ? "ok" : hvd_last_error();
 }
 
 std::map<std::string, std::string> doubles() {

@@ -1,6 +1,8 @@
 // Ranks with a GPU each, for tests: the doubles of CUDA and NCCL.
 #pragma once
 
+#include "support.hpp"
+
 #include <atomic>
 #include <cstddef>
 #include <cstring>
@@ -67,9 +69,6 @@ class Gate {
 
 // Returns options with HVD_CUDA, and otherwise the defaults.
 hvd_options on_cuda(const char* name = nullptr, void* stream = nullptr);
-
-// Returns "ok", or the library's last error.
-std::string text_of(hvd_status status);
 
 // Finds out how often a double does something, in a file of this rank.
 class Counter {

@@ -27,7 +27,7 @@ std::string content(const std::string& path) {
 
 TEST(AtomicFile, ReadersSeeTheOldFileUntilTheCommit) {
   const TemporaryFolder folder;
-  const std::string path = folder.path() + "/out";
+  const std::string path = folder.file("out");
   std::ofstream(path) << "old";
   auto file = AtomicFile::create(path);
   ASSERT_TRUE(file.ok());
@@ -42,7 +42,7 @@ TEST(AtomicFile, ReadersSeeTheOldFileUntilTheCommit) {
 TEST(AtomicFile, DestructionWithoutCommitLeavesNoFile) {
   const TemporaryFolder folder;
   {
-    auto file = AtomicFile::create(folder.path() + "/out");
+    auto file = AtomicFile::create(folder.file("out"));
     ASSERT_TRUE(file.ok());
     ASSERT_TRUE(file->write("new", 3).ok());
     const AtomicFile moved = std::move(*file);
@@ -54,7 +54,7 @@ TEST(AtomicFile, DestructionWithoutCommitLeavesNoFile) {
 // Writes aligned pieces, then one of an odd length, and then one at an unaligned offset.
 TEST(AtomicFile, DirectWritesGiveTheSameBytes) {
   const TemporaryFolder folder;
-  const std::string path = folder.path() + "/out";
+  const std::string path = folder.file("out");
   constexpr std::size_t kPiece = std::size_t{12} << 20;
   const std::unique_ptr<char, void (*)(void*)> piece(
       static_cast<char*>(std::aligned_alloc(AtomicFile::kDirectAlignment, kPiece)), std::free);
@@ -78,8 +78,8 @@ TEST(AtomicFile, CreationInAMissingFolderFailsWithTheReason) {
 
 TEST(AtomicFile, CommitOntoAFolderFailsAndKeepsTheFolder) {
   const TemporaryFolder folder;
-  ASSERT_EQ(::mkdir((folder.path() + "/out").c_str(), 0700), 0);
-  auto file = AtomicFile::create(folder.path() + "/out");
+  ASSERT_EQ(::mkdir((folder.file("out")).c_str(), 0700), 0);
+  auto file = AtomicFile::create(folder.file("out"));
   ASSERT_TRUE(file.ok());
   EXPECT_FALSE(file->commit().ok());
   EXPECT_FALSE(file->commit().ok()) << "a second commit";
@@ -88,7 +88,7 @@ TEST(AtomicFile, CommitOntoAFolderFailsAndKeepsTheFolder) {
 
 TEST(AtomicFile, LeftoversOfDeadWritersAreRemoved) {
   const TemporaryFolder folder;
-  const auto path = folder.path() + "/out";
+  const auto path = folder.file("out");
   test::Child child([&](const test::Child::Report& report) {
     auto file = AtomicFile::create(path);
     report(file.ok() ? "written" : "failed");

@@ -17,7 +17,7 @@ std::string content_of(const std::string& path) {
 
 TEST(WriteFile, ReplacesTheWholeFile) {
   const test::TemporaryFolder folder;
-  const std::string path = folder.path() + "/result.json";
+  const std::string path = folder.file("result.json");
   hvd::write_file(path, std::string(100000, 'a'));
   hvd::write_file(path, "short");
   EXPECT_EQ(content_of(path), "short");
@@ -26,7 +26,7 @@ TEST(WriteFile, ReplacesTheWholeFile) {
 
 TEST(AtomicFile, KeepsTheOldFileWithoutACommit) {
   const test::TemporaryFolder folder;
-  const std::string path = folder.path() + "/result.json";
+  const std::string path = folder.file("result.json");
   hvd::write_file(path, "old");
   {
     hvd::AtomicFile file(path);

@@ -39,7 +39,7 @@ class FolderSourceTest : public testing::Test {
     std::vector<std::string> found;
     for (std::int64_t i = 0; i < (*source)->samples(); ++i) {
       found.push_back(std::to_string((*source)->label(i)) + " " +
-                      (*source)->name(i).substr(folder_.path().size() + 1));
+                      (*source)->name(i).substr(folder_.path().string().size() + 1));
     }
     return found;
   }

@@ -22,7 +22,7 @@ const std::string kTime = R"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4} )";
 
 TEST(Log, PutsTheTimeBeforeEachLineAndAppendsToTheFile) {
   const test::TemporaryFolder folder;
-  const std::string path = folder.path() + "/train.log";
+  const std::string path = folder.file("train.log");
   for (int run = 0; run < 2; ++run) {
     auto log = Log::open(path);
     ASSERT_TRUE(log.ok()) << log.error().message;
@@ -56,7 +56,7 @@ TEST(Log, FailsIfItCannotBeOpenedOrTheDiskIsFull) {
 
 TEST(Log, LinesOfSeveralThreadsAreNotMixed) {
   const test::TemporaryFolder folder;
-  const std::string path = folder.path() + "/log";
+  const std::string path = folder.file("log");
   {
     auto log = Log::open(path);
     ASSERT_TRUE(log.ok());

@@ -108,7 +108,7 @@ TEST(OnRank0, ADeathInTheBodyFailsTheOtherRanks) {
 
 TEST(SharedLog, IsWrittenByRank0Only) {
   const test::TemporaryFolder folder;
-  const std::string path = folder.path() + "/log";
+  const std::string path = folder.file("log");
   on_ranks([&] {
     hvd::Log log(path);
     log << "epoch " << 1 << '\n' << "loss " << 0.5;

@@ -29,12 +29,12 @@ struct Case {
 
 class RankPath : public testing::TestWithParam<Case> {};
 
-TEST_P(RankPath, ReplacesTheFields) {
+TEST_P(RankPath, GivesThePathOrTheError) {
   const auto path = rank_path(GetParam().pattern, topology(), kEnvironment);
   EXPECT_EQ(path.ok() ? *path : path.error().message, GetParam().expected);
 }
 
-INSTANTIATE_TEST_SUITE_P(Patterns, RankPath,
+INSTANTIATE_TEST_SUITE_P(ValidPatterns, RankPath,
                          testing::Values(Case{"out/{rank}.txt", "out/03.txt"},
                                          Case{"{rank}of{size}", "03of12"},
                                          Case{"{host}-{local_rank}", "n7-1"},

@@ -25,10 +25,10 @@ std::string text_of(std::span<const std::byte> bytes) {
 // Makes three classes with four files each. A file's text is its path.
 void make_images(const TemporaryFolder& folder) {
   for (const std::string name : {"cat", "dog", "owl"}) {
-    std::filesystem::create_directory(folder.path() + "/" + name);
+    std::filesystem::create_directory(folder.file(name));
     for (int i = 0; i < 4; ++i) {
       const std::string file = name + "/" + std::to_string(i) + ".png";
-      std::ofstream(folder.path() + "/" + file) << file;
+      std::ofstream(folder.file(file)) << file;
     }
   }
 }
@@ -62,7 +62,7 @@ TEST(ReaderAbi, ReadsAFolderOfImages) {
 TEST(ReaderAbi, DecodesWithAFunctionOfTheProgram) {
   const TemporaryFolder folder;
   {
-    hvd::RecordWriter writer(folder.path() + "/data.tfrecord");
+    hvd::RecordWriter writer(folder.file("data.tfrecord"));
     for (int i = 0; i < 20; ++i) writer.write(std::to_string(i));
     writer.close();
   }
@@ -72,7 +72,7 @@ TEST(ReaderAbi, DecodesWithAFunctionOfTheProgram) {
     std::memcpy(out.resize(sizeof value).data(), &value, sizeof value);
     out.set_label(sample.index + 1);
   };
-  const auto source = hvd::Source::tfrecord(folder.path() + "/data.tfrecord");
+  const auto source = hvd::Source::tfrecord(folder.file("data.tfrecord"));
   hvd::Reader reader(source, {.batch = 20, .shuffle = false, .size = 1}, {.decode = to_float});
   const auto batch = reader.next();
   ASSERT_TRUE(batch);
@@ -97,14 +97,14 @@ TEST(ReaderAbi, AnExceptionInDecodeNamesTheFile) {
     reader.next();
     FAIL() << "no exception";
   } catch (const hvd::Error& error) {
-    EXPECT_EQ(error.what(), "hvd_reader_next: step 0 of epoch 0: " + folder.path() +
-                                "/cat/0.png (sample 0): not a picture");
+    EXPECT_EQ(error.what(), "hvd_reader_next: step 0 of epoch 0: " +
+                                folder.file("cat/0.png (sample 0): not a picture"));
   }
 }
 
 TEST(ReaderAbi, ADamagedRecordIsNamedAndTheOthersAreRead) {
   const TemporaryFolder folder;
-  const std::string path = folder.path() + "/data.tfrecord";
+  const std::string path = folder.file("data.tfrecord");
   {
     hvd::RecordWriter writer(path);
     for (int i = 0; i < 4; ++i) writer.write("record");
@@ -191,7 +191,7 @@ TEST(ReaderOfTheJob, DetectsThatRanksHaveDifferentFiles) {
   make_images(folder);
   const TemporaryFolder other;
   make_images(other);
-  std::ofstream(other.path() + "/owl/more.png") << "more";
+  std::ofstream(other.file("owl/more.png")) << "more";
   Job job(2, [&](int rank, const Child::Report& report) {
     hvd::init();
     hvd::Source::folder(folder.path()).check_same_on_all_ranks();

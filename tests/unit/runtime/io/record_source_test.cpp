@@ -15,7 +15,7 @@ namespace {
 
 class RecordFile : public testing::Test {
  protected:
-  std::string path() const { return folder_.path() + "/data.tfrecord"; }
+  std::string path() const { return folder_.file("data.tfrecord"); }
   void put(const std::string& bytes) { std::ofstream(path(), std::ios::binary) << bytes; }
   std::string content() const {
     std::ifstream file(path(), std::ios::binary);
@@ -127,7 +127,7 @@ TEST_F(RecordFile, OtherFilesAreRefused) {
   EXPECT_NE(TfrecordSource::open(path()).error().message.find("or the file is no TFRecord file"),
             std::string::npos);
   EXPECT_EQ(TfrecordSource::open(folder_.path()).error().message,
-            folder_.path() + ": is not a regular file");
+            folder_.path().string() + ": is not a regular file");
   EXPECT_EQ(TfrecordSource::open("/nonexistent").error().message,
             "/nonexistent: cannot be opened: No such file or directory");
 }

@@ -131,10 +131,10 @@ TEST(CallsAtWrongTimes, InAForkedChildFailAndDoNotHang) {
     }
     // The child has called collectives, so this job's collectives fail.
     const hvd_status status = hvd_barrier(nullptr);
-    report(status == HVD_ERROR_PEER ? "failed" : text_of(status));
+    report(status == HVD_ERROR_PEER ? "failed" : code_and_text_of(status));
     const hvd_status waited = hvd_wait(pending);
-    report(waited == HVD_OK || waited == HVD_ERROR_PEER ? "ended" : text_of(waited));
-    report(text_of(hvd_shutdown()));
+    report(waited == HVD_OK || waited == HVD_ERROR_PEER ? "ended" : code_and_text_of(waited));
+    report(code_and_text_of(hvd_shutdown()));
   });
   EXPECT_EQ(job.rank(1).line(), "ok");
   for (const int rank : {0, 1}) {

@@ -73,7 +73,7 @@ std::string reduce_case(const Format& f, const Case& given, std::size_t count) {
   std::vector<std::uint16_t> values(count, hvd::rank() == 0 ? given.first : given.second);
   const hvd_status status =
       hvd_allreduce(values.data(), values.data(), count, f.type, given.op, nullptr);
-  if (status != HVD_OK) return text_of(status);
+  if (status != HVD_OK) return code_and_text_of(status);
   for (const std::uint16_t value : values) {
     const bool right = is_nan(f, given.result) ? is_nan(f, value) : value == given.result;
     if (!right) return "gives " + std::to_string(value);

@@ -29,7 +29,7 @@ std::string compare(const std::uint8_t* got, const Expected& expected) {
 std::string add(std::uint8_t* bytes) {
   fill(bytes, hvd::rank());
   const hvd_status status = hvd_allreduce(bytes, bytes, kHuge, HVD_UINT8, HVD_SUM, nullptr);
-  if (status != HVD_OK) return text_of(status);
+  if (status != HVD_OK) return code_and_text_of(status);
   return compare(bytes, [](std::size_t i) {
     return static_cast<std::uint8_t>(byte_of(0, i) + byte_of(1, i));
   });
@@ -38,7 +38,7 @@ std::string add(std::uint8_t* bytes) {
 std::string send_from_1(std::uint8_t* bytes) {
   fill(bytes, hvd::rank());
   const hvd_status status = hvd_broadcast(bytes, kHuge, HVD_UINT8, 1, nullptr);
-  if (status != HVD_OK) return text_of(status);
+  if (status != HVD_OK) return code_and_text_of(status);
   return compare(bytes, [](std::size_t i) { return byte_of(1, i); });
 }
 
@@ -50,7 +50,7 @@ std::string gather(std::uint8_t* bytes) {
   if (first) fill(bytes, 0);
   const hvd_status status = hvd_allgather(first ? bytes : &own, first ? kHuge : 1, 1, HVD_UINT8,
                                           room.get(), kHuge + 1, nullptr, nullptr);
-  if (status != HVD_OK) return text_of(status);
+  if (status != HVD_OK) return code_and_text_of(status);
   if (room[kHuge] != own) return "wrong last row";
   return compare(room.get(), [](std::size_t i) { return byte_of(0, i); });
 }

@@ -43,11 +43,11 @@ TEST(InvalidEnvironment, FailsInitWithTheNameOfTheVariable) {
       ::setenv("HVD_LOCAL_RANK", "0", 1);
       ::setenv("HVD_LOCAL_SIZE", "1", 1);
       ::setenv(given.name, given.value, 1);
-      report(text_of(hvd_init()));
+      report(code_and_text_of(hvd_init()));
       ::setenv(given.name, "", 1);  // the same as not set
       for (const char* name : {"HVD_RANK", "HVD_SIZE", "HVD_LOCAL_RANK", "HVD_LOCAL_SIZE"})
         ::unsetenv(name);
-      report(text_of(hvd_init()));
+      report(code_and_text_of(hvd_init()));
     });
     const std::string first = rank.line().value_or("nothing");
     const std::string wanted =
@@ -78,8 +78,8 @@ TEST(CallThatThrows, FailsTheOtherRanksAndAllLaterCalls) {
     rank == 0 ? initialised.notify() : initialised.await();
     double value = 1;
     const std::size_t count = rank == 1 ? SIZE_MAX / 2 : 1;
-    report(text_of(hvd_average_metrics(&value, count, 1, nullptr)));
-    report(text_of(hvd_barrier(nullptr)));
+    report(code_and_text_of(hvd_average_metrics(&value, count, 1, nullptr)));
+    report(code_and_text_of(hvd_barrier(nullptr)));
   });
   const auto next = [&](int rank) { return job.rank(rank).line().value_or("nothing"); };
   EXPECT_TRUE(next(1).starts_with("8 hvd_average_metrics: ")) << "no memory for so many";

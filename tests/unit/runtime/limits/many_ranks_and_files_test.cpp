@@ -217,14 +217,14 @@ std::string add_and_use_sets(int sets) {
     std::int32_t set = 0;
     if (const hvd_status status = hvd_add_process_set(ranks.data(), ranks.size(), &set);
         status != HVD_OK)
-      return text_of(status);
+      return code_and_text_of(status);
     hvd_options options = named(name);
     options.process_set = set;
     std::vector<float> values(5000, 1);
     if (const hvd_status status = hvd_allreduce(values.data(), values.data(), values.size(),
                                                 HVD_FLOAT32, HVD_SUM, &options);
         status != HVD_OK)
-      return text_of(status);
+      return code_and_text_of(status);
     if (values.back() != static_cast<float>(hvd::size())) return "a wrong sum";
   }
   return "ok";

@@ -70,10 +70,10 @@ Job::Body on_two(const std::function<hvd_status()>& call,
     hvd::init();
     if (rank == 0) started->notify();
     if (rank == 1) started->await();
-    report(text_of(rank == 1 ? failing_call() : call()));
+    report(code_and_text_of(rank == 1 ? failing_call() : call()));
     std::int32_t one = 1;
     const hvd_status status = hvd_allreduce(&one, &one, 1, HVD_INT32, HVD_SUM, nullptr);
-    report(status == HVD_OK ? "sum " + std::to_string(one) : text_of(status));
+    report(status == HVD_OK ? "sum " + std::to_string(one) : code_and_text_of(status));
     hvd_shutdown();
   };
 }
@@ -218,11 +218,11 @@ TEST(OneRankFails, AFaultOptionOfOneRankFailsOnEveryRank) {
       // Rank 1 waits only for the next call of this name.
       hvd_status status = call(&options, rank == 1 ? nullptr : &handle);
       if (status == HVD_OK) status = hvd_wait(handle);
-      report(text_of(status));
+      report(code_and_text_of(status));
       options.fault = nullptr;
       status = call(&options, &handle);
       if (status == HVD_OK) status = hvd_wait(handle);
-      report(text_of(status));
+      report(code_and_text_of(status));
     }
     hvd_shutdown();
   });
@@ -258,7 +258,7 @@ TEST(OneRankFails, ANullPointerOfOneRankGivesTheSameStatusOnEveryRank) {
                         [] { return hvd_on_root(nullptr, nullptr, 0, nullptr); }));
   const TemporaryFolder folder;
   hvd_log* log = nullptr;
-  const std::string path = folder.path() + "/log";
+  const std::string path = folder.file("log");
   Job log_open(2, on_two([&] { return hvd_log_open(path.c_str(), &log, nullptr); },
                          [&] { return hvd_log_open(path.c_str(), nullptr, nullptr); }));
   hvd_early_stopping state{};

@@ -29,10 +29,6 @@ inline void expect_from_all(Job& job, const std::string& text) {
   }
 }
 
-inline std::string text_of(hvd_status status) {
-  return status == HVD_OK ? "ok" : std::to_string(status) + " " + hvd_last_error();
-}
-
 inline hvd_options named(const std::string& name) {
   hvd_options options{};
   options.struct_size = sizeof options;

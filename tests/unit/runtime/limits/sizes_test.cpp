@@ -20,7 +20,7 @@ std::string make_empty_calls() {
       hvd_reducescatter(nullptr, 0, 5, HVD_FLOAT64, HVD_AVERAGE, nullptr, nullptr),
       hvd_alltoall(nullptr, zeros.data(), 0, 2, HVD_UINT8, nullptr, 0, nullptr, nullptr)};
   for (const hvd_status status : statuses) {
-    if (status != HVD_OK) return text_of(status);
+    if (status != HVD_OK) return code_and_text_of(status);
   }
   return rows == zeros ? "ok" : "allgather has returned rows";
 }
@@ -36,10 +36,11 @@ std::string make_empty_async_calls() {
       hvd_alltoall_async(nullptr, nullptr, 0, 2, HVD_UINT8, nullptr, 0, nullptr, nullptr,
                          &handles[4])};
   for (const hvd_status status : statuses) {
-    if (status != HVD_OK) return text_of(status);
+    if (status != HVD_OK) return code_and_text_of(status);
   }
   for (const hvd_handle handle : handles) {
-    if (const hvd_status status = hvd_wait(handle); status != HVD_OK) return text_of(status);
+    if (const hvd_status status = hvd_wait(handle); status != HVD_OK)
+      return code_and_text_of(status);
   }
   return "ok";
 }
@@ -69,7 +70,7 @@ std::string sum_at(std::size_t offset, std::size_t count) {
   std::byte* const odd = memory.data() + offset;
   std::memcpy(odd, values.data(), count * sizeof(float));
   const hvd_status status = hvd_allreduce(odd, odd, count, HVD_FLOAT32, HVD_SUM, nullptr);
-  if (status != HVD_OK) return text_of(status);
+  if (status != HVD_OK) return code_and_text_of(status);
   std::memcpy(values.data(), odd, count * sizeof(float));
   for (std::size_t i = 0; i < count; ++i) {
     if (values[i] != 2 * static_cast<float>(i + 1)) return "wrong at " + std::to_string(i);
@@ -108,11 +109,11 @@ std::string sum_blocking_and_async(const std::string& name) {
   const hvd_options options = named(name);
   int value = hvd::rank() + 1;
   hvd_status status = hvd_allreduce(&value, &value, 1, HVD_INT32, HVD_SUM, &options);
-  if (status != HVD_OK) return text_of(status);
+  if (status != HVD_OK) return code_and_text_of(status);
   hvd_handle handle = 0;
   status = hvd_allreduce_async(&value, &value, 1, HVD_INT32, HVD_SUM, &options, &handle);
   if (status == HVD_OK) status = hvd_wait(handle);
-  if (status != HVD_OK) return text_of(status);
+  if (status != HVD_OK) return code_and_text_of(status);
   return value == 6 ? "ok" : "wrong sum";
 }
 
@@ -140,11 +141,11 @@ TEST(Sizes, LongNamesMayDifferOnlyInTheirLastByte) {
               const hvd_options options = named(name);
               const hvd_status status = hvd_allreduce_async(
                   &values[which], &values[which], 1, HVD_INT32, HVD_SUM, &options, &handles[which]);
-              if (status != HVD_OK) text = text_of(status);
+              if (status != HVD_OK) text = code_and_text_of(status);
             }
             for (const hvd_handle handle : handles) {
               const hvd_status status = hvd_wait(handle);
-              if (status != HVD_OK) text = text_of(status);
+              if (status != HVD_OK) text = code_and_text_of(status);
             }
             hvd::shutdown();
             return text + " " + std::to_string(values[0]) + " " + std::to_string(values[1]);
@@ -169,11 +170,11 @@ TEST(Sizes, AHundredThousandTensorsMayBePending) {
               const hvd_options options = named(name);
               const hvd_status status = hvd_allreduce_async(&values[i], &values[i], 1, HVD_FLOAT32,
                                                             HVD_SUM, &options, &handles[i]);
-              if (status != HVD_OK) return text_of(status);
+              if (status != HVD_OK) return code_and_text_of(status);
             }
             for (const hvd_handle handle : handles) {
               if (const hvd_status status = hvd_wait(handle); status != HVD_OK)
-                return text_of(status);
+                return code_and_text_of(status);
             }
             for (std::size_t i = 0; i < kTensors; ++i) {
               if (values[i] != 2 * static_cast<float>(i % 1000))

@@ -25,10 +25,6 @@ namespace {
 
 using Report = Child::Report;
 
-std::string text_of(hvd_status status) {
-  return status == HVD_OK ? "ok" : hvd_last_error();
-}
-
 std::string content_of(const std::string& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
@@ -97,7 +93,7 @@ Job::Body whole_training() {
 TEST(TimelineAbi, TheEnvironmentStartsItAndShutdownWritesIt) {
   for (const int size : {1, 2, 4}) {
     const TemporaryFolder folder;
-    const std::string path = folder.path() + "/t.json";
+    const std::string path = folder.file("t.json");
     Job job(size, whole_training(), {{"HVD_TIMELINE", path}});
     expect_end(job);
     const auto events = read_trace(path);
@@ -108,7 +104,7 @@ TEST(TimelineAbi, TheEnvironmentStartsItAndShutdownWritesIt) {
 
 TEST(TimelineAbi, ShowsTheRanksOfSeveralHosts) {
   const TemporaryFolder folder;
-  const std::string path = folder.path() + "/t.json";
+  const std::string path = folder.file("t.json");
   Job job(std::vector<int>{0, 1, 0, 1}, whole_training(), {{"HVD_TIMELINE", path}});
   expect_end(job);
   const auto events = read_trace(path);
@@ -122,7 +118,7 @@ TEST(TimelineAbi, ShowsTheRanksOfSeveralHosts) {
 // One process set exists when the timeline starts. Another one is added and removed while it runs.
 TEST(TimelineAbi, ShowsTheCallsOfProcessSets) {
   const TemporaryFolder folder;
-  const std::string path = folder.path() + "/t.json";
+  const std::string path = folder.file("t.json");
   const auto sum_on = [](const hvd::ProcessSet& set, const char* name) {
     hvd::Options options(name);
     options.on = set;
@@ -164,7 +160,7 @@ TEST(TimelineAbi, ShowsTheCallsOfProcessSets) {
 
 TEST(TimelineAbi, TheProgramStartsAndStopsIt) {
   const TemporaryFolder folder;
-  const std::string path = folder.path() + "/t.json";
+  const std::string path = folder.file("t.json");
   const auto body = [path](int rank, const Report& report) {
     hvd::init();
     train();
@@ -183,7 +179,7 @@ TEST(TimelineAbi, TheProgramStartsAndStopsIt) {
 
 TEST(TimelineAbi, AProgramInCCanRecordSpans) {
   const TemporaryFolder folder;
-  const std::string path = folder.path() + "/t.json";
+  const std::string path = folder.file("t.json");
   Job job(1, [path](int, const Report& report) {
     hvd::init();
     report(std::to_string(use_the_timeline_from_c(path.c_str())));
@@ -226,8 +222,8 @@ TEST(TimelineAbi, APathThatCannotBeWrittenFailsInit) {
 
 TEST(TimelineAbi, AfterADeathEachSurvivorWritesItsOwnFile) {
   const TemporaryFolder folder;
-  const std::string path = folder.path() + "/t.json";
-  const auto body = [folder = folder.path()](int rank, const Report& report) {
+  const std::string path = folder.file("t.json");
+  const auto body = [folder = folder.path().string()](int rank, const Report& report) {
     const std::string errors = folder + "/stderr." + std::to_string(rank);
     if (std::freopen(errors.c_str(), "w", stderr) == nullptr) report("no stderr");
     std::setvbuf(stderr, nullptr, _IONBF, 0);
@@ -253,7 +249,7 @@ TEST(TimelineAbi, AfterADeathEachSurvivorWritesItsOwnFile) {
       return event["name"] == "barrier" && event["args"].contains("failed");
     });
     EXPECT_TRUE(has_failure) << rank;
-    const std::string errors = content_of(folder.path() + "/stderr." + std::to_string(rank));
+    const std::string errors = content_of(folder.file("stderr.") + std::to_string(rank));
     EXPECT_NE(errors.find("hvd: the timeline of rank " + std::to_string(rank) + " is in " + own),
               std::string::npos)
         << errors;
@@ -263,7 +259,7 @@ TEST(TimelineAbi, AfterADeathEachSurvivorWritesItsOwnFile) {
 // A viewer can open each rank's file, while the job runs and after kill -9.
 TEST(TimelineAbi, IsWrittenWhileTheJobRuns) {
   const TemporaryFolder folder;
-  const std::string path = folder.path() + "/t.json";
+  const std::string path = folder.file("t.json");
   const auto body = [](int, const Report& report) {
     hvd::init();
     train();
@@ -288,7 +284,7 @@ TEST(TimelineAbi, IsWrittenWhileTheJobRuns) {
 // continues.
 TEST(TimelineAbi, AFullDiskEndsOnlyTheJournal) {
   const TemporaryFolder folder;
-  const std::string path = folder.path() + "/t.json";
+  const std::string path = folder.file("t.json");
   constexpr rlim_t kRoom = 10'000;
   Job job(1, [&](int, const Report& report) {
     rlimit limit{};
@@ -311,7 +307,7 @@ TEST(TimelineAbi, AFullDiskEndsOnlyTheJournal) {
 // A rank that exits does not wait for the others, which may not end.
 TEST(TimelineAbi, AProgramThatExitsWithoutShutdownWritesItsOwnFile) {
   const TemporaryFolder folder;
-  const std::string path = folder.path() + "/t.json";
+  const std::string path = folder.file("t.json");
   const auto body = [](int, const Report& report) {
     hvd::init();
     train();

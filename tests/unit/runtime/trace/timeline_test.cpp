@@ -52,10 +52,6 @@ struct Rank {
   }
 };
 
-std::string text_of(const Result<void>& outcome) {
-  return outcome.ok() ? "ok" : outcome.error().message;
-}
-
 void run_timelines(int size, const std::function<void(Rank&)>& body) {
   run_ranks_everywhere(size, [&](Communicator& communicator) {
     Rank rank(communicator);
@@ -65,7 +61,7 @@ void run_timelines(int size, const std::function<void(Rank&)>& body) {
 
 TEST(Timeline, AllRanksAreInOneFile) {
   const TemporaryFolder folder;
-  const std::string path = folder.path() + "/t.json";
+  const std::string path = folder.file("t.json");
   for (const int size : {1, 2, 4}) {
     run_timelines(size, [&](Rank& rank) {
       std::vector<float> values(1'000, 1);
@@ -126,7 +122,7 @@ TEST(Timeline, ClocksAreAligned) {
   constexpr std::size_t kCollectives = 50;
   constexpr double kTickClock = 5;  // two clocks of one host may be microseconds apart
   const TemporaryFolder folder;
-  const std::string path = folder.path() + "/t.json";
+  const std::string path = folder.file("t.json");
   std::map<bool, double> least{{true, 1e18}, {false, 1e18}};
   for (int recording = 0; recording < kRecordings; ++recording) {
     run_timelines(4, [&](Rank& rank) {
@@ -148,7 +144,7 @@ TEST(Timeline, ClocksAreAligned) {
 
 TEST(Timeline, NamesTheRankThatOthersWaitFor) {
   const TemporaryFolder folder;
-  const std::string path = folder.path() + "/t.json";
+  const std::string path = folder.file("t.json");
   std::atomic<int> begun{0};
   run_timelines(3, [&](Rank& rank) {
     ASSERT_EQ(text_of(rank.start(path)), "ok");
@@ -180,7 +176,7 @@ TEST(Timeline, NamesTheRankThatOthersWaitFor) {
 
 TEST(Timeline, ShowsNegotiationsAndOperationsOfTheEngine) {
   const TemporaryFolder folder;
-  const std::string path = folder.path() + "/t.json";
+  const std::string path = folder.file("t.json");
   for (const int size : {1, 2, 4}) {
     run_timelines(size, [&](Rank& rank) {
       const auto started =
@@ -231,7 +227,7 @@ TEST(Timeline, MayBeStartedAgain) {
   run_timelines(2, [&](Rank& rank) {
     std::vector<float> values(10, 1);
     for (int round = 0; round < 3; ++round) {
-      const std::string path = folder.path() + "/t" + std::to_string(round);
+      const std::string path = folder.file("t") + std::to_string(round);
       ASSERT_EQ(text_of(rank.start(path)), "ok");
       rank.allreduce(values, ("round " + std::to_string(round)).c_str());
       ASSERT_EQ(text_of(rank.stop()), "ok");
@@ -245,7 +241,7 @@ TEST(Timeline, MayBeStartedAgain) {
 
 TEST(Timeline, InvalidCallsFailOnEveryRank) {
   const TemporaryFolder folder;
-  const std::string path = folder.path() + "/t";
+  const std::string path = folder.file("t");
   run_timelines(3, [&](Rank& rank) {
     const auto expect = [&](const Result<void>& outcome, const std::string& text) {
       const std::string own = text_of(outcome);
@@ -253,7 +249,7 @@ TEST(Timeline, InvalidCallsFailOnEveryRank) {
     };
     expect(rank.stop(), "the timeline does not run");
     expect(rank.start(""), "the timeline's path is empty");
-    expect(rank.start(folder.path() + "/no/t"), "No such file or directory");
+    expect(rank.start(folder.file("no/t")), "No such file or directory");
     expect(rank.start(folder.path()), "it is no plain file");
     expect(rank.start("/dev/null"), "cannot write the timeline to /dev/null: it is no plain file");
     ASSERT_EQ(text_of(rank.start(rank.number() == 0 ? path : "")),
@@ -267,7 +263,7 @@ TEST(Timeline, InvalidCallsFailOnEveryRank) {
 TEST(Timeline, AFolderThatIsRemovedBeforeStopFailsOnEveryRank) {
   const TemporaryFolder folder;
   run_timelines(2, [&](Rank& rank) {
-    const std::string gone = folder.path() + "/gone";
+    const std::string gone = folder.file("gone");
     if (rank.number() == 0) std::filesystem::create_directory(gone);
     ASSERT_EQ(text_of(rank.start(gone + "/t")), "ok");
     if (rank.number() == 0) std::filesystem::remove_all(gone);
@@ -279,7 +275,7 @@ TEST(Timeline, AFolderThatIsRemovedBeforeStopFailsOnEveryRank) {
 
 TEST(Timeline, AfterARankHasLeftEachRankWritesItsOwnFile) {
   const TemporaryFolder folder;
-  const std::string path = folder.path() + "/t";
+  const std::string path = folder.file("t");
   run_timelines(3, [&](Rank& rank) {
     ASSERT_EQ(text_of(rank.start(path)), "ok");
     std::vector<float> values(10, 1);
@@ -297,7 +293,7 @@ TEST(Timeline, AfterARankHasLeftEachRankWritesItsOwnFile) {
 
 TEST(Timeline, DroppedEventsAreReported) {
   const TemporaryFolder folder;
-  const std::string path = folder.path() + "/t";
+  const std::string path = folder.file("t");
   run_timelines(2, [&](Rank& rank) {
     ASSERT_EQ(text_of(rank.start(path)), "ok");
     std::vector<float> value(1, 1);

@@ -13,7 +13,7 @@ namespace {
 
 TEST(MemoryFile, IsReachedThroughItsLink) {
   const test::TemporaryFolder folder;
-  const std::string path = folder.path() + "/memory";
+  const std::string path = folder.file("memory");
   {
     auto made = MemoryFile::create(path);
     ASSERT_TRUE(made.ok()) << made.error().message;
@@ -33,7 +33,7 @@ TEST(MemoryFile, IsReachedThroughItsLink) {
 
 TEST(MemoryFile, IsReachedFromAnotherProcess) {
   const test::TemporaryFolder folder;
-  const std::string path = folder.path() + "/memory";
+  const std::string path = folder.file("memory");
   const auto made = MemoryFile::create(path);
   ASSERT_TRUE(made.ok());
   test::Child child([&](const test::Child::Report& report) {

@@ -42,7 +42,7 @@ TEST(Segment, OfAnotherJobOrSizeIsRefused) {
   };
   EXPECT_TRUE(refused(Segment::open(wrong_nonce, 2)));
   EXPECT_TRUE(refused(Segment::open(segment->name(), 3)));
-  EXPECT_TRUE(refused(Segment::open({folder.path() + "/none", {}}, 2)));
+  EXPECT_TRUE(refused(Segment::open({folder.file("none"), {}}, 2)));
 }
 
 TEST(Segment, WithoutRoomFailsWithTheSizeThatIsNeeded) {
@@ -56,7 +56,8 @@ TEST(Segment, WithoutRoomFailsWithTheSizeThatIsNeeded) {
     report(segment.ok() ? "success" : segment.error().message);
   });
   const std::string message = child.line().value_or("");
-  EXPECT_NE(message.find(folder.path() + " has no room for"), std::string::npos) << message;
+  EXPECT_NE(message.find(folder.path().string() + " has no room for"), std::string::npos)
+      << message;
   EXPECT_NE(message.find("KiB, which 8 ranks need"), std::string::npos) << message;
   EXPECT_TRUE(folder.entries().empty());
 }

@@ -192,7 +192,7 @@ TEST(CheckpointAbi, ExitWithoutCloseFinishesTheWriting) {
   EXPECT_EQ(folder.entries().size(), 2u) << "the lock and the checkpoint";
 }
 
-TEST(CheckpointAbi, ADeadRankFailsTheNextSaveOnTheOthers) {
+TEST(CheckpointAbi, ADeadRankFailsTheNextSaveAndLeavesNoPartOfIt) {
   const TemporaryFolder folder;
   for (const bool sharded : {false, true}) {
     Job job(3, [&](int rank, const Child::Report& report) {
@@ -217,6 +217,14 @@ TEST(CheckpointAbi, ADeadRankFailsTheNextSaveOnTheOthers) {
     expect_ok(job, 3);
     job.rank(2).kill();
     for (int line = 0; line < 2; ++line) expect_ok(job, 2);
+    for (const int rank : {0, 1}) EXPECT_EQ(job.rank(rank).wait(), 0);
+    bool has_step_1 = false;
+    for (const std::string& name : folder.entries()) {
+      has_step_1 = has_step_1 || name.starts_with("checkpoint-00000000000000000001.");
+      EXPECT_FALSE(name.starts_with("checkpoint-00000000000000000002.")) << name;
+      EXPECT_FALSE(name.starts_with(".hvd-checkpoint.")) << name << " is unfinished";
+    }
+    EXPECT_TRUE(has_step_1);
   }
 }
 

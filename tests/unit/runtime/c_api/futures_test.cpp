@@ -79,7 +79,7 @@ TEST(Futures, WriteToTheCallersMemory) {
   expect_right(2, [](int rank) -> std::string {
     const Ints own = rows_of(rank);
     const Sizes rows{1, 2};
-    Ints all(4, -1);  // one is not used
+    Ints all(4, -1);  // the last element stays unused
     if (hvd::allgather(own, std::span(all)) != rows) return "rows of allgather";
     if (all != Ints{0, 1, 1, -1}) return "allgather";
     all.assign(4, -1);

@@ -222,7 +222,8 @@ TEST(Checkpoints, FindDescribesACheckpointWithoutLoadingIt) {
     Model model;
     model.fill(9);
     EXPECT_TRUE(checkpoints->save(communicator, model.items(), 9, 1.5).ok());
-    const auto found = checkpoints->find(communicator, HVD_NEWEST);  // waits for the writing
+    const auto found =
+        checkpoints->find(communicator, HVD_NEWEST);  // waits until the checkpoint is written
     ASSERT_TRUE(found.ok() && *found);
     EXPECT_EQ((*found)->index.metric, 1.5);
     EXPECT_EQ((*found)->index.ranks, 2u);

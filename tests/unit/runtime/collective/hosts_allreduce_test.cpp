@@ -27,7 +27,7 @@ struct Plan {
   hvd_op op;
   std::size_t count;
   Scale scale = {};
-  std::size_t shift = 0;  // of the buffers, in bytes past an aligned address
+  std::size_t shift = 0;  // bytes from an aligned address to the buffers
   bool in_place = true;
   std::uint32_t seed = 1;
 };

@@ -1,4 +1,4 @@
-// Copies to outputs of all sizes, with and without the cache.
+// OutputCopy: copies with ordinary stores, and with stores that bypass the cache.
 #include "collective/output_copy.hpp"
 
 #include "collective/communicator.hpp"

@@ -1,5 +1,5 @@
-// The generator and the shuffle, to the bit: the numbers are those of
-// docs/reference/formats/shuffle.md, made by another program (in Python) from that specification.
+// The random generator and the shuffle. The expected numbers come from another program (in Python)
+// that follows docs/reference/formats/shuffle.md; every bit must be the same.
 #include "io/shuffle.hpp"
 
 #include <array>

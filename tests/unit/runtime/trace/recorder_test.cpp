@@ -138,7 +138,8 @@ TEST(Recorder, LaterThreadsReuseTheTracksOfEndedThreads) {
   }
   recorder.stop();
   const Recording recording = recorder.take();
-  EXPECT_EQ(recording.tracks.size(), 2u + 4u);  // the engine's and the program's, too
+  EXPECT_EQ(recording.tracks.size(),
+            2u + 4u);  // the engine's, the program's and one for each of four threads
   EXPECT_EQ(count_events(recording), 12u);
 }
 

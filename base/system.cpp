@@ -2,6 +2,7 @@
 
 #include "common/system.hpp"
 #include "common/text.hpp"
+#include "common/thread.hpp"
 
 #include <cerrno>
 #include <cstdint>
@@ -11,7 +12,6 @@
 #include <iterator>
 #include <sstream>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -68,12 +68,9 @@ void set_process_name(const std::string& name) {
 }
 
 Result<std::thread> start_thread(const std::string& does, std::function<void()> body) {
-  const SignalsBlocked blocked;  // for the new thread
-  try {
-    return std::thread(std::move(body));
-  } catch (const std::system_error& error) {
-    return fail_errno("cannot start the thread that " + does, error.code().value());
-  }
+  auto started = common::start_thread(does, std::move(body));
+  if (!started) return fail(std::move(started.error()));
+  return std::move(*started);
 }
 
 }  // namespace hvdrun

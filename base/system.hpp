@@ -38,7 +38,7 @@ std::string random_hex(std::size_t bytes);
 // is that name too, as far as there is room.
 void set_process_name(const std::string& name);
 
-// Starts a thread that blocks all signals, because they are for the loop's thread. Error: "cannot
+// Starts a thread as common/thread.hpp does: signals are for the loop's thread. Error: "cannot
 // start the thread that {does}: …".
 Result<std::thread> start_thread(const std::string& does, std::function<void()> body);
 

@@ -1,7 +1,7 @@
-/* How long a cache line takes from one processor to another and back, in ns: the best of many
- * rounds, so that other programs do not count. Two hyperthreads of one core share their caches and
- * take less than half of what two cores take; a virtual machine does not say which it has.
- * core_ping CPU CPU */
+/* core_ping CPU CPU: prints the ns in which a cache line moves from one processor to another and
+ * back. It is the best of many rounds, so that other programs have no influence. Two hyperthreads
+ * of one core share their caches and take less than half the time of two cores. A virtual machine
+ * does not show which of both it has. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -23,7 +23,7 @@ static void pin(int cpu) {
   }
 }
 
-/* Makes every second change of the line. */
+/* Answers each change of the line with another one. */
 static void* answer(void* cpu) {
   pin(*(int*)cpu);
   for (unsigned step = 1; step < 2 * ROUNDS * TRIPS; step += 2) {

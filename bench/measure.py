@@ -1,9 +1,9 @@
-"""What the benches share: running contenders in turns, and ratios between them round by round.
+"""Runs the contenders of a bench in turns, and computes ratios between them round by round. All benches use it.
 
-Times on a shared machine drift. So every figure is a ratio of two runs of one round, shortly after each other; printed
-are the median over the rounds and its quartiles. A virtual machine's two processors are sometimes two cores and
-sometimes two hyperthreads of one core, and changes from one to the other within seconds. Each round measures which,
-before it and after each contender, and only rounds of one kind are compared.
+Times on a shared machine drift. Every figure is therefore a ratio of two runs of one round, shortly after each other. The
+benches print the median over the rounds and the quartiles. The two processors of a virtual machine are sometimes two cores
+and sometimes two hyperthreads of one core. That may change within seconds. Each round measures the kind of processors before
+it and after each contender. The benches compare only rounds of one kind.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ BUILD = Path(os.environ.get("HVD_BUILD", TOP / "build")).resolve()
 HVDRUN = str(BUILD / "bin/hvdrun")
 HYDRA = "/usr/bin/mpiexec.hydra"
 MPIRUN = "/usr/bin/mpirun.openmpi"
-# A cache line there and back: 300 ns between two cores here; two hyperthreads share their caches and take far less.
+# A cache line takes 300 ns between two cores and back. Two hyperthreads share their caches and take far less.
 HYPERTHREADS_NS = 180
 # Debian's mpirun hangs with 32 or more local ranks that exit at once without the last option.
 MPIRUN_OPTIONS = ["--allow-run-as-root", "--oversubscribe", "--mca", "odls_base_cutoff", "100000"]
 
 
 def tool(name: str) -> str:
-    """A program that the build made for tests or benches."""
+    """Returns the path of a built program of the tests or benches."""
     for folder in ("bench", "tests"):
         if (path := BUILD / "bin" / folder / name).exists():
             return str(path)
@@ -45,7 +45,7 @@ class Contender:
 
 
 def run_once(command: list[str]) -> float:
-    """Milliseconds from the start of a command to its end. Stops the bench when it fails."""
+    """Returns the milliseconds from the start of a command to its end. Ends the bench if the command fails."""
     with tempfile.TemporaryFile() as errors:
         begin = time.perf_counter()
         pid = os.posix_spawn(command[0], command, os.environ, file_actions=[
@@ -61,7 +61,7 @@ def run_once(command: list[str]) -> float:
 
 
 def training_ms(command: list[str]) -> float:
-    """An example's training, from the end of its first epoch to the end of the last one."""
+    """Returns the milliseconds of an example from the end of its first epoch to the end of the last one."""
     ends = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         for line in process.stdout:
@@ -74,7 +74,7 @@ def training_ms(command: list[str]) -> float:
 
 
 def cache_line_ns() -> float | None:
-    """How long a cache line takes between the first two processors and back; None with one processor."""
+    """Returns the ns in which a cache line moves between the first two processors and back. Returns None with one processor."""
     processors = sorted(os.sched_getaffinity(0))[:2]
     if len(processors) < 2:
         return None
@@ -91,16 +91,16 @@ def kind_of_processors() -> str:
 
 
 MIXED = "processors that changed"
-compared_kind = ""  # of the rounds that were compared last
+compared_kind = ""  # the kind of the rounds that were compared last
 
 
 def kind_of_round(seen: list[str]) -> str:
-    """The kind of a round, from what was seen before it and after each contender."""
+    """Returns the kind of a round from the kinds that were measured before it and after each contender."""
     return seen[0] if len(set(seen)) == 1 else MIXED
 
 
 def of_one_kind(kinds: list[str]) -> list[int]:
-    """The numbers of the rounds that ran on the kind of processors that most rounds had. Prints which were left out."""
+    """Returns the numbers of the rounds on the most frequent kind of processors. Prints how many rounds it leaves out."""
     global compared_kind
     compared_kind = kind = max(sorted(set(kinds) - {MIXED}), key=kinds.count, default=MIXED)
     if len(set(kinds)) > 1:
@@ -109,14 +109,14 @@ def of_one_kind(kinds: list[str]) -> list[int]:
 
 
 def of_rounds(times: dict[str, dict[int, list[float]]], rounds: list[int]) -> dict[str, dict[int, list[float]]]:
-    """Of times by system and size, those of these rounds."""
+    """Returns the times by system and size of only these rounds."""
     return {name: {size: [values[number] for number in rounds] for size, values in sizes.items()}
             for name, sizes in times.items()}
 
 
 def in_turns(contenders: list[Contender], rounds: int,
              measure: Callable[[list[str]], float] = run_once) -> dict[str, list[float]]:
-    """Each contender once a round, in another order each time. The first round only warms up."""
+    """Runs each contender once in each round, in a random order. The first round is a warm-up."""
     times: dict[str, list[float]] = {contender.name: [] for contender in contenders}
     kinds = []
     for turn in range(rounds + 1):
@@ -154,8 +154,7 @@ def ratios(times: dict[str, list[float]], mine: str, peer: str) -> Spread:
 
 
 def keep_ratio(name: str, ratio: float) -> None:
-    """Adds a ratio to a peer to the file of `bench/speed`, if that runs this bench: hvdrun's time
-    divided by the peer's."""
+    """Adds hvdrun's time divided by the peer's to the file of bench/speed, if bench/speed runs this bench."""
     if path := os.environ.get("HVD_BENCH_RATIOS"):
         with open(path, "a") as file:
             file.write(f"{name}\t{compared_kind}\t{ratio:.3f}\n")

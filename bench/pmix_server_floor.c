@@ -1,5 +1,5 @@
-/* pmix_server_floor: opens a PMIx server as an agent does, and ends. What an agent costs on a host
- * is measured against this. */
+/* pmix_server_floor: opens a PMIx server as an agent does, and ends. bench/hosts compares the start
+ * of an agent with this lower limit. */
 #include <pmix_server.h>
 #include <stdio.h>
 #include <stdlib.h>

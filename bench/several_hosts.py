@@ -1,7 +1,7 @@
-"""Hosts for a bench: network namespaces of this machine. Two are joined by a pair of virtual Ethernet devices, more by a
-bridge in a namespace of its own. Root only.
+"""Makes hosts for a bench: network namespaces of this machine. A pair of virtual Ethernet devices connects two hosts. A
+bridge in its own namespace connects more. Needs root.
 
-The kernel of the machine may have no netem, so the link has a rate, but no delay.
+The kernel of the machine may lack netem. The link therefore has a limited rate, but no delay.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class Host:
     name: str
     namespace: str
     address: str
-    memory: Path  # a folder of /dev/shm for each host
-    view: Path    # where that is to be seen on the hosts, on which /dev/shm is their own
+    memory: Path  # in /dev/shm, with a folder for each host
+    view: Path    # the mount point of `memory` on the hosts, because each has its own /dev/shm
 
     def inside(self, command: str) -> list[str]:
-        """Runs a command of the shell as on a host of its own: network, name and shared memory."""
+        """Returns a command that runs a shell command with the host's network, name and shared memory."""
         return ["ip", "netns", "exec", self.namespace, "unshare", "--uts", "--mount", "/bin/sh", "-c",
                 f"hostname {self.name} && mount --bind {self.memory} {self.view} && {self.own_memory()} && {command}"]
 
@@ -46,7 +46,7 @@ def remove_namespace(name: str) -> None:
 
 
 def join(hosts: list[Host], switch: str) -> None:
-    """Gives each host a device veth0. `switch`: the name for the namespace of the bridge, if there must be one."""
+    """Gives each host a device veth0. `switch` is the name for the bridge's namespace, which more than two hosts need."""
     if len(hosts) == 2:
         ip("link", "add", "veth0", "netns", hosts[0].namespace, "type", "veth",
            "peer", "name", "veth0", "netns", hosts[1].namespace)
@@ -60,9 +60,11 @@ def join(hosts: list[Host], switch: str) -> None:
 
 @contextlib.contextmanager
 def several_hosts(count: int = 2, rate: str | None = None) -> Iterator[list[Host]]:
-    """rate: of each direction of the link, in tc's form; None: as fast as it gets. They end with the bench, and what runs on them."""
+    """Makes the hosts, and removes them and their processes at the end.
+
+    rate: the limit for each direction of the link, in tc's notation. None: no limit."""
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)  # as Ctrl-C: what follows removes the hosts
+        signal.signal(number, signal.default_int_handler)  # raises KeyboardInterrupt, as Ctrl-C does, so that the hosts are removed
     mark = f"hvdb{os.getpid()}"
     subnet = os.getpid() % 250
     with (tempfile.TemporaryDirectory(prefix="hvd-bench-", dir="/dev/shm") as memory,
@@ -91,6 +93,6 @@ def several_hosts(count: int = 2, rate: str | None = None) -> Iterator[list[Host
 
 
 def rank_variables(hosts: list[Host], host: Host, rank: int, size: int, port: int) -> dict[str, object]:
-    """Returns what a rank on this host needs to find the others, without hvdrun."""
+    """Returns the variables with which a rank on this host finds the others without hvdrun."""
     return {"HVD_RANK": rank, "HVD_SIZE": size, "MASTER_ADDR": hosts[0].address, "HVD_PORT": port,
             "HVD_JOB_KEY": "5" * 64, "HVD_SHM_DIR": "/dev/shm", "HVD_HOSTNAME": host.name}

@@ -1,5 +1,5 @@
-/* spawn_floor N program args…: starts N processes as plainly as can be and waits for all of them.
- * What a launcher costs is measured against this. */
+/* spawn_floor N program args…: starts N processes with posix_spawn and waits for all of them. The
+ * benches compare launchers with this lower limit. */
 #include <spawn.h>
 #include <stdlib.h>
 #include <sys/wait.h>

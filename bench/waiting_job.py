@@ -1,4 +1,4 @@
-"""A job for benches of what happens when a rank fails."""
+"""A job for benches that measure the end of a job after a rank has failed."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from measure import HVDRUN, tool
 
 
 class WaitingJob:
-    """Four ranks (or more) that have all started; rank 1 fails when told."""
+    """A job of at least four ranks that have all started. Rank 1 fails when fail() is called."""
 
     def __init__(self, folder: Path, ranks: int, *failure: str, hvdrun: str = HVDRUN) -> None:
-        """The folder is the same on all hosts. `failure`: options of tests/programs/crash."""
+        """Starts the job and waits until its ranks run. All hosts must share `folder`. `failure`: options of tests/programs/crash."""
         self._go, ready = folder / "go", folder / "ready"
         self._go.unlink(missing_ok=True)
         ready.unlink(missing_ok=True)
@@ -35,5 +35,5 @@ class WaitingJob:
         self._process.wait()
 
     def survivors(self) -> list[int]:
-        """Of the ranks on this host."""
+        """Returns the pids of the ranks on this host that still run."""
         return [pid for pid in self.pids.values() if Path(f"/proc/{pid}").exists()]

@@ -51,7 +51,7 @@ option(HVD_UNITY "Compile the sources of a folder together, a few at a time: hal
 
 # hvd_compile_together(TARGET MOST): compiles the target's C++ sources together, at most MOST of one folder in a unit.
 # Leaves out those with options of their own. CMake's own UNITY_BUILD includes by absolute paths, which a compiler
-# cache finds in no other checkout. That a source includes what it needs shows the build without (preset dev).
+# cache finds in no other checkout. The build with preset fast shows that each source includes what it needs.
 function(hvd_compile_together target most)
   get_target_property(sources ${target} SOURCES)
   set(kept ${sources})

@@ -35,7 +35,8 @@ SANITIZER_MARKS = "core and not measures and not slow and not timing"
 GATE, ALL, SOAK = "gate", "all", "soak"
 DEPTHS = (GATE, ALL, SOAK)  # each includes the steps of the ones before
 # Nothing that is built or tested depends on these; `layout` looks at them all.
-PROSE = ("docs/status.md", "docs/check-all.txt", "docs/soak.txt", "docs/decisions/", "CHANGELOG.md", "ARCHITECTURE.md")
+PROSE = ("docs/status.md", "docs/check-all.txt", "docs/soak.txt", "docs/decisions/", "CHANGELOG.md", "ARCHITECTURE.md", "CONTRIBUTING.md",
+         "SECURITY.md")
 SUITES = ("tests/e2e/", "tests/interop/", "tests/python/", "tests/cluster/", "tests/install/", "tests/wheel/", "tests/packages/",
           "tests/frameworks/",
           "tests/fuzz/")
@@ -117,6 +118,7 @@ def all_steps(options: Options) -> Iterator[Step]:
     if os.geteuid() == 0:  # only root can make the hosts between which it measures
         yield Step("speed", "launching, output and allreduces as ratios to their peers, compared with docs/benchmarks.md", run_speed, ALL,
                    needs=("build",), minutes=15)
+    yield build_step("fast-build", "fast", "build of each source of hvdrun and libhvd by itself", ALL, targets=("hvdrun", "hvd"))
     for name, about in (("dev", "address and undefined sanitizers"), ("tsan", "thread sanitizer")):
         yield build_step(f"{name}-build", name, f"build with the {about}", ALL)
         yield from sanitizer_steps(options, name, about)

@@ -1,4 +1,4 @@
-"""Debian systems of their own, in which an ordinary user tries what was installed. Making one needs root and Debian's archive."""
+"""Debian systems in folders (chroots), in which an ordinary user runs what is installed. Making one needs root and Debian's archive."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HOMES = {USER: "home/user", ROOT: "root"}
 BASES = TOP / "build-roots"
 SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
-# Mounts what each system has, and becomes a user without any of this machine's environment.
+# Mounts /proc, /sys and /dev/shm, and runs a command as the user with an empty environment.
 ENTER = """\
 mount -t proc proc "$1/proc"
 mount --rbind /sys "$1/sys"
@@ -29,7 +29,7 @@ exec chroot --userspec="$2" "$1" /usr/bin/env -i "HOME=/$3" LC_ALL=C.UTF-8 DEBIA
 
 
 def run(words: Sequence[object], may_fail: bool = False, **options: object) -> subprocess.CompletedProcess[str]:
-    """Runs a command of this machine."""
+    """Runs a command on this machine."""
     done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=3000, **options)
     assert may_fail or done.returncode == 0, f"{words}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
     return done
@@ -37,7 +37,7 @@ def run(words: Sequence[object], may_fail: bool = False, **options: object) -> s
 
 @dataclass
 class Root:
-    """A system with an ordinary user. Its processes end with the command that started them."""
+    """A system with an ordinary user. When a command ends, its remaining processes are killed."""
 
     place: Path
     path: str = SYSTEM_PATH  # of its commands
@@ -57,17 +57,17 @@ class Root:
         return sorted(done.stdout.splitlines())
 
     def install(self, *packages: object) -> None:
-        """Installs packages, and not what they only recommend."""
-        self.lines("apt-get", "update", "-q", user=ROOT)  # the base may be old
+        """Installs packages without those that they recommend."""
+        self.lines("apt-get", "update", "-q", user=ROOT)  # the base's package lists may be old
         self.lines("apt-get", "install", "-y", "-q", "--no-install-recommends", *packages, user=ROOT)
 
     def give(self, *files: Path) -> list[str]:
-        """Copies files into the system; returns their paths there."""
+        """Copies files into the system. Returns their paths there."""
         return ["/" + str(Path(shutil.copy(file, self.place / "tmp")).relative_to(self.place)) for file in files]
 
 
 def base(release: str) -> Path:
-    """The smallest system of the release. It is made once, and each root begins as a copy of it."""
+    """Returns the minimal system of the release. The first call makes it, and each root begins as a copy of it."""
     place = BASES / release
     if not place.exists():
         partial = BASES / f"{release}.partial"
@@ -82,7 +82,7 @@ def base(release: str) -> Path:
 
 
 def make_root(place: Path, release: str, *packages: str) -> Root:
-    """Makes the smallest system of the release, and adds packages."""
+    """Makes a copy of the minimal system of the release, and installs packages there."""
     shutil.rmtree(place, ignore_errors=True)
     place.parent.mkdir(exist_ok=True)
     run(["cp", "-a", "--reflink=auto", base(release), place])

@@ -1,6 +1,7 @@
-"""The unmodified programs of frameworks/programs: how each is started, and what its ranks print.
+"""Lists the unmodified programs of frameworks/programs: how a test starts each one, and what its ranks print.
 
-Debian's Python has what most need. For the others ./check makes virtual environments; without one the test is skipped.
+Debian's Python has the packages that most of them need. For the others ./check makes virtual environments. Without one the
+test is skipped.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ PROGRAMS = TOP / "tests/frameworks/programs"
 
 
 def python_of(name: str) -> str:
-    """The virtual environment's Python; "" if ./check has made none, and Debian's is used."""
+    """Returns the virtual environment's Python; "" if ./check has made none and the variable is Debian's Python."""
     python = os.environ.get(f"HVD_TEST_{name}", "")
     return "" if python == PYTHON else python
 
 
 def environments_of_python() -> list[Path]:
-    """The folders of the virtual environments."""
+    """Returns the folders of the virtual environments."""
     pythons = {python_of(name) for name in ("JAX", "NOTEBOOK", "TENSORFLOW", "TORCH")} - {""}
     return [Path(python).parent.parent for python in sorted(pythons)]
 
@@ -38,17 +39,17 @@ class Case:
     options: tuple[str, ...] = ()  # hvdrun's
     python: str = PYTHON
     environment: tuple[tuple[str, str], ...] = ()
-    alone: bool = True  # it runs outside SLURM too
+    alone: bool = True  # false: it runs only inside SLURM
     marks: tuple[str, ...] = ()
 
     def words(self, *arguments: object) -> list[str]:
-        """For hvdrun, after the options that say where ranks run."""
+        """Returns the arguments of hvdrun that follow the options for the hosts and the number of ranks."""
         if not self.python:
             pytest.skip("./check --all and ./check --soak make the environment for it")
         return ["--label", "none", *self.options, self.python, str(PROGRAMS / f"{self.program}.py"), *map(str, arguments)]
 
     def variables(self, home: str) -> dict[str, str]:
-        """Its environment; what it writes goes to the folder `home`."""
+        """Returns the program's environment. The program writes only into the folder `home`."""
         return {"HOME": home, "HF_HOME": f"{home}/huggingface", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "-1",
                 "TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONDONTWRITEBYTECODE": "1", "DS_ACCELERATOR": "cpu",
                 "TORCHINDUCTOR_CACHE_DIR": f"{home}/inductor", "TRITON_CACHE_DIR": f"{home}/triton",
@@ -63,7 +64,7 @@ class Case:
         return replace(self, options=())
 
 
-# Answers of `accelerate config`, below HF_HOME.
+# The file that `accelerate config` writes below HF_HOME.
 ACCELERATE_CONFIG = "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_CPU\nmixed_precision: bf16\n"
 
 LOOPS = {"python": python_of("TORCH"), "marks": ("torch_loops",)}
@@ -95,5 +96,5 @@ def marks_of(case: Case) -> list[pytest.MarkDecorator]:
 
 
 def parameters(cases: list[Case]) -> list[object]:
-    """For pytest.mark.parametrize."""
+    """Returns the cases as parameters for pytest.mark.parametrize."""
     return [pytest.param(case, id=case.program, marks=marks_of(case)) for case in cases]

@@ -1,8 +1,8 @@
-"""What the end-to-end tests run hvdrun with.
+"""Runs hvdrun for tests: a sandbox for each test, and functions to wait for, inspect and end processes.
 
-A Sandbox belongs to one test: its own TMPDIR, its own /dev/shm (a private mount, as root), its own
-cookie in the environment of everything that it starts. So that tests run side by side, and that
-each can say for sure what is left of its own.
+A Sandbox belongs to one test. It has its own TMPDIR and, as root, its own /dev/shm (a private mount).
+All processes that it starts have its cookie in their environment. Tests can therefore run in parallel,
+and each finds its own remaining processes and files.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parent.parent
 BUILD = Path(os.environ.get("HVD_BUILD", TOP / "build")).resolve()
 HVDRUN = BUILD / "bin/hvdrun"
-HVDRUN_WORD = shlex.quote(str(HVDRUN))  # in a line for a shell
+HVDRUN_WORD = shlex.quote(str(HVDRUN))  # for a shell command
 PYTHON = "/usr/bin/python3"
 SOAK = os.environ.get("HVD_SOAK") == "1"
 HOSTNAME = socket.gethostname()
 
 
 def cached(name: str) -> str:
-    """A variable of the build's CMake; empty where there is none."""
+    """Returns a variable of the build's CMakeCache.txt; "" if it is not there."""
     cache = BUILD / "CMakeCache.txt"
     found = re.search(rf"^{name}:\w+=(.*)$", cache.read_text(), re.MULTILINE) if cache.exists() else None
     return found[1] if found else ""
@@ -40,26 +40,26 @@ def cached(name: str) -> str:
 
 SANITIZED = cached("HVD_SANITIZE") != ""
 
-# Started in the background (nohup, &), these would be ignored, and so by all that the tests start.
+# A shell ignores these signals for background commands (nohup, &), and all processes of the tests would inherit that.
 for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
     if signal.getsignal(_number) == signal.SIG_IGN:
         signal.signal(_number, signal.SIG_DFL)
 
-SLOWNESS = float(os.environ.get("HVD_TEST_SLOWNESS", 1))  # this machine's, for time limits
+SLOWNESS = float(os.environ.get("HVD_TEST_SLOWNESS", 1))  # multiplies time limits on a slow machine
 
-# No test takes this long; one that does hangs, and is ended with what it printed.
+# Ends a run that takes longer, and fails the test with the run's output.
 TIME_LIMIT = (120 if SANITIZED else 60) * SLOWNESS
 if SOAK or os.environ.get("HVD_TEST_ALL") == "1":
-    TIME_LIMIT *= 3  # slow ones run, too
+    TIME_LIMIT *= 3  # slow tests run, too
 
 
 def program(name: str) -> str:
-    """The path of a program of tests/programs."""
+    """Returns the path of a program of tests/programs."""
     return str(BUILD / "bin/tests" / name)
 
 
 def copy_checkout(place: Path) -> None:
-    """Copies the files of this checkout, also those that no commit has yet, without what was built in it."""
+    """Copies the files of this checkout, also untracked ones, without the files that git ignores."""
     listed = subprocess.run(["git", "-C", TOP, "ls-files", "-z", "--cached", "--others", "--exclude-standard"], capture_output=True,
                             text=True, check=True).stdout
     for name in filter(None, listed.split("\0")):
@@ -69,14 +69,14 @@ def copy_checkout(place: Path) -> None:
 
 
 def python_environment(changes: dict[str, str] | None = None) -> dict[str, str]:
-    """For programs that import hvd from the checkout, with the library of the build under test."""
+    """Returns variables for programs that import hvd from the checkout and use libhvd of the build under test."""
     return {"PYTHONPATH": str(TOP / "python"), "HVD_LIBRARY": str(BUILD / "lib/libhvd.so.0"),
             "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "2",
             "CUDA_VISIBLE_DEVICES": "-1", **(changes or {})}
 
 
 def wait_until(condition: Callable[[], object], what: str, limit: float = TIME_LIMIT) -> None:
-    """Returns as soon as the condition holds. Fails, naming `what`, when it never does."""
+    """Returns as soon as the condition is true. Fails with `what` in the message if that takes longer than the limit."""
     deadline = time.monotonic() + limit
     pause = 0.001
     while not condition():
@@ -86,7 +86,7 @@ def wait_until(condition: Callable[[], object], what: str, limit: float = TIME_L
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """A file's content; nothing when it is not there, or its process has ended."""
+    """Returns a file's content; b"" if the file does not exist or its process has ended."""
     try:
         return Path(path).read_bytes()
     except OSError:
@@ -103,17 +103,17 @@ def all_pids() -> list[int]:
 
 
 def process_state(pid: int) -> str:
-    """The state letter of /proc/PID/stat; "" when there is no such process."""
+    """Returns the state letter of /proc/PID/stat; "" if there is no such process."""
     stat = read_bytes(f"/proc/{pid}/stat")
     return stat[stat.rindex(b")") + 2 :][:1].decode() if stat else ""
 
 
-# <asm/unistd_64.h> of x86-64; <asm-generic/unistd.h>
+# From <asm/unistd_64.h> of x86-64, and <asm-generic/unistd.h>.
 SYSTEM_CALLS = {"x86_64": {"read": 0, "futex": 202}, "aarch64": {"read": 63, "futex": 98}}
 
 
 def blocks_in(pid: int, call: str) -> bool:
-    """The main thread of the process waits in this system call."""
+    """Returns whether the main thread of the process waits in this system call."""
     number = read_bytes(f"/proc/{pid}/syscall").split(b" ")[0].decode()
     return number == str(SYSTEM_CALLS[os.uname().machine][call])
 
@@ -124,7 +124,7 @@ def parent_of(pid: int) -> int:
 
 
 def alive(pid: int) -> bool:
-    """The process exists and is not merely waiting to be reaped."""
+    """Returns whether the process exists and is not a zombie."""
     return process_state(pid) not in ("", "Z", "X")
 
 
@@ -141,7 +141,7 @@ class Done:
     out: bytes
     err: bytes
     report: dict | None
-    survivors: list[str]  # processes of the job that were there when hvdrun had returned
+    survivors: list[str]  # processes of the job that still ran when hvdrun had returned
 
     @property
     def out_text(self) -> str:
@@ -166,7 +166,7 @@ class Done:
 
 
 class Running:
-    """A run of hvdrun that has not ended yet; its streams go to files."""
+    """A run of hvdrun that has not ended yet. Its stdout and stderr go to files."""
 
     def __init__(self, sandbox: Sandbox, number: int, process: subprocess.Popen, out: Path, err: Path,
                  report: Path) -> None:
@@ -196,7 +196,7 @@ class Running:
         return found
 
     def helper(self, name: str) -> int:
-        """The pid of the agent or the guard of this run."""
+        """Waits for a process of this name under hvdrun (the agent or the guard), and returns its pid."""
         wait_until(lambda: self._named(name), f"a process called {name} under hvdrun")
         return self._named(name)[0]
 
@@ -228,9 +228,9 @@ NSSWITCH = "passwd: files\ngroup: files\nshadow: files\nhosts: files\nprotocols:
 
 
 def plain_names(folder: Path) -> list[str]:
-    """Shell commands for a sandbox's mounts, with files in the folder. Names of hosts are then looked up without DNS; what
-    was set up on this machine for hvdrun, SLURM and ssh is not seen."""
-    # Programs of SLURM ask a DNS server all the same. Here none answers, at once.
+    """Returns shell commands that mount files of the folder over those of /etc, so that host names are looked up without DNS.
+    The mounts also hide this machine's settings of hvdrun, SLURM and ssh."""
+    # Programs of SLURM still ask a DNS server. None runs at this address, so that they fail at once.
     texts = {"/etc/nsswitch.conf": NSSWITCH, "/etc/resolv.conf": "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n"}
     hosts = read_bytes("/etc/hosts").decode()
     if HOSTNAME not in hosts.split():
@@ -248,22 +248,22 @@ def plain_names(folder: Path) -> list[str]:
 
 
 class Sandbox:
-    """A test's own place. Its owner calls close(), which fails when anything is left."""
+    """A test's own folders and processes. The test's fixture calls close(), which fails if processes or files are left."""
 
     def __init__(self, folder: Path) -> None:
-        self.files = folder / "files"  # the test's own
-        self.tmp = folder / "tmp"      # TMPDIR of what it starts
+        self.files = folder / "files"  # files of the test
+        self.tmp = folder / "tmp"      # TMPDIR of its processes
         self.files.mkdir(parents=True)
         self.tmp.mkdir()
-        # With the mark of the ./check that has started us, by which it can take away what it had to kill.
+        # Begins with HVD_CHECK of the ./check that has started the test. ./check finds files of killed tests by it.
         self.cookie = os.environ.get("HVD_CHECK", "") + uuid.uuid4().hex
-        # Mounted over /dev/shm for the test's processes; on tmpfs as that is.
+        # Mounted over /dev/shm for the test's processes. It is in the real /dev/shm, so that it is on tmpfs, too.
         self.shm = Path(f"/dev/shm/hvdtest-{self.cookie}")
         self.isolated = os.geteuid() == 0
         if self.isolated:
             self.shm.mkdir(mode=0o1777)
             self.shm.chmod(0o1777)
-        # Further shell commands before hvdrun, in its mount namespace.
+        # Further shell commands that run before hvdrun in its mount namespace.
         self.mounts = plain_names(folder) if self.isolated else []
         self._runs = 0
 
@@ -274,7 +274,7 @@ class Sandbox:
                 "TMPDIR": str(self.tmp), "HVD_TEST_COOKIE": f"{self.cookie}.{self._runs}.", **(changes or {})}
 
     def command(self, words: Sequence[object]) -> list[str]:
-        """The words, in this sandbox's mounts. The pid stays that of the first program: all exec."""
+        """Returns a command that runs the words with this sandbox's mounts. Each program calls exec, so that the pid stays the same."""
         plain = [str(word) for word in words]
         if not self.isolated:
             return plain
@@ -302,12 +302,12 @@ class Sandbox:
             return self.start(*arguments, stdin=file, **options).wait()
 
     def processes(self, run: int | None = None) -> list[int]:
-        """What of this test, or of one of its runs, is running, hvdrun itself included."""
+        """Returns the running processes of this test, or of one of its runs, including hvdrun itself."""
         mark = f"HVD_TEST_COOKIE={self.cookie}.{'' if run is None else f'{run}.'}".encode()
         return [pid for pid in all_pids() if mark in read_bytes(f"/proc/{pid}/environ") and alive(pid)]
 
     def ranks(self) -> dict[int, int]:
-        """The running ranks' pids by rank: the processes that hvdrun itself started as ranks."""
+        """Returns the pids of the running ranks: the processes that hvdrun itself started, without their children."""
         found: dict[int, int] = {}
         for pid in self.processes():
             environment = environment_of(pid)
@@ -316,7 +316,7 @@ class Sandbox:
         return found
 
     def lines_of(self, name: str) -> list[list[str]]:
-        """The complete lines of a file that ranks append to, as words."""
+        """Returns the words of each complete line of a file to which ranks append."""
         text = read_bytes(self.files / name).decode()
         return [line.split() for line in text[: text.rfind("\n") + 1].splitlines()]
 
@@ -340,4 +340,4 @@ class Sandbox:
         left = self.leftovers()
         self.kill_all()
         shutil.rmtree(self.shm, ignore_errors=True)
-        assert not left, "left behind by this test: " + "; ".join(left)
+        assert not left, "left by this test: " + "; ".join(left)

@@ -1,12 +1,12 @@
-"""What installations of each kind are tried with: programs over libhvd and the package hvd."""
+"""Programs of libhvd and the package hvd with which tests check each kind of installation."""
 
 from __future__ import annotations
 
-# Prints the rank's number, how many there are, and the numbers of all.
+# Prints the rank, the number of ranks, and the list of all ranks.
 RANKS = "import hvd; hvd.init(); print(hvd.rank(), 'of', hvd.size(), hvd.allgather_object(hvd.rank()))"
 TWO_RANKS = ["0 of 2 [0, 1]", "1 of 2 [0, 1]"]
 
-# In rank 0 prints the sum of the ranks' numbers, each plus one.
+# Adds the ranks' numbers, each plus one. Rank 0 prints the sum.
 PROGRAM = """\
 #include <cstdio>
 #include <hvd/hvd.hpp>

@@ -1,4 +1,4 @@
-"""Terminals of tests: the screen of a window of tmux, and a pty without a screen."""
+"""Terminals for tests: a tmux window with a screen, and a pty without a screen."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness import HVDRUN, TIME_LIMIT, Sandbox, wait_until
 
 
 def spawn(sandbox: Sandbox, *words: object, columns: int = 100) -> pexpect.spawn:
-    """The words, with a pty of their own as the terminal."""
+    """Starts a command with its own pty as the terminal."""
     plain = sandbox.command(words)
     return pexpect.spawn(plain[0], plain[1:], env=sandbox.environment({"TERM": "xterm"}), cwd=str(sandbox.files),
                          timeout=TIME_LIMIT, dimensions=(30, columns))
@@ -45,18 +45,18 @@ class Terminal:
                               capture_output=True, text=True).stdout
 
     def screen(self, *options: str) -> list[str]:
-        """The rows up to the last one with text. With "-S-": all that has scrolled out, too."""
+        """Returns the rows up to the last one with text. With "-S-", includes the rows that have scrolled out."""
         return self._tmux("capture-pane", "-p", *options).rstrip("\n").split("\n")
 
     def resize(self, columns: int) -> None:
         self._tmux("resize-window", "-x", str(columns), "-y", "30")
 
     def format(self, text: str) -> str:
-        """What tmux says of the window: "#{alternate_on}"."""
+        """Returns tmux's value of a format of the window, for example "#{alternate_on}"."""
         return self._tmux("display-message", "-p", text).rstrip("\n")
 
     def record(self) -> Path:
-        """The file that gets all bytes that the terminal gets from now on."""
+        """Starts recording the terminal's output. Returns the file with the bytes."""
         file = self._sandbox.files / "recorded"
         self._tmux("pipe-pane", f"cat >{shlex.quote(str(file))}")
         return file
@@ -65,7 +65,7 @@ class Terminal:
         self._tmux("send-keys", *keys)
 
     def wait_for(self, pattern: str | re.Pattern[str]) -> None:
-        """Waits for the last row."""
+        """Waits until the last row matches the pattern."""
         try:
             wait_until(lambda: re.fullmatch(pattern, self.screen()[-1]), str(pattern))
         except AssertionError:
@@ -77,15 +77,15 @@ class Terminal:
 
     def close(self) -> None:
         if self._is_open:
-            # The server ends with its last window.
+            # This ends the shell and its command, too.
             subprocess.run(["tmux", "-S", str(self._socket), "kill-server"], check=False, capture_output=True)
             wait_until(lambda: not self._sandbox.processes(), "all that ran in tmux to end")
 
 
 def is_raw(child: pexpect.spawn) -> bool:
-    """Whether the child's terminal is in raw mode, where no key is a signal."""
+    """Returns whether the child's terminal is in raw mode, where no key sends a signal."""
     return not termios.tcgetattr(child.child_fd)[3] & termios.ISIG
 
 
 def wait_raw(child: pexpect.spawn) -> None:
-    wait_until(lambda: is_raw(child), "the terminal to be the rank's")
+    wait_until(lambda: is_raw(child), "the terminal to be in raw mode")

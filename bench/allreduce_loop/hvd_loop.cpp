@@ -1,5 +1,6 @@
-// hvd_allreduce; async: a named one in the background, and waiting for it. float32/int8 and so on:
-// a named one of float32 in compressed form. float32/adasum: with HVD_ADASUM instead of HVD_SUM.
+// Measures hvd_allreduce in the loop of loop.h. async: submits a named one in the background and
+// waits for it. float32/int8 and so on: reduces float32 in compressed form, by name.
+// float32/adasum: uses HVD_ADASUM instead of HVD_SUM.
 // hvd_loop private|registered|async float32|float16|bfloat16|float32/float16|… BYTES…
 #include "loop.h"
 
@@ -21,7 +22,7 @@ hvd_type type = HVD_FLOAT32;
 hvd_op op = HVD_SUM;
 int compression = HVD_COMPRESSION_NONE;
 
-// As many bytes of each type.
+// Reduces the same number of bytes for each type.
 void allreduce(float* buffer, std::size_t count) {
   if (compression != HVD_COMPRESSION_NONE) {
     hvd_options options{};

@@ -1,6 +1,6 @@
-/* The limit: two processes that share both buffers, each of which adds one half of both and writes
- * it into both. Nothing that gives two processes the sum in place can touch less memory.
- * limit_loop BYTES… */
+/* Measures the lower limit: two processes share both buffers. Each adds one half of both buffers
+ * and writes it into both. No allreduce in place of two processes can touch less memory. limit_loop
+ * BYTES… */
 #include "two_processes.h"
 
 #include <stdatomic.h>
@@ -10,7 +10,7 @@ enum { MOST = 1 << 30 };
 
 static int rank;
 static float* buffers[2];
-static atomic_uint* arrived; /* one a process, a cache line apart */
+static atomic_uint* arrived; /* one for each process, on different cache lines */
 
 static void* share(size_t bytes) {
   void* const memory =

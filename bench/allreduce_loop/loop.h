@@ -1,9 +1,9 @@
-/* The loop that every system of bench/allreduce runs: float32, sum, in place. Each prints lines of
- * a size in bytes and the microseconds of one call, the median over calls (or, where a call is too
- * short for a clock, over batches of calls), on rank 0.
+/* Runs the loop that bench/allreduce measures for every system: float32, sum, in place. Rank 0
+ * prints a line for each size: the bytes, and the median of the microseconds of one call. Calls
+ * that are too short for the clock are measured in batches.
  *
- * From 64 KB on all ranks write their whole buffer before each call and then meet: else a part of
- * it would stay in the cache of whoever worked on it last, which no training does. */
+ * From 64 KB on, all ranks write their whole buffer before each call and wait at a barrier.
+ * Otherwise a part of it would remain in the cache of the last processor, unlike in training. */
 #ifndef HVD_BENCH_ALLREDUCE_LOOP_H_
 #define HVD_BENCH_ALLREDUCE_LOOP_H_
 
@@ -35,7 +35,8 @@ static inline int bench_compare(const void* a, const void* b) {
   return (x > y) - (x < y);
 }
 
-/* How many samples a size gets: the same everywhere, so that all ranks make as many calls. */
+/* Returns the number of samples for a size. It is the same on all ranks, so that all make the same
+ * calls. */
 static inline int bench_samples(size_t bytes) {
   const size_t fitting = ((size_t)1 << 30) / (bytes + 1);
   if (fitting < 5) return 5;
@@ -58,14 +59,14 @@ static inline double bench_sample(const bench_system* system, float* buffer, siz
   return bench_now_us() - begin;
 }
 
-/* `argv`: the sizes in bytes, after the first `skip` words. */
+/* Measures and prints each size. `argv`: the sizes in bytes, after the first `skip` words. */
 static inline void bench_run(const bench_system* system, int skip, int argc, char** argv) {
   for (int i = skip; i < argc; ++i) {
     const size_t bytes = (size_t)strtoull(argv[i], NULL, 10); /* NOLINT: C has no nullptr */
     float* const buffer = system->allocate(bytes);
     double times[BENCH_MOST_SAMPLES];
     const int samples = bench_samples(bytes);
-    bench_sample(system, buffer, bytes); /* warms up */
+    bench_sample(system, buffer, bytes); /* a warm-up */
     for (int sample = 0; sample < samples; ++sample)
       times[sample] = bench_sample(system, buffer, bytes);
     qsort(times, (size_t)samples, sizeof times[0], bench_compare);

@@ -1,4 +1,5 @@
-/* MPI_Allreduce. mpi_loop SEGMENT BYTES…; SEGMENT: the bytes of one call, 0: all at once. */
+/* mpi_loop SEGMENT BYTES…: measures MPI_Allreduce in the loop of loop.h. SEGMENT: the bytes of one
+ * call; 0: the whole buffer. */
 #include "loop.h"
 
 #include <mpi.h>
@@ -21,8 +22,8 @@ static float* allocate(size_t bytes) {
   return aligned_alloc(64, (bytes + 63) / 64 * 64);
 }
 
-/* Pair by pair, the lower rank first: Open MPI 4.1.4 between hosts fails now and then when two
- * ranks connect to each other at the same moment. */
+/* Connects the ranks pair by pair, the lower rank first. Open MPI 4.1.4 between hosts sometimes
+ * fails when two ranks connect to each other at the same time. */
 static void connect_all(int rank) {
   int size = 0;
   char byte = 0;

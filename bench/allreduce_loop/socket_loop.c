@@ -1,6 +1,6 @@
-/* The limit between two hosts: two processes that send each other the whole buffer over one TCP
- * connection, and add what arrives. Both poll; neither sleeps, and nothing is checked. For large
- * buffers this is no limit, because each byte is added twice.
+/* Measures the lower limit between two hosts: two processes send each other the whole buffer over
+ * one TCP connection, and add the received one. Both poll without sleeping, and check nothing. For
+ * large buffers this is no limit, because both processes add every element.
  * socket_loop RANK ADDRESS PORT BYTES…; rank 0 listens at the address. */
 #include "loop.h"
 
@@ -65,7 +65,7 @@ static int listen_and_accept(const struct sockaddr_in* address) {
   return accepted;
 }
 
-/* Tries until rank 0 listens. */
+/* Tries to connect until rank 0 listens. */
 static int connect_to(const struct sockaddr_in* address) {
   while (1) {
     const int one = socket(AF_INET, SOCK_STREAM, 0);

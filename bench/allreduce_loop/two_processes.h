@@ -1,5 +1,5 @@
-/* Runs the loop of loop.h in this process and in a child, each on a processor of its own. For loops
- * without a library that starts their ranks. */
+/* Runs the loop of loop.h in this process and in a child, each on its own processor. For loops
+ * without a launcher. */
 #ifndef HVD_BENCH_ALLREDUCE_LOOP_TWO_PROCESSES_H_
 #define HVD_BENCH_ALLREDUCE_LOOP_TWO_PROCESSES_H_
 
@@ -9,8 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Sets *rank to 0 here and to 1 in the child. Returns the exit status for main(). `argv`: the sizes
- * in bytes, after the first `skip` words. */
+/* Runs the loop in both processes. Sets *rank to 0 here and to 1 in the child. Returns the exit
+ * status for main(). `argv`: the sizes in bytes, after the first `skip` words. */
 static inline int bench_run_two(bench_system system, int* rank, int skip, int argc, char** argv) {
   const pid_t child = fork();
   if (child < 0) return 1;

@@ -1,10 +1,10 @@
-// What bench/io measures, in seconds on stdout.
+// Measures checkpoints for bench/io. Prints seconds on stdout.
 //
-//   checkpoint_bench save FOLDER MEGABYTES          one save and its end, after one that warms up
+//   checkpoint_bench save FOLDER MEGABYTES          a save until it is complete, after a warm-up
 //   checkpoint_bench load FOLDER ROUNDS cold|warm   ROUNDS lines: reading the file once, loading it
 //   checkpoint_bench step FOLDER MEGABYTES STEPS ROUNDS
-//       ROUNDS lines: STEPS steps of computing without a save, the same with one at their begin,
-//       the part of that in which save() held the program up
+//       ROUNDS lines: STEPS steps of computing without a save, the same with a save at the begin,
+//       and the time in which save() blocked the program
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -31,7 +31,7 @@ double seconds(const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// Many tensors of the sizes that networks have, and names for them.
+// Tensors with names, in sizes that are typical of networks.
 struct Model {
   explicit Model(std::size_t megabytes) {
     const std::size_t elements = megabytes * 1'000'000 / sizeof(float);
@@ -87,7 +87,7 @@ void load(const std::string& folder, int rounds, bool cold) {
   std::size_t bytes = 0;
   for (const auto& item : found->items) bytes += item.bytes;
   Model model(bytes / 1'000'000);
-  for (int round = -1; round < rounds; ++round) {  // the first warms up
+  for (int round = -1; round < rounds; ++round) {  // the first is a warm-up
     double reading = 0;
     if (hvd::rank() == 0) {
       if (cold) drop_from_cache(found->path);
@@ -101,7 +101,7 @@ void load(const std::string& folder, int rounds, bool cold) {
   }
 }
 
-// A step: forward and backward through a layer, as far as arithmetic and memory go.
+// Computes as long as a training step: arithmetic and memory accesses like those of a layer.
 class Step {
  public:
   Step() : a_(kSide * kSide, 0.5f), b_(kSide * kSide, 0.25f), c_(kSide * kSide) {}

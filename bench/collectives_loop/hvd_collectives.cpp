@@ -1,6 +1,6 @@
-// A collective of libhvd in the loop of bench/allreduce. The bytes are those of one rank's input;
-// the output is another buffer, except for broadcast. hvd_collectives
-// broadcast|allgather|reducescatter|alltoall BYTES…
+// Measures a collective of libhvd in the loop of bench/allreduce. BYTES is the size of one rank's
+// input. The output is another buffer, except for broadcast.
+// hvd_collectives broadcast|allgather|reducescatter|alltoall BYTES…
 #include "../allreduce_loop/loop.h"
 
 #include <cstdio>

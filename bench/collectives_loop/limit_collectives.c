@@ -1,6 +1,6 @@
-/* The limit of a collective of two ranks without a library: each process writes its bytes into
- * memory that both share, and a flag into the line before them. It waits for the other's flag and
- * copies the other's bytes. In a broadcast only the first process writes, and it waits for the
+/* Measures the lower limit of a collective of two ranks without a library. Each process writes its
+ * bytes into shared memory, and a flag into the cache line before them. It waits for the other's
+ * flag and copies the other's bytes. In a broadcast only the first process writes. It waits for the
  * other once in SLOTS calls, as in libhvd. limit_collectives broadcast|allgather|alltoall BYTES… */
 #include "../allreduce_loop/two_processes.h"
 
@@ -10,8 +10,8 @@
 
 enum { LINE = 64, MOST = 1 << 26, SLOTS = 16 };
 
-/* What a process shows in a step. It has two, used in turn: when both have shown step t, both have
- * read what was shown in t-1. */
+/* The shared data of a process in a step. Each process has two places, used in turn: when both have
+ * published step t, both have read the data of step t-1. */
 typedef struct place {
   _Alignas(LINE) atomic_uint step;
   _Alignas(LINE) char bytes[MOST];
@@ -21,14 +21,14 @@ static int rank;
 static place* places; /* by rank and parity */
 static unsigned step;
 static char* output;
-static place* slots; /* of broadcasts, used in turn */
+static place* slots; /* for broadcasts, used in turn */
 static unsigned sent;
 
 static place* place_of(int of, unsigned at) {
   return &places[of * 2 + (int)(at % 2)];
 }
 
-/* Shows `shown` bytes, and returns what the other process shows. */
+/* Publishes `shown` bytes, and returns the bytes of the other process. */
 static const char* exchange(const char* from, size_t shown) {
   ++step;
   place* const mine = place_of(rank, step);

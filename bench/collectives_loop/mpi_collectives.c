@@ -1,4 +1,5 @@
-/* A collective of MPI in the loop of bench/allreduce, with the arguments of hvd_collectives.cpp. */
+/* Measures a collective of MPI in the loop of bench/allreduce. Its arguments are those of
+ * hvd_collectives.cpp. */
 #include "../allreduce_loop/loop.h"
 
 #include <mpi.h>

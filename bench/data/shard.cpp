@@ -1,9 +1,9 @@
-// How long a rank takes for one epoch's order, and how much memory.
+// Measures the time and memory in which a rank computes the order of one epoch.
 //
 //   shard [samples, 10000000] [size, 4] [batch, 1024]
 //
-// Makes the shard and goes through all steps of rank 0. Prints "seconds X" and "megabytes Y": by
-// how much the process's peak of memory grew.
+// Makes the shard and iterates over all steps of rank 0. Prints "seconds X" and "megabytes Y": the
+// growth of the process's peak memory.
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -28,7 +28,7 @@ void run(const hvd::ShardOptions& options) {
   const double before = peak_megabytes();
   const auto begin = std::chrono::steady_clock::now();
   hvd::Shard shard(options);
-  std::uint64_t sum = 0;  // so that nothing is left out
+  std::uint64_t sum = 0;  // prevents that the compiler removes the loop
   for (std::int64_t step = 0; step < shard.steps(); ++step) {
     for (const std::int64_t sample : shard.step(step)) sum += static_cast<std::uint64_t>(sample);
   }

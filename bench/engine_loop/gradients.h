@@ -1,5 +1,5 @@
-/* The gradients of ResNet-50 (He et al., "Deep Residual Learning for Image Recognition", 2015): 161
- * tensors, 25.6 million float32, in the order in which its layers are listed. */
+/* The sizes of the gradients of ResNet-50 (He et al., "Deep Residual Learning for Image
+ * Recognition", 2015): 161 tensors, 25.6 million float32, in the order of the layers. */
 #ifndef HVD_BENCH_GRADIENTS_H_
 #define HVD_BENCH_GRADIENTS_H_
 
@@ -15,7 +15,7 @@ static inline void bench_add_layer(size_t* counts, int* used, size_t weights, si
   counts[(*used)++] = channels;
 }
 
-/* Elements of each tensor. */
+/* Sets the number of elements of each tensor. */
 static inline void bench_resnet50(size_t counts[BENCH_GRADIENTS]) {
   static const int blocks[4] = {3, 4, 6, 3};
   int used = 0;
@@ -47,7 +47,7 @@ static inline int bench_compare_ms(const void* a, const void* b) {
   return (x > y) - (x < y);
 }
 
-/* Buffers of their own, as a framework has them. */
+/* Allocates a separate buffer for each tensor, as a framework does. */
 static inline void bench_allocate(const size_t counts[BENCH_GRADIENTS],
                                   float* buffers[BENCH_GRADIENTS]) {
   for (int i = 0; i < BENCH_GRADIENTS; ++i)

@@ -1,9 +1,9 @@
-// The engine with many tensors in a step, named, in an order of each rank's own.
+// Measures the engine with many named tensors in a step, in a different order on each rank.
 //   hvd_gradients resnet50 STEPS [SECONDS]    the gradients of ResNet-50
 //   hvd_gradients shared STEPS [SECONDS]      the same, in memory that the ranks share
-//   hvd_gradients tiny STEPS COUNT            so many tensors of one float
-// Steps of the first SECONDS are not measured: those in which --autotune searches.
-// Prints the milliseconds of a step, the median, on rank 0.
+//   hvd_gradients tiny STEPS COUNT            COUNT tensors of one float
+// Does not measure the steps of the first SECONDS, during which --autotune searches.
+// Rank 0 prints the median of the milliseconds of a step.
 #include "gradients.h"
 
 #include <algorithm>
@@ -43,7 +43,7 @@ int run(int argc, char** argv) {
   std::vector<double> times;
   const double early_ms =
       argc > 3 && argv[1] != std::string("tiny") ? std::stod(argv[3]) * 1000 : 0;
-  // A step warms up. All ranks begin to measure at the same step.
+  // The first step is a warm-up. All ranks begin to measure at the same step.
   double early = early_ms > 0 ? 1 : 0;
   const double first = bench_now_ms();
   for (int step = -1; step < steps; ++step) {

@@ -1,5 +1,5 @@
-/* MPI_Allreduce of each gradient, one by one, in the same order everywhere. mpi_gradients STEPS:
- * the milliseconds of a step, the median, on rank 0. */
+/* mpi_gradients STEPS: calls MPI_Allreduce for one gradient after the other, in the same order on
+ * all ranks. Rank 0 prints the median of the milliseconds of a step. */
 #include "gradients.h"
 
 #include <mpi.h>
@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
   bench_allocate(counts, buffers);
   const int steps = atoi(argv[1]);
   double* const times = malloc(sizeof(double) * (size_t)steps);
-  for (int step = -1; step < steps; ++step) { /* the first warms up */
+  for (int step = -1; step < steps; ++step) { /* the first is a warm-up */
     bench_write(counts, buffers, 1);
     MPI_Barrier(MPI_COMM_WORLD);
     const double begin = bench_now_ms();

@@ -1,10 +1,11 @@
-// What a rank computes to negotiate a step of many named tensors, all of them known from the step
-// before: telling its own, hearing what two ranks tell, and taking what is ready.
+// Measures the computation of a rank that negotiates a step of many named tensors, all known from
+// the step before. The rank encodes its own tensors, applies the messages of two ranks, and takes
+// the ready tensors.
 //
 //   negotiation [COUNT, 1000] [STEPS, 200]
 //
-// Prints the microseconds of a step, the median. The one exchange between ranks that comes to it is
-// in bench/engine's latency.
+// Prints the median of the microseconds of a step. bench/engine's latency includes the exchange
+// between the ranks, which this program leaves out.
 #include "engine/negotiation.hpp"
 
 #include "collective/call.hpp"
@@ -23,12 +24,12 @@ namespace {
 using libhvd::NamedTensor;
 using libhvd::Negotiation;
 
-constexpr std::size_t kRoom = 64 * 1024;  // for what a rank tells at once
+constexpr std::size_t kRoom = 64 * 1024;  // the largest message of a rank
 
 struct Rank {
   Negotiation negotiation{2, 100'000};
   std::vector<NamedTensor> names;
-  std::vector<std::byte> news;
+  std::vector<std::byte> message;
   std::mt19937 random;
 };
 
@@ -37,14 +38,14 @@ double now_us() {
   return std::chrono::duration<double, std::micro>(time).count();
 }
 
-void tell(Rank& rank) {
-  const std::size_t told = rank.negotiation.encode(rank.names, false, kRoom, rank.news);
-  if (told != rank.names.size()) std::abort();
+void encode_own(Rank& rank) {
+  const std::size_t encoded = rank.negotiation.encode(rank.names, false, kRoom, rank.message);
+  if (encoded != rank.names.size()) std::abort();
 }
 
-void hear(Rank& rank, const std::array<Rank, 2>& all) {
+void apply_all(Rank& rank, const std::array<Rank, 2>& all) {
   for (int from = 0; from < 2; ++from) {
-    if (!rank.negotiation.apply(from, all[static_cast<std::size_t>(from)].news)) std::abort();
+    if (!rank.negotiation.apply(from, all[static_cast<std::size_t>(from)].message)) std::abort();
   }
   rank.negotiation.end_round();
 }
@@ -56,13 +57,13 @@ void take_ready(Rank& rank) {
 
 double step(std::array<Rank, 2>& ranks) {
   for (Rank& rank : ranks) std::shuffle(rank.names.begin(), rank.names.end(), rank.random);
-  tell(ranks[1]);
+  encode_own(ranks[1]);
   const double begin = now_us();
-  tell(ranks[0]);
-  hear(ranks[0], ranks);
+  encode_own(ranks[0]);
+  apply_all(ranks[0], ranks);
   take_ready(ranks[0]);
   const double time = now_us() - begin;
-  hear(ranks[1], ranks);
+  apply_all(ranks[1], ranks);
   take_ready(ranks[1]);
   return time;
 }
@@ -78,7 +79,7 @@ int main(int argc, char** argv) {
     for (int i = 0; i < count; ++i)
       ranks[rank].names.push_back({libhvd::hash_name("gradient." + std::to_string(i))});
   }
-  step(ranks);  // the first one tells names, not bits
+  step(ranks);  // the first step sends names instead of bits
   std::vector<double> times;
   for (int i = 0; i < steps; ++i) times.push_back(step(ranks));
   std::sort(times.begin(), times.end());

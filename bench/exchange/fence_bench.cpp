@@ -1,8 +1,8 @@
-// One fence after the other over simulated hosts; prints the milliseconds of each, as host 0 saw
-// it.
+// Runs one fence after the other over simulated hosts. Prints the milliseconds of each fence on
+// host 0.
 //
-//   fence_bench messages AGENTS RANKS BYTES COUNT   without libpmix: the agents' fences are called
-//                                                   with what their ranks would have brought
+//   fence_bench messages AGENTS RANKS BYTES COUNT   without libpmix: the agents' fences get data of
+//                                                   the size that their ranks would send
 //   fence_bench clients AGENTS RANKS PROGRAM        with PMIx servers, and RANKS real PMIx clients
 //                                                   (tests/programs/pmix_exchange, which does 30)
 #include "agent/pmix_fences.hpp"
@@ -29,7 +29,7 @@ PmixJob job_over(int agents, int ranks) {
   return job;
 }
 
-// What one agent does: comes to the next fence as soon as the last one has ended.
+// Acts as one agent, which joins the next fence as soon as the last one has ended.
 class FencingAgent {
  public:
   FencingAgent(const PmixJob& job, std::size_t bytes, int count, LinkEnd link)
@@ -59,13 +59,13 @@ class FencingAgent {
     begun_ = std::chrono::steady_clock::now();
     fences_.join({{}, 0, part_, std::nullopt, [this](std::int32_t status, std::string_view data) {
                     if (status != 0 || data.size() != expected_) return loop_.stop();
-                    tell();
+                    print_time();
                     if (--left_ == 0) return loop_.stop();
                     join();
                   }});
   }
 
-  void tell() const {
+  void print_time() const {
     const std::chrono::duration<double, std::milli> time =
         std::chrono::steady_clock::now() - begun_;
     if (!first_) return;

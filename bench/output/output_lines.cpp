@@ -1,9 +1,9 @@
-// How fast launcher/output alone labels and writes lines: 4 ranks, chunks of 64 KiB in turn, each
-// rank's lines cut by the chunks, written to /dev/null and to a pipe with a reader that drops all.
+// Measures how fast launcher/output labels and writes lines. It gets chunks of 64 KiB of 4 ranks in
+// turn, which end within lines. It writes to /dev/null, and to a pipe whose reader drops all bytes.
 //
 //   output_lines [megabytes a rank, 100]
 //
-// Prints MB of the ranks' bytes a second, the best of five runs.
+// Prints the best of five runs, in MB of the ranks' output for each second.
 #include "base/system.hpp"
 #include "common/fd.hpp"
 #include "output/output.hpp"
@@ -55,7 +55,7 @@ std::string lines_of(std::size_t length) {
   return text;
 }
 
-// Seconds for `bytes` of each rank.
+// Writes `bytes` of each rank. Returns the seconds.
 double run_once(const Case& test, std::size_t bytes, int fd) {
   const std::unique_ptr<event_base, void (*)(event_base*)> loop(event_base_new(), event_base_free);
   OutputSpec spec;

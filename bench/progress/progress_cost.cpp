@@ -1,9 +1,9 @@
-// What a call of hvd_progress with all its fields costs, to be run by hvdrun, whose agent reads
-// what it writes.
+// Measures a call of hvd_progress with all its fields. Run it with hvdrun, whose agent reads the
+// progress.
 //
 //   hvdrun -np 1 progress_cost [thousands of calls, 2000]
 //
-// Prints nanoseconds of processor time for each call. progress_cost.py does the same in Python.
+// Prints the nanoseconds of processor time for each call. progress_cost.py does the same in Python.
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -12,7 +12,7 @@
 
 namespace {
 
-// Of this thread: others that share the processor do not count.
+// Returns the processor time of this thread, without other programs on the same processor.
 double processor_ns() {
   timespec time{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""What a call of hvd.progress costs with all its arguments, with two, and around a loop; to be run by hvdrun.
+"""Measures hvd.progress with all its arguments, with two, and as a loop's iterator. Run it with hvdrun.
 
-hvdrun -np 1 progress_cost.py [thousands of calls, 500]; prints nanoseconds of processor time for each call."""
+hvdrun -np 1 progress_cost.py [thousands of calls, 500]; prints the nanoseconds of processor time for each call."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""The 161 gradients of ResNet-50 through hvd.torch.DistributedOptimizer.
+"""Reduces the 161 gradients of ResNet-50 with hvd.torch.DistributedOptimizer.
 
-  gradients.py there STEPS [SECONDS]      the gradients are there (written), and are reduced: what hvd_gradients does in C++
+  gradients.py there STEPS [SECONDS]      the gradients are already written, and are reduced: as hvd_gradients does in C++
   gradients.py own STEPS [SECONDS]        the same in the program's own memory, which the ranks do not share
   gradients.py backward STEPS [SECONDS]   reduced while backward runs
-  gradients.py alone STEPS [SECONDS]      backward without an optimizer that reduces
+  gradients.py alone STEPS [SECONDS]      backward without reducing
 
-Steps of the first SECONDS are not measured: those in which --autotune searches.
-Prints the milliseconds of a step, the median, on rank 0.
+Does not measure the steps of the first SECONDS, during which --autotune searches.
+Rank 0 prints the median of the milliseconds of a step.
 """
 
 import statistics
@@ -19,7 +19,7 @@ import hvd.torch as hvd
 
 
 def resnet50_sizes() -> list:
-    """Elements of each parameter, as bench/engine_loop/gradients.h has them."""
+    """Returns the number of elements of each parameter, as in bench/engine_loop/gradients.h."""
     sizes = []
 
     def add_layer(weights: int, channels: int) -> None:
@@ -62,7 +62,7 @@ def main() -> None:
     times = []
     early = early_seconds > 0
     first = time.perf_counter()
-    while len(times) < steps + 1:  # the first warms up
+    while len(times) < steps + 1:  # the first is a warm-up
         if early:  # all ranks begin to measure at the same step
             elapsed = torch.tensor([time.perf_counter() - first])
             early = hvd.broadcast(elapsed, 0, name="elapsed").item() < early_seconds

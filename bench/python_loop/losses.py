@@ -1,10 +1,10 @@
-"""The losses of a small CNN on the digits, trained with DistributedOptimizer and a batch of 64 over all ranks.
+"""Trains a small CNN on the digits with DistributedOptimizer and a batch of 64 over all ranks, and prints the losses.
 
   losses.py TYPE BATCHES EPOCHS
 
-TYPE is float32 or float64. BATCHES is "whole", or "uneven": the last batch of an epoch then has 29 samples, and the
-ranks' gradients are averaged although their shares differ. Rank 0 prints the loss of the whole batch at each step, then the loss of the test data, as a JSON
-list. The losses are added in float64.
+TYPE is float32 or float64. BATCHES is "whole" or "uneven". With "uneven", the last batch of an epoch has 29 samples, and the
+optimizer averages the ranks' gradients although their numbers of samples differ. Rank 0 prints a JSON list: the loss of the
+whole batch at each step, then the loss of the test data. The losses are added in float64.
 """
 
 import json

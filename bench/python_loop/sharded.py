@@ -1,9 +1,9 @@
-"""Ten linear layers of 1000 x 1000 with Adam through hvd.torch.DistributedOptimizer, 16 samples a rank and step.
+"""Trains ten linear layers of 1000 x 1000 with Adam and hvd.torch.DistributedOptimizer, 16 samples for each rank and step.
 
   sharded.py plain STEPS      each rank has the whole state of the optimizer
   sharded.py shard STEPS      each rank has the state of its part of the parameters
 
-Prints the milliseconds of a step, the median, and the bytes of the optimizer's state, both on rank 0.
+Rank 0 prints the median of the milliseconds of a step, and the bytes of the optimizer's state.
 """
 
 import statistics
@@ -19,7 +19,7 @@ WARM_UP = 3  # steps
 
 
 def state_bytes(optimizer: torch.optim.Optimizer) -> int:
-    # With shard=True, the state is that of the optimizer inside, whose parameters are this rank's pieces.
+    # With shard=True, an inner optimizer has the state. Its parameters are this rank's pieces.
     state = {**optimizer.state, **(optimizer._inner.state if hasattr(optimizer, "_inner") else {})}
     return sum(value.numel() * value.element_size()
                for entries in state.values() for value in entries.values() if torch.is_tensor(value))

@@ -1,4 +1,4 @@
-"""Prints the microseconds of allreduce_ of a tensor of 4 KB, the median over many calls, on rank 0."""
+"""Measures many calls of allreduce_ of a tensor of 4 KB. Rank 0 prints the median in microseconds."""
 
 import statistics
 import sys

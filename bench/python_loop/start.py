@@ -1,4 +1,4 @@
-"""Prints the milliseconds that `import torch` takes, or with "hvd" `import hvd.torch` and hvd.init(), on each rank."""
+"""Prints the milliseconds of `import torch` on each rank. With the argument "hvd": of `import hvd.torch` and hvd.init()."""
 
 import sys
 import time

@@ -1,9 +1,9 @@
-// What it costs to record one event of each kind for the timeline.
+// Measures the time to record one event of each kind for the timeline.
 //
 //   trace_events [thousands of events, 500]
 //
-// Prints "KIND NS" lines: nanoseconds an event, and for "off" a collective while nothing is
-// recorded.
+// Prints "KIND NS" lines: nanoseconds for each event. "off" is a collective while the recorder is
+// off.
 #include "trace/call_trace.hpp"
 #include "trace/recorder.hpp"
 
@@ -21,7 +21,7 @@ using libhvd::Recorder;
 
 constexpr std::size_t kRoom = std::size_t{512} << 20;
 
-// Of this thread: others that share the processor do not count.
+// Returns the processor time of this thread, without other programs on the same processor.
 double processor_ns() {
   timespec time{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -36,7 +36,7 @@ void measure(const char* kind, int count, Body body) {
 }
 
 void run(int count) {
-  std::vector<std::string> names;  // as a model's tensors have them
+  std::vector<std::string> names;  // names like those of a model's tensors
   for (int i = 0; i < 161; ++i) names.push_back("layer" + std::to_string(i) + ".conv.weight.grad");
   const CallFacts facts{.bytes = 4096, .type = HVD_FLOAT32, .op = HVD_SUM};
   Recorder recorder;

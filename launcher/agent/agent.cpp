@@ -12,6 +12,7 @@
 #include "agent/pmix_library.hpp"
 #include "agent/pmix_server.hpp"
 #include "agent/process_tree.hpp"
+#include "agent/rank_ends.hpp"
 #include "agent/rank_inputs.hpp"
 #include "agent/rank_messages.hpp"
 #include "agent/rank_processes.hpp"
@@ -26,16 +27,17 @@
 #include "common/system.hpp"
 #include "common/text.hpp"
 #include "common/variables.h"
+#include "protocol/frame_table.hpp"
 #include "protocol/heartbeat.hpp"
 #include "protocol/link.hpp"
 #include "protocol/messages.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -56,8 +58,6 @@ constexpr milliseconds kLinger{250};
 constexpr milliseconds kOutputTimeout{1000};
 // What the end may take beside the grace period: rounds of SIGKILL, the last output.
 constexpr milliseconds kEndTimeout{20000};
-// How long to wait for libpmix's thread before a rank's end is reported without its answer.
-constexpr milliseconds kSettleTimeout{60000};
 
 const std::vector kSignals{SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, question_signal()};
 
@@ -71,8 +71,6 @@ class Agent {
   void start_heartbeat();
   void say_hello();
   void start_pmix();
-  void on_frame(const Frame& frame);
-  Result<void> handle(const Frame& frame);
   Result<void> hold(const HoldPortsMessage& wanted);
   Result<void> launch(LaunchMessage job);
   Result<void> prepare();
@@ -80,13 +78,25 @@ class Agent {
   Result<std::vector<std::string>> environment_of(std::size_t index) const;
   std::filesystem::path mlx_hostfile() const { return folders_.shared / "mlx_hosts.json"; }
 
+  // Frames of the launcher.
+  struct Frames;
+  void on_frame(const Frame& frame);
+  void on_output_credit(std::uint32_t bytes);
+  Result<void> on_input(const Frame& frame);
+  void on_stop(const StopMessage& message);
+  void on_kill();
+  void on_release();
+  void on_user_signal(std::uint32_t signal);
+  void pause();
+  void resume();
+  void on_states_query(std::uint32_t purpose);
+  Result<void> on_pmix(const Frame& frame);
+
   // While ranks run.
   void on_child();
   void report_exit(const RankProcesses::Exit& exit);
-  void report_settled(int rank);
   void send_states(StatesPurpose purpose);
   bool ranks_joined() const;
-  void pause();
   void fail_job(const Error& error);
   void warn(const std::string& text) {
     link_.send(FrameType::note, kToLauncher, warning_text(text));
@@ -142,10 +152,7 @@ class Agent {
   bool left_ = false;
   bool folders_removed_ = false;
   std::vector<std::string> leftovers_;
-  // The ends of ranks that seem to have left PMIx without finalize, until libpmix's thread has read
-  // everything that they sent.
-  std::map<int, ExitedMessage> unsettled_;  // by rank
-  Timer settle_timer_;
+  RankEnds rank_ends_;
 };
 
 Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
@@ -185,9 +192,7 @@ Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
       linger_timer_(loop_, [this] { end_leftovers(); }),
       output_timer_(loop_, [this] { output_.close_all(); }),
       beat_(loop_, [this] { on_beat(); }),
-      settle_timer_(loop_, [this] {
-        while (!unsettled_.empty()) report_settled(unsettled_.begin()->first);
-      }) {
+      rank_ends_(loop_, link_, [this] { consider_leaving(); }) {
   guard_event_.enable();
 }
 
@@ -259,68 +264,77 @@ void Agent::fail_job(const Error& error) {
   link_.send(FrameType::failed, kToLauncher, pack(FailedMessage{error.message, error.exit_code}));
 }
 
+struct Agent::Frames {
+  using Rows = FrameRows<Agent>;
+  static constexpr std::array table{
+      Rows::message<std::uint32_t, &Agent::on_output_credit>(FrameType::output_credit),
+      Rows::whole<&Agent::on_input>(FrameType::input),
+      Rows::whole<&Agent::on_input>(FrameType::input_closed),
+      Rows::whole<&Agent::on_input>(FrameType::window),
+      Rows::message<HoldPortsMessage, &Agent::hold>(FrameType::hold_ports),
+      Rows::message<LaunchMessage, &Agent::launch>(FrameType::launch),
+      Rows::message<StopMessage, &Agent::on_stop>(FrameType::stop),
+      Rows::word<&Agent::on_kill>(FrameType::kill),
+      Rows::word<&Agent::on_release>(FrameType::release),
+      Rows::message<std::uint32_t, &Agent::on_user_signal>(FrameType::signal),
+      Rows::word<&Agent::pause>(FrameType::pause),
+      Rows::word<&Agent::resume>(FrameType::resume),
+      Rows::message<std::uint32_t, &Agent::on_states_query>(FrameType::query_states),
+      Rows::whole<&Agent::on_pmix>(FrameType::fence_result),
+      Rows::whole<&Agent::on_pmix>(FrameType::modex_request),
+      Rows::whole<&Agent::on_pmix>(FrameType::modex_answer),
+  };
+};
+
 void Agent::on_frame(const Frame& frame) {
   if (silence_) silence_->heard();
   if (frame.type == FrameType::alive) return;
-  if (auto handled = handle(frame); !handled) fail_job(handled.error());
+  auto taken = dispatch(Frames::table, frame, *this);
+  if (!taken)
+    taken = fail(fmt::format("the agent on {} got a frame of type {} that it does not know",
+                             local_host_name(), static_cast<int>(frame.type)));
+  if (!*taken) fail_job(taken->error());
 }
 
-Result<void> Agent::handle(const Frame& frame) {
-  if (RankInputs::is_for(frame.type)) return inputs_.take(frame);
-  switch (frame.type) {
-    case FrameType::hold_ports: {
-      HVD_TRY(const auto wanted, parse<HoldPortsMessage>(frame.payload));
-      return hold(wanted);
-    }
-    case FrameType::launch: {
-      HVD_TRY(LaunchMessage job, parse<LaunchMessage>(frame.payload));
-      return launch(std::move(job));
-    }
-    case FrameType::output_credit: {
-      HVD_TRY(const auto bytes, parse_number(frame.payload));
-      output_.add_credit(bytes);
-      return {};
-    }
-    case FrameType::stop: {
-      HVD_TRY(const auto message, parse<StopMessage>(frame.payload));
-      stop(message.signal, message.grace);
-      return {};
-    }
-    case FrameType::release:
-      released_ = true;
-      consider_leaving();
-      return {};
-    case FrameType::kill:
-      stop(SIGKILL, milliseconds(0));
-      return {};
-    case FrameType::signal: {
-      HVD_TRY(const auto signal, parse_number(frame.payload));
-      signals_.poll();  // SLURM may have sent it to us and the ranks, too
-      user_signals_.pass_on(static_cast<int>(signal));
-      return {};
-    }
-    case FrameType::pause:
-      pause();
-      return {};
-    case FrameType::resume:
-      paused_ = false;
-      if (page_watch_ && !stopping_) page_watch_->start();
-      ranks_.signal_all({SIGCONT});
-      inputs_.ask_to_redraw();
-      return {};
-    case FrameType::query_states: {
-      HVD_TRY(const auto purpose, parse_number(frame.payload));
-      send_states(static_cast<StatesPurpose>(purpose));
-      return {};
-    }
-    case FrameType::fence_result:
-    case FrameType::modex_request:
-    case FrameType::modex_answer:
-      return pmix_ ? pmix_->on_frame(frame) : Result<void>{};
-    default:
-      return fail(fmt::format("the agent on {} got a frame of type {} that it does not know",
-                              local_host_name(), static_cast<int>(frame.type)));
-  }
+void Agent::on_output_credit(std::uint32_t bytes) {
+  output_.add_credit(bytes);
+}
+
+Result<void> Agent::on_input(const Frame& frame) {
+  return inputs_.take(frame);
+}
+
+void Agent::on_stop(const StopMessage& message) {
+  stop(message.signal, message.grace);
+}
+
+void Agent::on_kill() {
+  stop(SIGKILL, milliseconds(0));
+}
+
+void Agent::on_release() {
+  released_ = true;
+  consider_leaving();
+}
+
+void Agent::on_user_signal(std::uint32_t signal) {
+  signals_.poll();  // SLURM may have sent it to us and the ranks, too
+  user_signals_.pass_on(static_cast<int>(signal));
+}
+
+void Agent::resume() {
+  paused_ = false;
+  if (page_watch_ && !stopping_) page_watch_->start();
+  ranks_.signal_all({SIGCONT});
+  inputs_.ask_to_redraw();
+}
+
+void Agent::on_states_query(std::uint32_t purpose) {
+  send_states(static_cast<StatesPurpose>(purpose));
+}
+
+Result<void> Agent::on_pmix(const Frame& frame) {
+  return pmix_ ? pmix_->on_frame(frame) : Result<void>{};
 }
 
 Result<void> Agent::hold(const HoldPortsMessage& wanted) {
@@ -421,25 +435,8 @@ void Agent::on_child() {
 void Agent::report_exit(const RankProcesses::Exit& exit) {
   const RankProcess& process = ranks_.all()[exit.index];
   auto message = exited_message(*pages_, process, exit, inputs_.taken(process.rank));
-  message.lost_connection = pmix_ && pmix_->left_without_finalize(process.rank);
   message.out_of_memory = oom_.may_explain(process.wait_status);
-  if (pmix_) pmix_->rank_ended(process.rank);
-  if (!message.lost_connection || message.wait_status != 0)
-    return link_.send(FrameType::exited, kToLauncher, pack(message));
-  // The rank may have called PMIx_Finalize, which does not wait long for a delayed server.
-  if (unsettled_.empty()) settle_timer_.start(kSettleTimeout);
-  const auto rank = message.rank;
-  unsettled_.emplace(rank, std::move(message));
-  pmix_->settle([this, rank] { report_settled(rank); });
-}
-
-void Agent::report_settled(int rank) {
-  auto settled = unsettled_.extract(rank);
-  if (settled.empty()) return;
-  settled.mapped().lost_connection = pmix_->left_without_finalize(rank);
-  link_.send(FrameType::exited, kToLauncher, pack(settled.mapped()));
-  if (unsettled_.empty()) settle_timer_.cancel();
-  consider_leaving();
+  rank_ends_.report(std::move(message), pmix_.get());
 }
 
 void Agent::send_states(StatesPurpose purpose) {
@@ -544,7 +541,8 @@ void Agent::on_unkillable(const std::vector<ProcessInfo>& processes) {
 
 // Leaves if nothing is left. Call it whenever something has ended.
 void Agent::consider_leaving() {
-  if (left_ || !(job_ || stopping_) || ranks_.any_rank_alive() || !unsettled_.empty()) return;
+  if (left_ || !(job_ || stopping_) || ranks_.any_rank_alive() || !rank_ends_.all_reported())
+    return;
   if (job_ && !stopping_ && ranks_.all().size() < job_->ranks.size()) return;  // starting failed
   if (!ranks_.none_left()) {
     if (!stopping_ && !linger_timer_.pending()) linger_timer_.start(kLinger);

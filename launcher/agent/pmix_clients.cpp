@@ -54,8 +54,8 @@ bool PmixClients::left_without_finalize(int rank) const {
 
 // Returns the processes of a rank that have connections to the server, in the order of these. Of
 // several that share one by fork(2), it is the one that the others descend from.
-std::vector<PmixClients::Client> PmixClients::clients_of(int rank) const {
-  std::vector<Client> clients;
+std::vector<ProcessInfo> PmixClients::clients_of(int rank) const {
+  std::vector<ProcessInfo> clients;
   const pid_t first = events_.pid_of(rank);
   if (first == 0) return clients;
   const auto processes = all_processes();
@@ -71,21 +71,20 @@ std::vector<PmixClients::Client> PmixClients::clients_of(int rank) const {
   for (const auto& connection : listener_.open_connections())
     if (const auto owner = owner_of_other_end(connection.socket))
       if (const auto at = holders.find(owner->inode); at != holders.end())
-        clients.push_back({connection.socket, *at->second});
+        clients.push_back(*at->second);
   return clients;
 }
 
-std::optional<int> PmixClients::find_second_program(int rank) {
-  if (job_size_ == 1) return {};  // there is no other rank to wait for
+bool PmixClients::has_second_program(int rank) {
+  if (job_size_ == 1) return false;  // there is no other rank to wait for
   const auto clients = clients_of(rank);
-  if (clients.size() < 2 || clients.front().process.pid == clients.back().process.pid) return {};
-  const auto& [socket, process] = clients.back();
-  if (std::exchange(warned_, true)) return socket;
+  if (clients.size() < 2 || clients.front().pid == clients.back().pid) return false;
+  if (std::exchange(warned_, true)) return true;
   events_.on_warning(fmt::format(
       "rank {} has started a program of MPI or PMIx, {}, beside its own; it is refused. To run it "
       "as one process: `{} {} …`",
-      rank, to_string(process), kAlone, program_of(process)));
-  return socket;
+      rank, to_string(clients.back()), kAlone, program_of(clients.back())));
+  return true;
 }
 
 void PmixClients::on_timer() {
@@ -114,7 +113,7 @@ bool PmixClients::warn_of_waiting_for(const std::string& whom) {
   if (waits == ranks_.end()) return false;
   const auto clients = clients_of(*waits);
   if (clients.empty()) return false;
-  const auto& process = clients.back().process;
+  const auto& process = clients.back();
   const bool is_first = process.pid == events_.pid_of(*waits);
   if (is_first && waited_ < limit_) return false;
   auto text = fmt::format(

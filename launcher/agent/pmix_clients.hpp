@@ -12,7 +12,6 @@
 #include "base/event_loop.hpp"
 
 #include <functional>
-#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -37,20 +36,16 @@ class PmixClients {
   void connected(int rank);
   void finalized(int rank) { states_[rank] = State::finalized; }
 
-  // Returns the rank's newest connection, to be refused, if it is of another process than an
-  // earlier one that is still open. Warns of the first. Takes milliseconds.
-  std::optional<int> find_second_program(int rank);
+  // Returns whether the rank's newest connection is of another process than an earlier one that is
+  // still open. Warns of the first. Takes milliseconds.
+  bool has_second_program(int rank);
 
   bool any() const { return !states_.empty(); }
   bool left_without_finalize(int rank) const;
 
  private:
   enum class State : char { connected, finalized };
-  struct Client {
-    int socket;
-    ProcessInfo process;
-  };
-  std::vector<Client> clients_of(int rank) const;
+  std::vector<ProcessInfo> clients_of(int rank) const;
   void on_timer();
   bool warn_of_waiting();
   bool warn_of_waiting_for(const std::string& whom);

@@ -40,7 +40,7 @@ constexpr std::array kOpenMpiSettings{"OMPI_MCA_schizo=^orte,slurm",
 // crowded machine a process can wait for its turn for seconds.
 constexpr std::chrono::seconds kSilenceLimit{10};
 
-// How long libpmix's thread waits for a look at a rank's processes, and then for a client to ask.
+// How long libpmix's thread waits for a look at a rank's processes.
 constexpr std::chrono::seconds kLookLimit{2};
 
 // libpmix's thread reads a message in a few turns: the socket, the message, its handler.
@@ -86,14 +86,6 @@ bool has_started_threads(std::string_view version, const std::set<std::string>& 
                        [&](const auto& thread) { return !before.contains(thread); }) >= 2;
 }
 
-// Refuses a client that has just connected. libpmix's PMIx_Init fails if the connection ends while
-// it waits for an answer, but waits for ever if the connection ends before it has asked.
-void refuse(int socket) {
-  pollfd asked{socket, POLLIN, 0};
-  ::poll(&asked, 1, static_cast<int>(std::chrono::milliseconds(kLookLimit).count()));
-  ::shutdown(socket, SHUT_RDWR);
-}
-
 // Let clients register for events and send them. libpmix keeps the list and delivers on this host.
 pmix_status_t on_register_events(pmix_status_t*, size_t, const pmix_info_t[], size_t,
                                  pmix_op_cbfunc_t, void*) {
@@ -121,7 +113,9 @@ class PmixServer::Impl {
         folder_(std::move(folder)),
         events_(std::move(events)),
         mailbox_(loop),
-        listener_(loop, kSilenceLimit),
+        listener_(
+            loop, kSilenceLimit,
+            [this](std::uint32_t rank) { return has_second_program(static_cast<int>(rank)); }),
         clients_(loop, listener_,
                  {events_.pid_of, events_.on_warning, [this] { return fences_.longest_wait(); }}),
         fences_(loop, sender()),
@@ -167,6 +161,7 @@ class PmixServer::Impl {
   Result<void> error(const std::string& what, pmix_status_t status) const {
     return fail(fmt::format("PMIx {}: {}", what, library_.PMIx_Error_string(status)));
   }
+  bool has_second_program(int rank);
   void fetch(std::optional<std::uint32_t> rank, PmixAnswer answer);
   PmixSend sender();
   pmix_proc_t proc_of(pmix_rank_t rank) const;
@@ -178,37 +173,31 @@ class PmixServer::Impl {
   Mailbox mailbox_;
   PmixListener listener_;
   PmixClients clients_;
-  std::set<pmix_rank_t> connected_;  // those that have not finalized; for libpmix's thread
   PmixFences fences_;
   PmixModex modex_;
 };
 
-// Answers at once, except a rank that has not left PMIx since it connected before: it may have
-// started a second program, which must be refused before it takes part in a fence. libpmix 4.2
-// gives no callback for a later answer, so its thread waits for the loop.
 pmix_status_t PmixServer::Impl::on_connected(const pmix_proc_t* proc, void*, pmix_info_t*, size_t,
                                              pmix_op_cbfunc_t, void*) {
   auto* server = current.load();
-  if (server == nullptr) return PMIX_OPERATION_SUCCEEDED;
-  const auto rank = static_cast<int>(proc->rank);
-  if (server->connected_.insert(proc->rank).second) {
-    server->mailbox_.post([server, rank] { server->clients_.connected(rank); });
-    return PMIX_OPERATION_SUCCEEDED;
-  }
-  auto looked = std::make_shared<std::promise<std::optional<int>>>();
-  server->mailbox_.post(
-      [server, rank, looked] { looked->set_value(server->clients_.find_second_program(rank)); });
-  auto found = looked->get_future();
-  if (found.wait_for(kLookLimit) == std::future_status::ready)
-    if (const auto socket = found.get()) refuse(*socket);
+  if (server != nullptr)
+    server->mailbox_.post(
+        [server, rank = static_cast<int>(proc->rank)] { server->clients_.connected(rank); });
   return PMIX_OPERATION_SUCCEEDED;
+}
+
+// The thread that accepts connections waits for the loop's answer.
+bool PmixServer::Impl::has_second_program(int rank) {
+  auto looked = std::make_shared<std::promise<bool>>();
+  mailbox_.post([this, rank, looked] { looked->set_value(clients_.has_second_program(rank)); });
+  auto found = looked->get_future();
+  return found.wait_for(kLookLimit) == std::future_status::ready && found.get();
 }
 
 pmix_status_t PmixServer::Impl::on_finalized(const pmix_proc_t* proc, void*, pmix_op_cbfunc_t,
                                              void*) {
   auto* server = current.load();
   if (server == nullptr) return PMIX_OPERATION_SUCCEEDED;
-  server->connected_.erase(proc->rank);
   server->mailbox_.post(
       [server, rank = static_cast<int>(proc->rank)] { server->clients_.finalized(rank); });
   return PMIX_OPERATION_SUCCEEDED;

@@ -19,10 +19,6 @@ void RankInputs::add(const RankProcess& process, RankPipes& pipes) {
   });
 }
 
-bool RankInputs::is_for(FrameType type) {
-  return type == FrameType::input || type == FrameType::input_closed || type == FrameType::window;
-}
-
 Result<void> RankInputs::take(const Frame& frame) {
   if (frame.type == FrameType::input) {
     HVD_TRY(const auto input, parse_input(frame.payload));

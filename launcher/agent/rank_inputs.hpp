@@ -26,9 +26,8 @@ class RankInputs {
   // Takes the pipe and the terminal of a rank, as far as it has them.
   void add(const RankProcess& process, RankPipes& pipes);
 
-  // Takes a frame for which is_for() is true. Error: its payload is malformed.
+  // Takes a frame of input, its end, or a terminal's size. Error: its payload is malformed.
   Result<void> take(const Frame& frame);
-  static bool is_for(FrameType type);
 
   // Returns how much of its input the rank has read. A terminal's, and that of a rank that has none
   // from here, is 0.

@@ -1,7 +1,7 @@
 // The ranks of one host as processes: it starts them, reaps them and sends them signals.
 //
-// The agent owns it, on its loop thread. That thread must live as long as the ranks, because they
-// die with the thread that has started them. Only start() can fail.
+// The agent owns it, on its loop thread. That thread and those of the SpawnPool must live as long
+// as the ranks, because a rank dies with the thread that has started it. Only start() can fail.
 #pragma once
 
 #include "agent/spawn.hpp"

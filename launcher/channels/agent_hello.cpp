@@ -1,13 +1,17 @@
 #include "channels/agent_hello.hpp"
 
+#include "base/system.hpp"
 #include "base/version.hpp"
+#include "common/net/address.hpp"
+#include "common/system.hpp"
 #include "common/text.hpp"
 #include "protocol/wire.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <utility>
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
 
 namespace hvdrun {
@@ -43,13 +47,7 @@ bool is_printable(std::string_view text) {
                                       [](unsigned char c) { return c > 0x20 && c < 0x7f; });
 }
 
-bool is_address(const std::string& text) {
-  in6_addr ignored;
-  return ::inet_pton(AF_INET, text.c_str(), &ignored) == 1 ||
-         ::inet_pton(AF_INET6, text.c_str(), &ignored) == 1;
-}
-
-bool read_key(std::string_view identity, std::string_view digits, LinkKey& key) {
+bool read_key(std::string_view identity, std::string_view digits, TlsKey& key) {
   if (!is_printable(identity) || identity.size() > kMaxIdentity ||
       digits.size() != 2 * key.secret.size())
     return false;
@@ -69,7 +67,7 @@ bool read_line(const std::vector<std::string_view>& words, AgentCredentials& cre
   }
   if (words.size() == 3 && words[0] == "address") {
     LinkAddress address{std::string(words[1]), 0};
-    if (!read_number(words[2], address.port) || !is_address(address.address)) return false;
+    if (!read_number(words[2], address.port) || !parse_address(address.address)) return false;
     credentials.addresses.push_back(std::move(address));
     return credentials.addresses.size() <= kMaxAddresses;
   }
@@ -86,6 +84,13 @@ Error malformed_credentials() {
 }
 
 }  // namespace
+
+TlsKey make_link_key(std::string identity) {
+  TlsKey key;
+  key.identity = std::move(identity);
+  if (!fill_random(key.secret)) end_process("cannot get random bytes", errno);
+  return key;
+}
 
 std::string pack_credentials(const AgentCredentials& credentials) {
   std::string text = fmt::format("{} {}\nkey {} {:02x}\ntimeout {}\n", kName, credentials.version,

@@ -18,7 +18,7 @@
 #pragma once
 
 #include "base/result.hpp"
-#include "channels/tls_stream.hpp"
+#include "common/net/tls.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -37,13 +37,16 @@ struct LinkAddress {
 
 struct AgentCredentials {
   std::string version;  // of hvdrun
-  LinkKey key;
+  TlsKey key;
   std::chrono::seconds timeout{0};     // how long to try to connect
   std::vector<LinkAddress> addresses;  // to try in this order
 };
 
 inline constexpr std::size_t kMaxCredentials = 8192;  // bytes
 inline constexpr std::size_t kMaxAddresses = 64;
+
+// Makes a new key from the kernel's random numbers. Ends the process if there are none.
+TlsKey make_link_key(std::string identity);
 
 std::string pack_credentials(const AgentCredentials& credentials);
 

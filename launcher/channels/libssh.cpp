@@ -2,19 +2,19 @@
 
 #include "base/patience.hpp"
 #include "common/bundled_library.hpp"
+#include "common/net/tcp.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdint>
+#include <cstring>
 #include <mutex>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -55,14 +55,9 @@ struct FreeAddresses {
 };
 
 // Connects. Returns 0, or an errno.
-int connect_in_time(int socket, const addrinfo& address, Patience& patience) {
-  if (::connect(socket, address.ai_addr, address.ai_addrlen) == 0) return 0;
-  if (errno != EINPROGRESS) return errno;
-  if (!patience.wait(socket, POLLOUT)) return ETIMEDOUT;
-  int error = 0;
-  socklen_t size = sizeof error;
-  ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size);
-  return error;
+int connect_in_time(int socket, const Address& address, Patience& patience) {
+  if (const int error = connect_tcp(socket, address); error != 0) return error;
+  return patience.wait(socket, POLLOUT) ? connect_error(socket) : ETIMEDOUT;
 }
 
 // Guards the user's file of known hosts, into which several threads may write new keys.
@@ -167,19 +162,17 @@ Result<Fd> connect_to_ssh(const SshConfig& config, std::chrono::seconds timeout,
   const std::unique_ptr<addrinfo, FreeAddresses> addresses(found);
   int error = EHOSTUNREACH;
   for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
-    Fd socket(::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
-                       address->ai_protocol));
+    Address to;
+    to.length = address->ai_addrlen;
+    std::memcpy(&to.storage, address->ai_addr, to.length);
+    auto socket = make_tcp_socket(to);
     if (!socket) {
-      error = errno;
+      error = socket.error();
       continue;
     }
-    made(socket.get());
-    error = connect_in_time(socket.get(), *address, patience);
-    if (error == 0) {
-      const int on = 1;
-      ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-      return socket;
-    }
+    made(socket->get());
+    error = connect_in_time(socket->get(), to, patience);
+    if (error == 0) return std::move(*socket);
   }
   return fail_errno(fmt::format("connect to host {} port {}", config.host, config.port), error);
 }

@@ -7,8 +7,8 @@
 #include "channels/ssh_command.hpp"
 #include "channels/ssh_config.hpp"
 #include "channels/ssh_failure.hpp"
-#include "channels/tcp_connection.hpp"
 #include "channels/text_lines.hpp"
+#include "common/net/tcp.hpp"
 
 #include <array>
 #include <chrono>

@@ -7,6 +7,8 @@
 #include "channels/remote_agent.hpp"
 #include "channels/tcp_connection.hpp"
 #include "channels/tls_proxy.hpp"
+#include "common/net/address.hpp"
+#include "common/net/tcp.hpp"
 
 #include <algorithm>
 #include <array>
@@ -22,14 +24,10 @@
 #include <utility>
 #include <vector>
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -67,13 +65,13 @@ Result<void> close_standard_streams() {
 class LinkProcess {
  public:
   // `agents_end` is the other end of `local`; the agent has it, too.
-  LinkProcess(TlsStream stream, Fd local, LinkEnd agents_end, pid_t guard,
+  LinkProcess(Connection tls, Fd local, LinkEnd agents_end, pid_t guard,
               std::function<void()> clean_up)
       : guard_(guard),
         agents_end_(std::move(agents_end)),
         clean_up_(std::move(clean_up)),
         signals_(loop_, {SIGCHLD}, [this](int) { on_child(); }),
-        proxy_(loop_, std::move(stream), std::move(local), [this](const auto&) {
+        proxy_(loop_, std::move(tls), std::move(local), [this](const auto&) {
           link_over_ = true;
           consider_leaving();
         }) {}
@@ -135,22 +133,22 @@ int exit_code_of(int wait_status) {
 Result<int> connect_and_run(const AgentCredentials& credentials, const AgentHello& hello) {
   const std::string& job_id = credentials.key.identity;
   if (!is_job_id(job_id)) return fail("the launcher's job id is invalid");
-  HVD_TRY(Connection connection, connect_to_launcher(credentials, hello, STDIN_FILENO));
+  HVD_TRY(AcceptedAgent accepted, connect_to_launcher(credentials, hello, STDIN_FILENO));
   HVD_CHECK(close_standard_streams());
   HVD_TRY(LinkPair pair, make_local_link());
   const pid_t guard = ::fork();
   if (guard < 0) return fail_errno("cannot start the agent", errno);
   if (guard == 0) {
-    const auto route = route_of_socket(connection.stream.fd());
-    ::close(connection.stream.fd());  // only the task may hold the connection open
+    const auto route = route_of_socket(accepted.tls.get());
+    accepted.tls.close();  // only the task may hold the connection open
     pair.launcher = {};
     run_agent_on(std::move(pair.agent), route, true);
   }
   set_process_name("hvdrun-link");
   Fd local = std::move(pair.launcher.in);
   pair.launcher = {};
-  LinkProcess process(std::move(connection.stream), std::move(local), std::move(pair.agent), guard,
-                      [&] { clean_up(job_id, connection.agent); });
+  LinkProcess process(std::move(accepted.tls), std::move(local), std::move(pair.agent), guard,
+                      [&] { clean_up(job_id, accepted.agent); });
   return exit_code_of(process.run());
 }
 
@@ -163,7 +161,6 @@ Result<int> run_task() {
 
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
-using Status = TlsStream::Status;
 
 // For one address. A launcher that is busy with thousands of agents may answer late.
 constexpr milliseconds kAttempt{10000};
@@ -199,10 +196,10 @@ class Connector {
   }
 
   // Connects to this address. Error: why not, with the address.
-  Result<Connection> connect_to(const TlsContext& context, const LinkAddress& address) {
+  Result<AcceptedAgent> connect_to(const TlsKey& key, const LinkAddress& address) {
     attempt_deadline_ = std::min(deadline_, Clock::now() + kAttempt);
     sent_hello_ = false;
-    auto connection = try_address(context, address);
+    auto connection = try_address(key, address);
     if (connection) return connection;
     return with_context(fmt::format("{} port {}", address.address, address.port),
                         connection.error());
@@ -226,74 +223,52 @@ class Connector {
   }
 
   Result<Fd> connect(const LinkAddress& to) {
-    sockaddr_storage address{};
-    socklen_t size = sizeof(sockaddr_in);
-    auto* v4 = reinterpret_cast<sockaddr_in*>(&address);
-    auto* v6 = reinterpret_cast<sockaddr_in6*>(&address);
-    if (::inet_pton(AF_INET, to.address.c_str(), &v4->sin_addr) == 1) {
-      v4->sin_family = AF_INET;
-      v4->sin_port = htons(to.port);
-    } else if (::inet_pton(AF_INET6, to.address.c_str(), &v6->sin6_addr) == 1) {
-      v6->sin6_family = AF_INET6;
-      v6->sin6_port = htons(to.port);
-      size = sizeof *v6;
-    } else {
-      return fail("is no IP address");
+    const auto address = parse_address(to.address, to.port);
+    if (!address) return fail("is no IP address");
+    auto socket = make_tcp_socket(*address);
+    if (!socket) return fail_errno("cannot open a socket", socket.error());
+    int error = connect_tcp(socket->get(), *address);
+    if (error == 0) {
+      HVD_CHECK(wait(socket->get(), POLLOUT));
+      error = connect_error(socket->get());
     }
-    Fd socket(::socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    if (!socket) return fail_errno("cannot open a socket", errno);
-    if (::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), size) == 0) return socket;
-    if (errno != EINPROGRESS) return fail_errno("cannot connect", errno);
-    HVD_CHECK(wait(socket.get(), POLLOUT));
-    int error = 0;
-    socklen_t error_size = sizeof error;
-    ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &error_size);
     if (error != 0) return fail_errno("cannot connect", error);
-    return socket;
+    return std::move(*socket);
   }
 
-  // Repeats `operation` until it is done.
-  template <class Operation>
-  Result<void> drive(TlsStream& stream, Operation operation) {
+  Result<Connection> secure(Fd socket, const TlsKey& key) {
+    auto tls = Tls::start(socket.get(), Tls::Side::client, key);
+    if (!tls) return fail(tls.error());
     while (true) {
-      switch (operation()) {
-        case Status::done:
-          return {};
-        case Status::want_read:
-          HVD_CHECK(wait(stream.fd(), POLLIN));
-          break;
-        case Status::want_write:
-          HVD_CHECK(wait(stream.fd(), POLLOUT));
-          break;
-        case Status::closed:
-          return fail("the launcher has closed the connection");
-        case Status::failed:
-          return fail(stream.error());
-      }
+      const auto awaited = (*tls)->handshake();
+      if (!awaited) return fail(awaited.error());
+      if (*awaited == 0) return Connection(std::move(socket), std::move(*tls));
+      HVD_CHECK(wait(socket.get(), *awaited));
     }
   }
 
-  Result<Connection> try_address(const TlsContext& context, const LinkAddress& address) {
+  Result<AcceptedAgent> try_address(const TlsKey& key, const LinkAddress& address) {
     HVD_TRY(Fd socket, connect(address));
-    const int on = 1;
-    ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    HVD_TRY(TlsStream stream, context.wrap(std::move(socket)));
-    HVD_CHECK(drive(stream, [&] { return stream.handshake(); }));
+    HVD_TRY(Connection tls, secure(std::move(socket), key));
     // The hello is short and the first data, so it is written at once and whole.
-    HVD_CHECK(drive(stream, [&] { return stream.write(hello_.data(), hello_.size()).status; }));
+    if (tls.send(hello_.data(), hello_.size()) != static_cast<ssize_t>(hello_.size()))
+      return fail_errno("cannot write", errno);
     // A launcher that has accepted all agents hangs up, and srun may report that before the accept
     // arrives. So the lifeline is ignored from here on.
     sent_hello_ = true;
     // The accept is one record, and the launcher's next data waits for our first frame.
     std::array<char, kAgentAcceptSize> answer{};
-    std::size_t size = 0;
-    HVD_CHECK(drive(stream, [&] {
-      const auto got = stream.read(answer.data(), answer.size());
-      size = got.bytes;
-      return got.status;
-    }));
-    HVD_TRY(const auto agent, parse_agent_accept({answer.data(), size}));
-    return Connection{std::move(stream), agent};
+    while (true) {
+      const ssize_t got = tls.receive(answer.data(), answer.size());
+      if (got == 0) return fail("the launcher has closed the connection");
+      if (got > 0) {
+        HVD_TRY(const auto agent,
+                parse_agent_accept({answer.data(), static_cast<std::size_t>(got)}));
+        return AcceptedAgent{std::move(tls), agent};
+      }
+      if (!would_block(errno)) return fail_errno("cannot read", errno);
+      HVD_CHECK(wait(tls.get(), POLLIN));
+    }
   }
 
   std::string hello_;
@@ -335,16 +310,20 @@ Result<AgentCredentials> receive_credentials(int input, milliseconds timeout) {
   return parse_credentials(text);
 }
 
-Result<Connection> connect_to_launcher(const AgentCredentials& credentials, const AgentHello& hello,
-                                       int lifeline) {
-  HVD_TRY(const TlsContext context, TlsContext::make(TlsContext::Side::client, credentials.key));
+milliseconds next_pause(milliseconds pause) {
+  return std::min(2 * pause, kLongestPause);
+}
+
+Result<AcceptedAgent> connect_to_launcher(const AgentCredentials& credentials,
+                                          const AgentHello& hello, int lifeline) {
+  if (const auto available = Tls::check_available(); !available)
+    return fail("TLS to the launcher: " + available.error());
   HVD_CHECK(set_nonblocking(lifeline));
   Connector connector(credentials, hello, lifeline);
   Error last;
-  for (milliseconds pause = kFirstPause; connector.in_time();
-       pause = std::min(pause * 2, kLongestPause)) {
+  for (milliseconds pause = kFirstPause; connector.in_time(); pause = next_pause(pause)) {
     for (const auto& address : credentials.addresses) {
-      auto connection = connector.connect_to(context, address);
+      auto connection = connector.connect_to(credentials.key, address);
       if (connection) return connection;
       last = connection.error();
       if (connector.abandoned()) return last;

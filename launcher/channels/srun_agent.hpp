@@ -16,8 +16,8 @@
 
 #include "base/result.hpp"
 #include "channels/agent_hello.hpp"
-#include "channels/tls_stream.hpp"
 #include "common/fd.hpp"
+#include "common/net/connection.hpp"
 
 #include <chrono>
 #include <string>
@@ -33,16 +33,20 @@ inline constexpr std::string_view kSrunArgument = "srun";
 // their end, or they are malformed.
 Result<AgentCredentials> receive_credentials(int input, std::chrono::milliseconds timeout);
 
-struct Connection {
-  TlsStream stream;
+struct AcceptedAgent {
+  Connection tls;
   std::size_t agent = 0;  // our number among the job's agents
 };
 
 // Tries the addresses in turn until the launcher accepts. Error: the timeout in the credentials
 // expired (the message names the last address and its error), or the launcher has hung up, so that
 // `lifeline` reads end of file.
-Result<Connection> connect_to_launcher(const AgentCredentials& credentials, const AgentHello& hello,
-                                       int lifeline);
+Result<AcceptedAgent> connect_to_launcher(const AgentCredentials& credentials,
+                                          const AgentHello& hello, int lifeline);
+
+// Returns how long to wait after this pause and one more round of addresses in vain: twice as long,
+// at most a second.
+std::chrono::milliseconds next_pause(std::chrono::milliseconds pause);
 
 // Runs the task and the agent. Never returns. Call it while the process has one thread. Prints
 // errors on stderr, which srun carries to the launcher.

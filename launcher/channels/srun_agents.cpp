@@ -1,20 +1,16 @@
 #include "channels/srun_agents.hpp"
 
-#include "base/system.hpp"
 #include "base/version.hpp"
 #include "channels/local_addresses.hpp"
-#include "channels/tcp_connection.hpp"
-#include "channels/tls_proxy.hpp"
+#include "common/net/tcp.hpp"
 #include "slurm/host_list.hpp"
 
 #include <algorithm>
-#include <future>
 #include <map>
-#include <thread>
 #include <utility>
 
-#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,7 +18,7 @@ namespace hvdrun {
 namespace {
 
 constexpr std::size_t kMoreConnections = 256;     // at one time, beside those of the agents
-constexpr std::size_t kDescriptorsPerHost = 5;    // TLS twice, the proxy's end, the link's two
+constexpr std::size_t kDescriptorsPerHost = 2;    // its connection, and another that is pending
 constexpr std::chrono::seconds kProbeTimeout{3};  // for names that do not resolve
 constexpr std::chrono::milliseconds kSettle{200};
 // Agents whose links are cut end their ranks, kill what does not end, and clean up.
@@ -39,7 +35,7 @@ struct SrunAgents::Host {
   Step* step = nullptr;
   std::optional<std::size_t> task;  // nullopt until it has connected
   std::optional<AgentLack> lack;    // why hvdrun was sent there
-  Fd connection;                    // another descriptor of the connection, until it is cut
+  std::shared_ptr<TlsLink> tls;     // null until it has connected, and once it was cut
 };
 
 struct SrunAgents::Step {
@@ -59,63 +55,8 @@ struct SrunAgents::Sending {
   std::unique_ptr<SrunSending> steps;  // null when it has ended
 };
 
-// The TLS proxies, in a thread of their own, so that signs of life pass also while our loop waits
-// for a file system. Call its functions on the loop's thread.
-class SrunAgents::Proxies {
- public:
-  static Result<std::unique_ptr<Proxies>> start(std::size_t hosts) {
-    std::unique_ptr<Proxies> proxies(new Proxies(hosts));
-    HVD_TRY(proxies->thread_,
-            start_thread("carries what agents say", [raw = proxies.get()] { raw->loop_.run(); }));
-    return proxies;
-  }
-
-  ~Proxies() {
-    if (!thread_.joinable()) return;
-    mailbox_.post([this] { loop_.stop(); });
-    thread_.join();
-  }
-
-  void add(std::size_t host, TlsStream stream, Fd local) {
-    struct Ends {
-      TlsStream stream;
-      Fd local;
-    };
-    auto ends = std::make_shared<Ends>(Ends{std::move(stream), std::move(local)});
-    mailbox_.post([this, host, ends] {
-      proxies_[host] = std::make_unique<TlsProxy>(loop_, std::move(ends->stream),
-                                                  std::move(ends->local), [this, host](auto lost) {
-                                                    lost_[host] = lost.value_or("");
-                                                    proxies_[host].reset();
-                                                  });
-    });
-  }
-
-  void cut(std::size_t host) {
-    mailbox_.post([this, host] { proxies_[host].reset(); });
-  }
-
-  // Returns why the link was lost; "" if it was closed normally. Call it after the link's end.
-  std::string why_lost(std::size_t host) {
-    std::promise<std::string> answer;
-    mailbox_.post([&] {
-      answer.set_value(proxies_[host] ? proxies_[host]->lost().value_or("") : lost_[host]);
-    });
-    return answer.get_future().get();
-  }
-
- private:
-  explicit Proxies(std::size_t hosts) : mailbox_(loop_), proxies_(hosts), lost_(hosts) {}
-
-  EventLoop loop_;
-  Mailbox mailbox_;
-  std::vector<std::unique_ptr<TlsProxy>> proxies_;  // used by the thread only, like lost_
-  std::vector<std::string> lost_;
-  std::thread thread_;
-};
-
 std::size_t srun_descriptors(std::size_t hosts) {
-  return hosts * (kDescriptorsPerHost + 1) + kMoreConnections + kMaxAddresses;
+  return hosts * kDescriptorsPerHost + kMoreConnections + kMaxAddresses;
 }
 
 Result<std::unique_ptr<SrunAgents>> SrunAgents::start(const EventLoop& loop, SrunJob job,
@@ -189,11 +130,11 @@ void SrunAgents::on_route(const std::vector<std::string>& addresses) {
 
 Result<void> SrunAgents::open_listener(const std::vector<std::string>& addresses) {
   TlsListener::Limits limits;
-  limits.waiting = hosts_.size() + kMoreConnections;
+  limits.pending = hosts_.size() + kMoreConnections;
   HVD_TRY(listener_, TlsListener::open(loop_, key_, addresses, limits,
                                        {[this](const auto& agent) { return number_of(agent); },
-                                        [this](const auto& agent, TlsStream stream) {
-                                          on_agent(agent, std::move(stream));
+                                        [this](const auto& agent, Connection tls) {
+                                          on_agent(agent, std::move(tls));
                                         }}));
   return {};
 }
@@ -225,22 +166,16 @@ std::optional<std::uint32_t> SrunAgents::number_of(const AgentHello& agent) cons
   return static_cast<std::uint32_t>(job_.hosts[*index].agent);
 }
 
-void SrunAgents::on_agent(const AgentHello& agent, TlsStream stream) {
+void SrunAgents::on_agent(const AgentHello& agent, Connection tls) {
   const std::size_t index = *find_host(agent);  // number_of() has found it
   Host& host = hosts_[index];
-  auto link = make_local_link();
-  if (!link) return events_.on_failure({{{job_.hosts[index].name}, link.error().message}});
-  if (!proxies_) {
-    auto started = Proxies::start(hosts_.size());
-    if (!started) return events_.on_failure({{{}, started.error().message}});
-    proxies_ = std::move(*started);
-  }
   host.task = agent.task;
   host.step->of_task[agent.task] = index;
-  host.connection.reset(::fcntl(stream.fd(), F_DUPFD_CLOEXEC, 0));
-  proxies_->add(index, std::move(stream), std::move(link->agent.in));  // a socket for both ways
+  host.tls = std::make_shared<TlsLink>(TlsLink{std::move(tls), {}});
+  LinkEnd end;
+  end.tls = host.tls;
   if (missing().empty()) hang_up();
-  events_.on_link(index, std::move(link->launcher));
+  events_.on_link(index, std::move(end));
 }
 
 std::vector<std::size_t> SrunAgents::missing() const {
@@ -251,13 +186,14 @@ std::vector<std::size_t> SrunAgents::missing() const {
 }
 
 bool SrunAgents::host_answers(std::size_t host, std::chrono::milliseconds time) const {
-  const Fd& connection = hosts_[host].connection;
-  return connection && has_acknowledged(connection.get(), time);
+  const auto& tls = hosts_[host].tls;
+  return tls && has_acknowledged(tls->connection.get(), time);
 }
 
 void SrunAgents::cut(std::size_t host) {
-  hosts_[host].connection.reset();
-  if (proxies_) proxies_->cut(host);
+  // The link has the connection, too, and notices its end.
+  if (const auto tls = std::exchange(hosts_[host].tls, nullptr))
+    ::shutdown(tls->connection.get(), SHUT_RDWR);
 }
 
 void SrunAgents::hang_up() {
@@ -314,7 +250,7 @@ void SrunAgents::explain_ends() {
   for (const auto& [step, failures] : explained) {
     std::vector<SrunFailure> final;
     for (const auto& failure : failures)
-      failure.lack&& job_.srun.sent ? send_to(*step, failure) : final.push_back(failure);
+      (failure.lack && job_.srun.sent) ? send_to(*step, failure) : final.push_back(failure);
     if (!final.empty()) events_.on_failure(final);
   }
 }
@@ -402,7 +338,7 @@ std::string SrunAgents::why_lost(std::size_t host) const {
   if (status && WIFSIGNALED(*status))
     return fmt::format("srun was killed by {}, and SLURM has ended its step",
                        signal_name(WTERMSIG(*status)));
-  return proxies_ ? proxies_->why_lost(host) : "";
+  return hosts_[host].tls ? hosts_[host].tls->lost : "";
 }
 
 std::string SrunAgents::refused_note() const {
@@ -415,9 +351,7 @@ std::string SrunAgents::refused_note() const {
 bool SrunAgents::reap(std::chrono::milliseconds timeout) {
   probe_.reset();
   hang_up();
-  // The loop does not run, so the proxies are destroyed here: that closes the agents' connections.
-  proxies_.reset();
-  for (auto& host : hosts_) host.connection.reset();
+  for (std::size_t host = 0; host < hosts_.size(); ++host) cut(host);
   settle_.cancel();
   sendings_.clear();
   bool all = true;

@@ -11,9 +11,8 @@
 // Hosts with different numbers of GPUs get different sruns, because a step has the same number on
 // all of its hosts.
 //
-// SrunAgents belongs to the loop's thread; its TLS proxies have a thread of their own. SIGPIPE must
-// be ignored or blocked. It needs srun_descriptors() descriptors. After the start, failures are
-// events.
+// SrunAgents belongs to the loop's thread. It needs srun_descriptors() descriptors. After the
+// start, failures are events.
 #pragma once
 
 #include "base/environment.hpp"
@@ -126,7 +125,6 @@ class SrunAgents {
   struct Host;
   struct Step;
   struct Sending;
-  class Proxies;
 
   SrunAgents(const EventLoop& loop, SrunJob job, Events events);
   Result<void> start_steps();
@@ -138,7 +136,7 @@ class SrunAgents {
   void send_credentials(const Step& step);
   std::optional<std::size_t> find_host(const AgentHello& agent) const;
   std::optional<std::uint32_t> number_of(const AgentHello& agent) const;
-  void on_agent(const AgentHello& agent, TlsStream stream);
+  void on_agent(const AgentHello& agent, Connection tls);
   bool is_waited_for(const Step& step) const;
   void on_line(Step& step, const SrunLine& line);
   void on_step_ended(Step& step);
@@ -151,14 +149,13 @@ class SrunAgents {
   const EventLoop& loop_;
   SrunJob job_;
   Events events_;
-  LinkKey key_;
+  TlsKey key_;
   std::string credentials_;  // packed; empty until the listener is open
   std::vector<Host> hosts_;
   std::vector<std::unique_ptr<Step>> steps_;
   std::vector<std::unique_ptr<Sending>> sendings_;  // those that have ended, too
   std::unique_ptr<RouteProbe> probe_;
   std::unique_ptr<TlsListener> listener_;
-  std::unique_ptr<Proxies> proxies_;  // null until the first agent has connected
   Timer settle_;  // a task's last lines may arrive after srun's report of its end
 };
 

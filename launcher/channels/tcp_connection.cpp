@@ -1,17 +1,16 @@
 #include "channels/tcp_connection.hpp"
 
+#include "common/net/address.hpp"
+
 #include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <system_error>
 
 #include <fmt/format.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
 
 namespace hvdrun {
 namespace {
@@ -26,18 +25,10 @@ struct End {
   std::string text = "?";
 };
 
-// `get` is getsockname or getpeername.
-End end_of(int socket, int (*get)(int, sockaddr*, socklen_t*)) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof address;
-  std::array<char, NI_MAXHOST> host{};
-  std::array<char, NI_MAXSERV> port{};
-  auto* generic = reinterpret_cast<sockaddr*>(&address);
-  if (get(socket, generic, &size) != 0 ||
-      ::getnameinfo(generic, size, host.data(), host.size(), port.data(), port.size(),
-                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-    return {};
-  return {host.data(), end_text(host.data(), port.data())};
+End end_of(const std::optional<Address>& address) {
+  if (!address) return {};
+  const std::string host = address->host();
+  return {host, end_text(host, std::to_string(address->port()))};
 }
 
 constexpr int kInVain = 2;
@@ -69,18 +60,9 @@ LinkRoute route_of_ssh(const char* connection) {
 }
 
 LinkRoute route_of_socket(int socket) {
-  const End launcher = end_of(socket, ::getpeername);
-  const End host = end_of(socket, ::getsockname);
+  const End launcher = end_of(peer_address(socket));
+  const End host = end_of(local_address(socket));
   return {fmt::format("{} < {}", launcher.text, host.text), launcher.address, host.address};
-}
-
-bool has_acknowledged(int socket, std::chrono::milliseconds time) {
-  tcp_info info{};
-  socklen_t size = sizeof info;
-  if (::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return true;
-  // If the window there is full, the peer owes none, and the kernel asks less and less often.
-  const bool owed = info.tcpi_unacked > 0 || info.tcpi_probes > 0;
-  return !owed || std::chrono::milliseconds(info.tcpi_last_ack_recv) <= time;
 }
 
 bool waits_in_vain(std::string_view line, const std::vector<std::string>& inodes) {

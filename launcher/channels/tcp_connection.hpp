@@ -1,12 +1,11 @@
 // The TCP connection that carries an agent's link: its two ends as text for people, and whether the
 // other host still answers. Plain functions that ask the kernel, for any thread. They cannot fail.
 //
-// Source: tcp(7), TCP_INFO; proc(5), /proc/PID/net/tcp.
+// Source: proc(5), /proc/PID/net/tcp. Of a socket of our own common/net/tcp.hpp asks the kernel.
 #pragma once
 
 #include "agent/agent_options.hpp"
 
-#include <chrono>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,11 +21,6 @@ LinkRoute route_of_ssh(const char* connection);
 // Returns the ends of a connected TCP socket, the launcher's first: "10.0.0.1:4711 < [fd00::2]:9".
 // Call it in the agent, which has connected.
 LinkRoute route_of_socket(int socket);
-
-// Returns whether the peer's kernel has acknowledged something on this TCP socket within `time`, or
-// owes no acknowledgment. The caller must send something more often than that. Returns true also if
-// the kernel cannot say.
-bool has_acknowledged(int socket, std::chrono::milliseconds time);
 
 // Returns whether this kernel waits for an acknowledgment on a TCP connection of another process,
 // and has asked for it twice in vain. Returns false if that cannot be seen.

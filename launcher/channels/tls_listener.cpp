@@ -1,260 +1,159 @@
 #include "channels/tls_listener.hpp"
 
+#include "common/net/address.hpp"
+#include "common/net/tcp.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
+#include <chrono>
 #include <string_view>
 #include <utility>
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 namespace hvdrun {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-using Status = TlsStream::Status;
-
-constexpr int kBacklog = 4096;       // the kernel lowers it to net.core.somaxconn
-constexpr int kAcceptedAtOnce = 32;  // before the loop handles its other events
-constexpr std::chrono::milliseconds kPause{100};
-constexpr int kDeferAccept = 5;  // seconds
 // A TLS record of a handshake: type 22, legacy version 3.x (RFC 8446, 5.1).
 constexpr std::string_view kTlsBegins{"\x16\x03", 2};
 
-struct SocketAddress {
-  sockaddr_storage storage{};
-  socklen_t size = 0;
-  sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
-};
-
-// Parses a numeric address, with port 0.
-Result<SocketAddress> socket_address(const std::string& text) {
-  SocketAddress address;
-  auto* v4 = reinterpret_cast<sockaddr_in*>(&address.storage);
-  auto* v6 = reinterpret_cast<sockaddr_in6*>(&address.storage);
-  if (::inet_pton(AF_INET, text.c_str(), &v4->sin_addr) == 1) {
-    v4->sin_family = AF_INET;
-    address.size = sizeof *v4;
-  } else if (::inet_pton(AF_INET6, text.c_str(), &v6->sin6_addr) == 1) {
-    v6->sin6_family = AF_INET6;
-    address.size = sizeof *v6;
-  } else {
-    return fail(text + " is no IP address");
-  }
-  return address;
-}
-
-std::uint16_t port_of(int socket) {
-  SocketAddress own;
-  own.size = sizeof own.storage;
-  if (::getsockname(socket, own.get(), &own.size) != 0) return 0;
-  return ntohs(own.storage.ss_family == AF_INET6
-                   ? reinterpret_cast<const sockaddr_in6*>(&own.storage)->sin6_port
-                   : reinterpret_cast<const sockaddr_in*>(&own.storage)->sin_port);
-}
-
 }  // namespace
 
-struct TlsListener::Listener {
-  Fd socket;
-  FdEvent readable;
+// A connection until its hello was accepted.
+class TlsListener::AgentCandidate final : public Candidate {
+ public:
+  AgentCandidate(Fd socket, const TlsKey& key, const Events& events)
+      : socket_(std::move(socket)), key_(key), events_(events) {}
+
+  State advance() override {
+    if (!tls_) {
+      if (const State begun = begin_tls(); !tls_) return begun;
+    }
+    if (awaited_ != 0) {
+      const auto awaited = tls_->handshake();
+      if (!awaited) return State::refused;
+      awaited_ = *awaited;
+      if (awaited_ != 0) return State::waiting;
+    }
+    return read_hello();
+  }
+  bool has_shown_key() const override { return tls_ && tls_->client_has_shown_key(); }
+  short awaited() const override { return awaited_ != 0 ? awaited_ : POLLIN; }
+  int socket() const override { return socket_.get(); }
+
+  const AgentHello& hello() const { return hello_; }
+  // Hands over the connection. Call it once, after State::admitted.
+  Connection take() { return {std::move(socket_), std::move(tls_)}; }
+
+ private:
+  // Starts TLS if the first bytes begin a handshake.
+  State begin_tls() {
+    std::array<char, 2> first{};
+    const ssize_t got = ::recv(socket_.get(), first.data(), first.size(), MSG_PEEK);
+    if (got < 0 && would_block(errno)) return State::waiting;
+    if (got <= 0 || kTlsBegins.substr(0, static_cast<std::size_t>(got)) !=
+                        std::string_view(first.data(), static_cast<std::size_t>(got)))
+      return State::refused;
+    auto tls = Tls::start(socket_.get(), Tls::Side::server, key_);
+    if (!tls) return State::refused;
+    tls_ = std::move(*tls);
+    return State::waiting;
+  }
+
+  State read_hello() {
+    // Reads no more than a hello: the data after it is for the link.
+    std::array<char, kMaxAgentHello> buffer;  // NOLINT: filled by receive
+    const ssize_t got = tls_->receive(buffer.data(), buffer.size() - received_.size());
+    if (got < 0 && would_block(errno)) return State::waiting;
+    if (got <= 0) return State::refused;
+    received_.append(buffer.data(), static_cast<std::size_t>(got));
+    const auto hello = parse_agent_hello(received_);
+    if (!hello) return State::refused;
+    if (!*hello) return State::waiting;
+    hello_ = **hello;
+    const auto number = events_.number_of(hello_);
+    if (!number) return State::refused;
+    const std::string accept = pack_agent_accept(*number);
+    // The first data always fits into the socket's buffer, unless the connection is lost.
+    const bool sent = tls_->send(accept.data(), accept.size()) == kAgentAcceptSize;
+    return sent ? State::admitted : State::refused;
+  }
+
+  Fd socket_;
+  const TlsKey& key_;
+  const Events& events_;
+  std::unique_ptr<Tls> tls_;  // null until its first bytes
+  short awaited_ = POLLIN;    // by the handshake; 0 once that is done
+  std::string received_;      // of its hello
+  AgentHello hello_;
 };
 
-struct TlsListener::PendingConnection {
-  Fd socket;                        // until TLS has it
-  std::optional<TlsStream> stream;  // nullopt until its first bytes
-  bool has_key = false;
-  std::string received;  // of its hello
-  Clock::time_point deadline;
-  FdEvent readable;
-  FdEvent writable;
-  PendingConnections::iterator position;
-};
-
-Result<std::unique_ptr<TlsListener>> TlsListener::open(const EventLoop& loop, const LinkKey& key,
+Result<std::unique_ptr<TlsListener>> TlsListener::open(const EventLoop& loop, const TlsKey& key,
                                                        const std::vector<std::string>& addresses,
                                                        Limits limits, Events events) {
-  HVD_TRY(TlsContext context, TlsContext::make(TlsContext::Side::server, key));
-  std::unique_ptr<TlsListener> listener(
-      new TlsListener(loop, std::move(context), limits, std::move(events)));
+  if (const auto available = Tls::check_available(); !available)
+    return fail("TLS for the agents: " + available.error());
+  std::unique_ptr<TlsListener> listener(new TlsListener(loop, key, std::move(events)));
   Error last{"this host has no address at which agents could reach it", kExitLauncher};
-  for (const auto& address : addresses)
-    if (auto listening = listener->listen_on(address); !listening) last = listening.error();
-  if (listener->listeners_.empty()) return last;
+  std::vector<Fd> sockets;
+  for (const auto& address : addresses) {
+    if (auto listening = listener->listen_on(address))
+      sockets.push_back(std::move(*listening));
+    else
+      last = listening.error();
+  }
+  if (sockets.empty()) return last;
+  auto acceptor = Acceptor::open(std::move(sockets), limits, [raw = listener.get()](Fd socket) {
+    return std::make_unique<AgentCandidate>(std::move(socket), raw->key_, raw->events_);
+  });
+  if (!acceptor) return fail_errno("cannot wait for agents", acceptor.error());
+  listener->acceptor_ = std::move(*acceptor);
+  listener->ready_ = FdEvent(loop, listener->acceptor_->fd(), FdEvent::readable,
+                             [raw = listener.get()] { raw->accept_agents(); });
+  listener->ready_.enable();
   return listener;
 }
 
-TlsListener::TlsListener(const EventLoop& loop, TlsContext context, Limits limits, Events events)
-    : loop_(loop),
-      context_(std::move(context)),
-      limits_(limits),
-      events_(std::move(events)),
-      expiry_(loop, [this] { drop_expired(); }),
-      pause_(loop, [this] {
-        for (auto& listener : listeners_) listener->readable.enable();
-      }) {}
+TlsListener::TlsListener(const EventLoop& loop, TlsKey key, Events events)
+    : key_(std::move(key)), events_(std::move(events)), wake_(loop, [this] { accept_agents(); }) {}
 
 TlsListener::~TlsListener() = default;
 
-Result<void> TlsListener::listen_on(const std::string& text) {
-  HVD_TRY(SocketAddress address, socket_address(text));
-  Fd socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (socket)
-    ::setsockopt(socket.get(), IPPROTO_TCP, TCP_DEFER_ACCEPT, &kDeferAccept, sizeof kDeferAccept);
-  if (!socket || ::bind(socket.get(), address.get(), address.size) != 0 ||
-      ::listen(socket.get(), kBacklog) != 0)
-    return fail_errno("cannot listen on " + text, errno);
-  addresses_.push_back({text, port_of(socket.get())});
-  const auto& made = listeners_.emplace_back(std::make_shared<Listener>());
-  made->readable = FdEvent(loop_, socket.get(), FdEvent::readable,
-                           [this, listener = std::weak_ptr(made)] { accept_some(listener); });
-  made->readable.enable();
-  made->socket = std::move(socket);
-  return {};
+Result<Fd> TlsListener::listen_on(const std::string& text) {
+  const auto address = parse_address(text);
+  if (!address) return fail(text + " is no IP address");
+  auto socket = make_listener(*address);
+  if (!socket) return fail_errno("cannot listen on " + text, socket.error());
+  const auto own = local_address(socket->get());
+  addresses_.push_back({text, own ? own->port() : std::uint16_t{0}});
+  return std::move(*socket);
 }
 
 void TlsListener::close() {
-  listeners_.clear();
-  pause_.cancel();
-  expiry_.cancel();
-  while (!pending_.empty()) drop(*pending_.front());
+  if (!acceptor_) return;
+  acceptor_->drop_pending();
+  refused_ = acceptor_->refused();
+  ready_.reset();
+  wake_.cancel();
+  acceptor_.reset();
 }
 
-// Accepts some connections. One of them may be the last agent: then the listener is closed, and
-// this object may be destroyed.
-void TlsListener::accept_some(const std::weak_ptr<const Listener>& listener) {
-  for (int i = 0; i < kAcceptedAtOnce && !listener.expired(); ++i) {
-    Fd socket(
-        ::accept4(listener.lock()->socket.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (socket) {
-      admit(std::move(socket));
-    } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      if (make_room()) continue;
-      for (auto& waiting : listeners_) waiting->readable.disable();
-      pause_.start(kPause);
-      return;
-    } else if (errno != EINTR && errno != ECONNABORTED) {
-      return;  // EAGAIN, or an error of that one connection (accept(2))
-    }
+void TlsListener::accept_agents() {
+  // An agent may be the last one: then the listener is closed, and this object may be destroyed.
+  const std::weak_ptr<Acceptor> open = acceptor_;
+  while (const auto acceptor = open.lock()) {
+    const auto admitted = acceptor->next();
+    if (!admitted) break;
+    auto& agent = static_cast<AgentCandidate&>(*admitted);
+    const AgentHello hello = agent.hello();
+    events_.on_agent(hello, agent.take());
   }
-}
-
-// Drops the connection that has waited longest, of those that have not shown the key if there are
-// any. Returns whether there was one.
-bool TlsListener::make_room() {
-  if (pending_.empty()) return false;
-  const auto keyless = std::find_if(pending_.begin(), pending_.end(), [](const auto& pending) {
-    return !pending->stream || !pending->stream->was_greeted();
-  });
-  drop(keyless != pending_.end() ? **keyless : *pending_.front());
-  return true;
-}
-
-void TlsListener::admit(Fd socket) {
-  if (pending_.size() >= limits_.waiting) make_room();
-  const int on = 1;
-  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  auto made = std::make_unique<PendingConnection>();
-  PendingConnection& pending = *made;
-  pending.deadline = Clock::now() + limits_.timeout;
-  pending.readable =
-      FdEvent(loop_, socket.get(), FdEvent::readable, [this, &pending] { advance(pending); });
-  pending.readable.enable();
-  pending.socket = std::move(socket);
-  pending.position = pending_.insert(pending_.end(), std::move(made));
-  start_expiry();
-  advance(pending);  // its first bytes are here already; the proof of the key is a later message
-}
-
-void TlsListener::advance(PendingConnection& pending) {
-  if (!pending.stream && !begin_tls(pending)) return;
-  if (pending.has_key) return read_agent_hello(pending);
-  switch (pending.stream->handshake()) {
-    case Status::done:
-      pending.has_key = true;
-      if (pending.writable) pending.writable.disable();
-      return read_agent_hello(pending);
-    case Status::want_read:
-      if (pending.writable) pending.writable.disable();
-      return;
-    case Status::want_write:
-      if (!pending.writable)
-        pending.writable = FdEvent(loop_, pending.stream->fd(), FdEvent::writable,
-                                   [this, &pending] { advance(pending); });
-      pending.writable.enable();
-      return;
-    case Status::closed:
-    case Status::failed:
-      return drop(pending);
-  }
-}
-
-// Starts TLS if the first bytes begin a handshake. Returns false if there are none yet, or if it
-// has dropped the connection.
-bool TlsListener::begin_tls(PendingConnection& pending) {
-  std::array<char, 2> first{};
-  const ssize_t got = ::recv(pending.socket.get(), first.data(), first.size(), MSG_PEEK);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
-  if (got <= 0 || kTlsBegins.substr(0, static_cast<std::size_t>(got)) !=
-                      std::string_view(first.data(), static_cast<std::size_t>(got))) {
-    drop(pending);
-    return false;
-  }
-  auto stream = context_.wrap(std::move(pending.socket));
-  if (!stream) {
-    drop(pending);
-    return false;
-  }
-  pending.stream.emplace(std::move(*stream));
-  return true;
-}
-
-void TlsListener::read_agent_hello(PendingConnection& pending) {
-  // Reads no more than a hello: the data after it is for the link.
-  std::array<char, kMaxAgentHello> buffer;  // NOLINT: filled by read
-  const auto got = pending.stream->read(buffer.data(), buffer.size() - pending.received.size());
-  if (got.status == Status::want_read || got.status == Status::want_write) return;
-  if (got.status != Status::done) return drop(pending);
-  pending.received.append(buffer.data(), got.bytes);
-  const auto hello = parse_agent_hello(pending.received);
-  if (!hello) return drop(pending);
-  if (*hello) accept_agent(pending, **hello);
-}
-
-void TlsListener::accept_agent(PendingConnection& pending, const AgentHello& hello) {
-  const auto number = events_.number_of(hello);
-  if (!number) return drop(pending);
-  const std::string accept = pack_agent_accept(*number);
-  // The first data always fits into the socket's buffer, unless the connection is lost.
-  if (pending.stream->write(accept.data(), accept.size()).bytes != accept.size())
-    return drop(pending);
-  pending.readable.reset();
-  pending.writable.reset();
-  const std::unique_ptr<PendingConnection> keep = std::move(*pending.position);
-  pending_.erase(keep->position);
-  events_.on_agent(hello, std::move(*keep->stream));  // may destroy this
-}
-
-void TlsListener::drop(const PendingConnection& pending) {
-  if (!pending.has_key) ++refused_;
-  pending_.erase(pending.position);
-}
-
-void TlsListener::drop_expired() {
-  const auto now = Clock::now();
-  while (!pending_.empty() && pending_.front()->deadline <= now) drop(*pending_.front());
-  start_expiry();
-}
-
-void TlsListener::start_expiry() {
-  if (pending_.empty() || expiry_.pending()) return;
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-      pending_.front()->deadline - Clock::now());
-  expiry_.start(std::max(left, std::chrono::milliseconds(0)) + std::chrono::milliseconds(1));
+  if (open.expired()) return;
+  const auto wake = acceptor_->wake();
+  if (!wake) return wake_.cancel();
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*wake - Acceptor::Clock::now());
+  wake_.start(std::max(left, std::chrono::milliseconds(0)));
 }
 
 }  // namespace hvdrun

@@ -1,11 +1,10 @@
 #include "channels/tls_proxy.hpp"
 
-#include "base/system.hpp"
-
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <cstring>
 #include <utility>
 
 #include <linux/sockios.h>
@@ -21,10 +20,8 @@ constexpr int kTurns = 16;
 // more. If we closed at once, the kernel would drop what the other side has not read yet.
 constexpr std::chrono::seconds kLinger{3};
 
-using Status = TlsStream::Status;
-
-bool would_block() {
-  return errno == EAGAIN || errno == EINTR || is_short_of_memory(errno);
+std::string why_failed(int error) {
+  return error == EBADMSG ? "what it sent was changed on its way" : std::strerror(error);
 }
 
 }  // namespace
@@ -36,16 +33,17 @@ void TlsProxy::Unwritten::take(std::size_t size) {
   bytes_ = {};  // an idle proxy holds no memory
 }
 
-TlsProxy::TlsProxy(const EventLoop& loop, TlsStream stream, Fd local, OnEnd on_end)
+TlsProxy::TlsProxy(const EventLoop& loop, Connection tls, Fd local, OnEnd on_end)
     : loop_(loop),
-      stream_(std::move(stream)),
+      tls_(std::move(tls)),
       local_(std::move(local)),
       on_end_(std::move(on_end)),
-      tls_readable_(loop_, stream_->fd(), FdEvent::readable, [this] { move_all(); }),
-      tls_writable_(loop_, stream_->fd(), FdEvent::writable, [this] { move_all(); }),
+      tls_readable_(loop_, tls_.get(), FdEvent::readable, [this] { move_all(); }),
+      tls_writable_(loop_, tls_.get(), FdEvent::writable, [this] { move_all(); }),
       local_readable_(loop_, local_.get(), FdEvent::readable, [this] { move_all(); }),
       local_writable_(loop_, local_.get(), FdEvent::writable, [this] { move_all(); }),
-      linger_(loop_, [this] { end_or_linger(); }) {
+      linger_(loop_, [this] { end_or_linger(); }),
+      again_(loop_, [this] { move_all(); }) {
   // The handshake may have read more than itself: its bytes wait inside the stream.
   tls_readable_.enable();
   tls_writable_.enable();
@@ -54,7 +52,6 @@ TlsProxy::TlsProxy(const EventLoop& loop, TlsStream stream, Fd local, OnEnd on_e
 
 void TlsProxy::move_all() {
   if (ended_) return;
-  read_wants_write_ = false;
   bool more = true;
   for (int turn = 0; more && turn < kTurns; ++turn) {
     const bool more_from_tls = flush_to_local() && from_tls();
@@ -63,45 +60,35 @@ void TlsProxy::move_all() {
   }
   if (finished()) return end();
   update_events();
+  if (more) again_.start(std::chrono::milliseconds(0));
 }
 
 bool TlsProxy::from_tls() {
   if (tls_closed_) return false;
-  std::array<char, TlsStream::kMaxRecord> record;  // NOLINT: filled by read
-  const auto got = stream_->read(record.data(), record.size());
-  switch (got.status) {
-    case Status::done:
-      to_local_.put(record.data(), got.bytes);
-      return true;
-    case Status::want_write:
-      read_wants_write_ = true;
-      return false;
-    case Status::want_read:
-      return false;
-    case Status::closed:
-      tls_closed_ = true;
-      return true;
-    case Status::failed:
-      // If the local side has sent everything and closed, the other side may be gone before we read
-      // its end. Nothing is lost then.
-      if (local_closed_ && to_tls_.empty())
-        tls_closed_ = true;
-      else
-        lose(stream_->error());
-      return true;
+  std::array<char, Tls::kMostRecord> record;  // NOLINT: filled by receive
+  const ssize_t got = tls_.receive(record.data(), record.size());
+  if (got < 0 && would_block(errno)) return false;
+  if (got > 0) {
+    to_local_.put(record.data(), static_cast<std::size_t>(got));
+  } else if ((got == 0 && tls_.has_ended_properly()) || (local_closed_ && to_tls_.empty())) {
+    // If the local side has sent everything and closed, the other side may be gone before we read
+    // its end. Nothing is lost then.
+    tls_closed_ = true;
+  } else {
+    lose(got == 0 ? "the connection was cut" : why_failed(errno));
   }
-  return false;
+  return true;
 }
 
 bool TlsProxy::from_local() {
   if (local_closed_ || tls_closed_) return false;
-  std::array<char, TlsStream::kMaxRecord> record;  // NOLINT: filled by read
+  std::array<char, Tls::kMostRecord> record;  // NOLINT: filled by read
   const ssize_t got = ::read(local_.get(), record.data(), record.size());
   if (got > 0) {
     to_tls_.put(record.data(), static_cast<std::size_t>(got));
     return true;
   }
-  if (got < 0 && would_block()) return false;
+  if (got < 0 && would_block(errno)) return false;
   local_closed_ = true;
   unsent_ = SIZE_MAX;
   linger_.start(kLinger);
@@ -114,7 +101,7 @@ bool TlsProxy::flush_to_local() {
     const ssize_t sent = ::send(local_.get(), to_local_.data(), to_local_.size(), MSG_NOSIGNAL);
     if (sent >= 0) {
       to_local_.take(static_cast<std::size_t>(sent));
-    } else if (would_block()) {
+    } else if (would_block(errno)) {
       return false;
     } else {
       local_unread_ = true;
@@ -131,17 +118,17 @@ bool TlsProxy::flush_to_local() {
 bool TlsProxy::flush_to_tls() {
   if (tls_closed_) to_tls_.take(to_tls_.size());
   while (!to_tls_.empty()) {
-    const auto sent = stream_->write(to_tls_.data(), to_tls_.size());
-    if (sent.status == Status::failed || sent.status == Status::closed) {
-      lose(stream_->error());
+    const ssize_t sent = tls_.send(to_tls_.data(), to_tls_.size());
+    if (sent >= 0) {
+      to_tls_.take(static_cast<std::size_t>(sent));
+    } else {
+      if (!would_block(errno)) lose(why_failed(errno));
       return false;
     }
-    if (sent.status != Status::done) return false;
-    to_tls_.take(sent.bytes);
   }
   if (local_closed_ && !sent_end_to_tls_ && !tls_closed_) {
     sent_end_to_tls_ = true;
-    stream_->end_writing();
+    tls_.end_sending();
   }
   return true;
 }
@@ -158,8 +145,8 @@ void TlsProxy::update_events() {
     if (wanted == event.enabled()) return;
     wanted ? event.enable() : event.disable();
   };
-  wait_for(tls_readable_, !tls_closed_ && to_local_.empty() && !read_wants_write_);
-  wait_for(tls_writable_, !tls_closed_ && (!to_tls_.empty() || read_wants_write_));
+  wait_for(tls_readable_, !tls_closed_ && to_local_.empty());
+  wait_for(tls_writable_, !tls_closed_ && !to_tls_.empty());
   wait_for(local_readable_, !tls_closed_ && !local_closed_ && to_tls_.empty());
   wait_for(local_writable_, !to_local_.empty());
 }
@@ -168,7 +155,7 @@ void TlsProxy::update_events() {
 // Otherwise ends.
 void TlsProxy::end_or_linger() {
   int queued = 0;
-  ::ioctl(stream_->fd(), SIOCOUTQ, &queued);
+  ::ioctl(tls_.get(), SIOCOUTQ, &queued);
   const std::size_t unsent = to_tls_.size() + static_cast<std::size_t>(queued);
   if (unsent == 0 || unsent >= unsent_) return end();
   unsent_ = unsent;
@@ -186,11 +173,12 @@ void TlsProxy::end() {
   for (FdEvent* event : {&tls_readable_, &tls_writable_, &local_readable_, &local_writable_})
     event->reset();
   linger_.cancel();
+  again_.cancel();
   if (!tls_closed_) lost_ = lost_.value_or("the other side does not close the connection");
-  if (!sent_end_to_tls_ && !lost_) stream_->end_writing();
+  if (!sent_end_to_tls_ && !lost_) tls_.end_sending();
   // Ends the connection now, even if another process has a descriptor of the socket.
-  ::shutdown(stream_->fd(), SHUT_RDWR);
-  stream_.reset();
+  ::shutdown(tls_.get(), SHUT_RDWR);
+  tls_ = {};
   local_.reset();
   const auto on_end = std::move(on_end_);
   on_end(lost_);  // may destroy this

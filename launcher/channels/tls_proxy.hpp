@@ -1,16 +1,16 @@
-// Carries bytes both ways between a TLS connection and a local socket, so that a `Link`, which has
-// only descriptors, can use TLS.
+// Carries bytes both ways between a TLS connection and a local socket, in hvdrun-link: the agent's
+// link is a socket pair, and TLS is ended only when nothing of the agent is left.
 //
 // Its memory is bounded: it reads a side only when the data before was written to the other one, so
 // it holds at most one record a direction. It passes on the end of a side after that side's data.
 // Then the proxy ends, closes both sides and reports that once.
 //
-// Use it on its loop's thread only. SIGPIPE must be ignored or blocked.
+// Use it on its loop's thread only.
 #pragma once
 
 #include "base/event_loop.hpp"
-#include "channels/tls_stream.hpp"
 #include "common/fd.hpp"
+#include "common/net/connection.hpp"
 
 #include <functional>
 #include <optional>
@@ -25,8 +25,8 @@ class TlsProxy {
   // It may destroy the proxy.
   using OnEnd = std::function<void(std::optional<std::string> lost)>;
 
-  // The stream's handshake must be done; `local` is a non-blocking stream socket.
-  TlsProxy(const EventLoop& loop, TlsStream stream, Fd local, OnEnd on_end);
+  // `tls`: its handshake is done. `local`: a non-blocking stream socket.
+  TlsProxy(const EventLoop& loop, Connection tls, Fd local, OnEnd on_end);
   TlsProxy(const TlsProxy&) = delete;
   TlsProxy& operator=(const TlsProxy&) = delete;
 
@@ -61,7 +61,7 @@ class TlsProxy {
   void end();
 
   const EventLoop& loop_;
-  std::optional<TlsStream> stream_;  // until the end
+  Connection tls_;  // until the end
   Fd local_;
   OnEnd on_end_;
   Unwritten to_local_;
@@ -71,7 +71,6 @@ class TlsProxy {
   bool sent_end_to_tls_ = false;
   bool sent_end_to_local_ = false;
   bool local_unread_ = false;  // the local end reads no more
-  bool read_wants_write_ = false;
   bool ended_ = false;
   std::size_t unsent_ = 0;  // bytes, at the last look of end_or_linger()
   std::optional<std::string> lost_;
@@ -80,6 +79,7 @@ class TlsProxy {
   FdEvent local_readable_;
   FdEvent local_writable_;
   Timer linger_;
+  Timer again_;  // after kTurns: the connection may hold bytes that the loop does not see
 };
 
 }  // namespace hvdrun

@@ -1,6 +1,7 @@
 #include "cli/command_line.hpp"
 
 #include "base/files.hpp"
+#include "base/severity.hpp"
 #include "cli/accelerate.hpp"
 #include "cli/explain.hpp"
 #include "cli/first_word.hpp"
@@ -44,6 +45,8 @@ void add_notes(const JobSpec& job, const Environment& environment,
   for (const auto& change : job.environment)
     if (!change.value && find_variable(environment, change.name) == nullptr)
       notes.push_back("-x " + change.name + " has no effect: it is not set in your environment");
+  if (const auto warning = cli::several_runs_warning(environment, job); !warning.empty())
+    notes.push_back(warning_text(warning));
 }
 
 std::string explain_program(const std::vector<std::string>& command, const Environment& environment,

@@ -67,6 +67,14 @@ bool names_several_hosts(const std::vector<std::string>& command) {
   });
 }
 
+// The variables of a process that hvdrun, Open MPI's mpirun or MPICH's mpiexec has started.
+struct RankVariables {
+  std::string_view rank;
+  std::string_view size;
+};
+constexpr std::array kRankVariables{RankVariables{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                                    RankVariables{"PMI_RANK", "PMI_SIZE"}};
+
 // Options of the launchers that have a value in the next word.
 constexpr std::array<std::string_view, 17> kWithValue{
     "-np",   "-n",     "-N",        "-c",         "--ntasks",        "-H",
@@ -153,6 +161,21 @@ Result<void> check_nested_launcher(const std::vector<std::string>& command, cons
     text += fmt::format(", or {} without hvdrun", launcher->name);
   if (launcher->one_per_host) text += "; hvdrun --ranks-per-host 1 starts it once on each host";
   return fail(text, kExitUsage);
+}
+
+std::string several_runs_warning(const Environment& environment, const JobSpec& spec) {
+  if (spec.ranks == 1) return {};
+  for (const auto& [rank_name, size_name] : kRankVariables) {
+    const auto* const rank = find_variable(environment, rank_name);
+    const auto* const size = find_variable(environment, size_name);
+    if (rank == nullptr || size == nullptr || *rank != "0") continue;
+    if (*size != "1")
+      return fmt::format(
+          "another launcher has started hvdrun {0} times ({1}={0}), and each starts all ranks: "
+          "start hvdrun once, without it",
+          *size, size_name);
+  }
+  return {};
 }
 
 }  // namespace hvdrun::cli

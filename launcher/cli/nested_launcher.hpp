@@ -2,6 +2,7 @@
 // that there are N jobs of N ranks, or clashes of ports. Pure functions, for any thread.
 #pragma once
 
+#include "base/environment.hpp"
 #include "base/result.hpp"
 #include "model/job_spec.hpp"
 
@@ -16,5 +17,10 @@ namespace hvdrun::cli {
 // the job is one of theirs. Error (kExitUsage): it says what to type.
 Result<void> check_nested_launcher(const std::vector<std::string>& command, const JobSpec& spec,
                                    std::string_view subcommand = {});
+
+// Returns a warning for rank 0 of another launcher, which has started hvdrun several times: by
+// `mpirun -np 2 hvdrun …`, or by a script of which hvdrun starts a copy in each slot. Otherwise
+// returns an empty text, as for a job of one rank.
+std::string several_runs_warning(const Environment& environment, const JobSpec& spec);
 
 }  // namespace hvdrun::cli

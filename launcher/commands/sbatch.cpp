@@ -37,12 +37,21 @@ std::string template_for(const BatchSpec& batch) {
 
 constexpr auto kUnlessNodes = "; the job fails unless the nodes have it";
 
-// Prints a warning if the program, or --venv, cannot be found here. The nodes may still have it,
-// and modules and the like may put it into PATH there.
-void warn_of_missing(const BatchSpec& batch, const std::string& program,
+// Returns the script of `python3 train.py` or `bash run.sh`; an empty text if there is none.
+std::string script_of(const std::vector<std::string>& command) {
+  if (command.size() < 2 || command[1].starts_with('-')) return {};
+  const auto name = std::filesystem::path(command.front()).filename().string();
+  const bool reads_scripts = name.starts_with("python") || name == "bash" || name == "sh";
+  return reads_scripts ? command[1] : std::string();
+}
+
+// Prints a warning if the program, its script or --venv cannot be found here. The nodes may still
+// have it, and modules and the like may put it into PATH there.
+void warn_of_missing(const BatchSpec& batch, const std::vector<std::string>& command,
                      const Environment& environment) {
   namespace fs = std::filesystem;
   if (!batch.container.empty()) return;
+  const auto& program = command.front();
   std::error_code error;
   auto folder = fs::current_path(error);
   for (const auto& option : batch.slurm_options)
@@ -55,6 +64,9 @@ void warn_of_missing(const BatchSpec& batch, const std::string& program,
     print_own_line(warning_text(quote_if_needed(program) + " is not on this host" + kUnlessNodes));
   else if (!found && (is_file_here || !changes_path))
     print_own_line(warning_text(found.error().message + kUnlessNodes));
+  const auto script = script_of(command);
+  if (!script.empty() && !fs::exists(folder / script, error))
+    print_own_line(warning_text(quote_if_needed(script) + " is not on this host" + kUnlessNodes));
   const auto activate = folder / batch.venv / "bin/activate";
   if (!batch.venv.empty() && batch.venv.find('$') == std::string::npos &&
       !fs::exists(activate, error))
@@ -129,7 +141,7 @@ Result<int> run_sbatch(const std::vector<std::string>& args, const Environment& 
   HVD_CHECK(check_program(invocation.command, invocation.job));
   auto& batch = invocation.batch;
   HVD_CHECK(check_script_file(batch.script_file));
-  warn_of_missing(batch, invocation.command.front(), environment);
+  warn_of_missing(batch, invocation.command, environment);
   complete_request(batch, invocation.command);
   const auto offer = ask_for_nodes(batch, environment);
   HVD_TRY(const auto shape, batch_shape(invocation.job, batch));

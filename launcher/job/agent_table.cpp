@@ -17,7 +17,7 @@ std::vector<std::string> agent_table(const Agents& agents) {
   std::vector<TableRow> rows{{"  AGENT ON", "PID", "STARTED BY", "LINK"}};
   std::size_t more = 0;
   for (const auto& agent : agents.every()) {
-    if (!agent.greeted) continue;
+    if (!agent.life.has(AgentPhase::greeted)) continue;
     if (rows.size() > kMostAgents)
       ++more;
     else

@@ -40,14 +40,54 @@ void Agents::assign(const Placement& placement) {
     if (agent.dismissed) agent.send(FrameType::kill);
 }
 
-bool Agents::all(bool AgentState::*member) const {
-  return std::all_of(agents_.begin(), agents_.end(), [member](const auto& agent) {
-    return agent.gone || agent.dismissed || agent.*member;
+void Agents::advance(AgentState& agent, AgentPhase phase) {
+  agent.life.phase_ = std::max(agent.life.phase_, phase);
+}
+
+void Agents::begin_link(AgentState& agent) {
+  auto& life = agent.life;
+  life.phase_ = AgentPhase::starting;
+  if (life.end_ == AgentLife::End::link_closed) life.end_ = AgentLife::End::none;
+  life.loss_.why.clear();
+}
+
+bool Agents::reach(AgentState& agent) {
+  if (agent.life.has(AgentPhase::reached)) return false;
+  advance(agent, AgentPhase::reached);
+  return true;
+}
+
+void Agents::greeted(AgentState& agent, const HelloMessage& hello) {
+  advance(agent, AgentPhase::greeted);
+  agent.pid = hello.pid;
+  agent.route = hello.route;
+  agent.pmix_error = hello.pmix_error;
+  agent.facts = hello.facts;
+  if (!hello.ports.empty()) agent.ports = hello.ports;
+  if (hello.inventory) agent.host.inventory = hello.inventory;
+}
+
+void Agents::explain_loss(AgentState& agent, const std::string& why) {
+  if (agent.life.loss_.why.empty()) agent.life.loss_.why = why;
+}
+
+void Agents::close_link(AgentState& agent) {
+  if (!agent.life.link_closed()) agent.life.end_ = AgentLife::End::link_closed;
+}
+
+void Agents::end(AgentState& agent) {
+  drop(agent);
+  events_.on_gone(agent);
+}
+
+bool Agents::all(AgentPhase phase) const {
+  return std::ranges::all_of(agents_, [phase](const auto& agent) {
+    return agent.life.gone() || agent.dismissed || agent.life.has(phase);
   });
 }
 
 bool Agents::all_gone() const {
-  return std::all_of(agents_.begin(), agents_.end(), [](const auto& agent) { return agent.gone; });
+  return std::ranges::all_of(agents_, [](const auto& agent) { return agent.life.gone(); });
 }
 
 std::vector<HostHardware> Agents::hardware() const {
@@ -72,6 +112,10 @@ void Agents::send_all(FrameType type, std::string_view payload) {
   for (auto& agent : agents_) agent.send(type, payload);
 }
 
+void Agents::ask_for_states(StatesPurpose purpose) {
+  send_all(FrameType::query_states, pack_number(static_cast<std::uint32_t>(purpose)));
+}
+
 void Agents::send_signal(int signal) {
   sent_signals_[signal] = Silence::Clock::now();
   send_all(FrameType::signal, pack_number(static_cast<std::uint32_t>(signal)));
@@ -90,19 +134,18 @@ void Agents::on_signal_of_step(AgentState& from, int signal) {
 
 void Agents::stop_starting(bool too_long) {
   for (auto& agent : agents_) {
+    const auto& life = agent.life;
     const bool was_begun = agent.channel || agent.link;
-    const bool is_healthy = !agent.gone && !agent.link_closed && agent.failure.empty();
-    agent.spared = is_healthy && !agent.greeted && !(too_long && was_begun);
+    const bool is_healthy = !life.link_closed() && life.loss().why.empty();
+    if (is_healthy && !life.has(AgentPhase::greeted) && !(too_long && was_begun))
+      loss_of(agent).cause = Loss::Cause::job_stopped;
   }
   cut_starting();
 }
 
 void Agents::abandon() {
-  for (auto& agent : agents_) {
-    if (agent.gone) continue;
-    agent.link_closed = agent.gone = true;
-    events_.on_gone(agent);
-  }
+  for (auto& agent : agents_)
+    if (!agent.life.gone()) end(agent);
 }
 
 void Agents::took_output(AgentState& agent, std::size_t bytes, bool may_return) {
@@ -120,25 +163,30 @@ void Agents::return_credit() {
 std::vector<UnconfirmedHost> Agents::unconfirmed_hosts() const {
   std::vector<UnconfirmedHost> hosts;
   for (const auto& agent : agents_)
-    if (agent.greeted && !agent.done && !agent.host.is_this_machine)
-      hosts.push_back({agent.host.name, agent.pid, agent.cleared_away});
+    if (agent.life.has(AgentPhase::greeted) && !agent.life.done() && !agent.host.is_this_machine)
+      hosts.push_back({agent.host.name, agent.pid, agent.life.loss().cleared_away});
   return hosts;
 }
 
 std::vector<std::string> Agents::abandoned_hosts() const {
   std::vector<std::string> hosts;
   for (const auto& agent : agents_)
-    if (agent.gone && agent.started && !agent.done && !agent.cleared_away &&
-        !agent.host.is_this_machine)
+    if (agent.life.gone() && agent.life.phase() == AgentPhase::running &&
+        !agent.life.loss().cleared_away && !agent.host.is_this_machine)
       hosts.push_back(agent.host.name);
   return hosts;
 }
 
 LostHosts Agents::lost_hosts() const {
   LostHosts lost;
-  for (const auto& agent : agents_)
-    if (agent.gone && !agent.done && !agent.dismissed && !agent.spared && !agent.cleared_away)
-      (agent.silent ? lost.silent : lost.others).push_back(agent.host.name);
+  for (const auto& agent : agents_) {
+    const auto& life = agent.life;
+    const auto& loss = life.loss();
+    if (!life.gone() || life.done() || agent.dismissed || loss.cleared_away ||
+        loss.cause == Loss::Cause::job_stopped)
+      continue;
+    (loss.cause == Loss::Cause::host_silent ? lost.silent : lost.others).push_back(agent.host.name);
+  }
   return lost;
 }
 

@@ -5,6 +5,7 @@
 
 #include "agent/agent_options.hpp"
 #include "channels/agent_channel.hpp"
+#include "job/agent_life.hpp"
 #include "job/restart.hpp"
 #include "job/unreached_hosts.hpp"
 #include "model/host_facts.hpp"
@@ -12,6 +13,7 @@
 #include "model/report.hpp"
 #include "protocol/heartbeat.hpp"
 #include "protocol/link.hpp"
+#include "protocol/messages.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -46,25 +48,10 @@ struct AgentState {
   std::unique_ptr<FrameSender> link;          // null before the channel is connected
   std::optional<Silence> silence;             // after it has greeted
   std::uint32_t credit_owed = kOutputWindow;  // for output that was taken from it
-  // What it has reported.
-  bool reached = false;  // anything
-  bool greeted = false;
-  bool started = false;
-  bool paused = false;
-  bool done = false;
-
-  std::map<int, int> step_signals;  // how often it has reported a signal of SLURM's
-
+  std::map<int, int> step_signals;            // how often it has reported a signal of SLURM's
+  AgentLife life;
   bool unresponsive = false;  // it gives no sign of life, though its host answers
-  bool silent = false;        // it was given up because its host no longer answers
   bool dismissed = false;     // no rank is placed on its host
-  bool spared = false;        // it was still being started when the job was stopped
-  bool cleared_away = false;  // it was lost, and its host reports that nothing of the job is left
-  bool link_closed = false;   // it sends no more
-  bool gone = false;          // its channel has ended too
-  // When its host was last heard, if its host was given up.
-  std::optional<Silence::Clock::time_point> host_heard;
-  std::string failure;  // why it was lost, if that is known; without the host's name
 
   void send(FrameType type, std::string_view payload = {}) {
     if (link) link->send(type, static_cast<std::uint32_t>(host_index), payload);
@@ -76,7 +63,7 @@ class Agents {
   struct Events {
     std::function<void(AgentState&, const Frame&)> on_frame;
     std::function<void(AgentState&, std::string)> on_text;  // a line that its channel printed
-    // Called after `gone` was set. No event of this agent comes later.
+    // Called when the agent is gone. No event of this agent comes later.
     std::function<void(AgentState&)> on_gone;
   };
   struct Start {
@@ -96,6 +83,11 @@ class Agents {
   // reported by on_gone.
   virtual Result<void> start(Start start) = 0;
 
+  // Take note of what an agent has said: its first message, that its ranks have started, its last.
+  void greeted(AgentState& agent, const HelloMessage& hello);
+  void started(AgentState& agent) { advance(agent, AgentPhase::running); }
+  void done(AgentState& agent) { advance(agent, AgentPhase::done); }
+
   // Gives up the agents that have not greeted, because the job is being stopped. Their hosts are
   // not lost, unless the job is stopped because they took `too_long`. An agent on this host that is
   // stopped (SIGSTOP) is continued, so that it can end its ranks.
@@ -105,8 +97,8 @@ class Agents {
   // them or has none.
   virtual std::string stage(const AgentState& agent) const = 0;
 
-  // Ends an agent that cannot be used. `failure` is the reason when it is gone.
-  virtual void give_up(AgentState& agent, std::string failure) = 0;
+  // Ends an agent that cannot be used. `why` is the reason when it is gone.
+  virtual void give_up(AgentState& agent, std::string why) = 0;
 
   // Kills the agents that are not gone; their guards end what they leave. Returns their hosts.
   virtual std::vector<std::string> kill() = 0;
@@ -130,8 +122,8 @@ class Agents {
   std::size_t size() const { return by_host_.size(); }
   AgentState& on_host(std::size_t host_index) { return *by_host_[host_index]; }
 
-  // Returns whether all agents that are neither gone nor dismissed have set this member.
-  bool all(bool AgentState::*member) const;
+  // Returns whether all agents that are neither gone nor dismissed have come so far.
+  bool all(AgentPhase phase) const;
   bool all_gone() const;
   const std::deque<AgentState>& every() const { return agents_; }
 
@@ -140,8 +132,15 @@ class Agents {
 
   void send_all(FrameType type, std::string_view payload = {});
 
+  // Asks all agents what their ranks do.
+  void ask_for_states(StatesPurpose purpose);
+
   // Sends a user's signal to the ranks of all hosts.
   void send_signal(int signal);
+
+  // Takes a signal that SLURM has sent to an agent's step. It sends it to the ranks of the step by
+  // itself, but there are others: those on this host. Each agent of the step reports it.
+  void on_signal_of_step(AgentState& from, int signal);
 
   // Takes note that output was shown or written, so that the agent may send as much again. The
   // agent gets the credit when enough has accumulated, or by return_credit().
@@ -166,9 +165,20 @@ class Agents {
 
   AgentState& add_agent(const Host& host);
 
-  // Takes a signal that SLURM has sent to an agent's step. It sends it to the ranks of the step by
-  // itself, but there are others: those on this host. Each agent of the step reports it.
-  void on_signal_of_step(AgentState& from, int signal);
+  // The writers of AgentState::life.
+  static void begin(AgentState& agent) { advance(agent, AgentPhase::starting); }
+  // Takes note of a new link, over which nothing has come.
+  static void begin_link(AgentState& agent);
+  // Returns whether this is the first that comes over its link.
+  static bool reach(AgentState& agent);
+  // Sets the reason of its loss, unless one is known.
+  static void explain_loss(AgentState& agent, const std::string& why);
+  static Loss& loss_of(AgentState& agent) { return agent.life.loss_; }
+  static void close_link(AgentState& agent);
+  // Takes note that the agent is gone, without an event: it was never begun.
+  static void drop(AgentState& agent) { agent.life.end_ = AgentLife::End::gone; }
+  // Reports that the agent is gone.
+  void end(AgentState& agent);
 
   Events events_;
   std::deque<AgentState> agents_;     // in the order of starts; a deque keeps their addresses
@@ -176,6 +186,8 @@ class Agents {
   bool launched_ = false;             // assign() was called
 
  private:
+  static void advance(AgentState& agent, AgentPhase phase);
+
   std::map<int, Silence::Clock::time_point> sent_signals_;  // when a user's signal was sent last
   std::map<int, int> step_signals_;  // how often SLURM has sent a signal to steps
 };

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace hvdrun {
 namespace {
@@ -65,6 +66,10 @@ Result<void> find_interfaces(Agents& agents, const std::string& choice) {
     auto chosen = choose_interfaces(choice, agent.facts->interfaces);
     if (!chosen)
       return fail(agent.host.name + " has " + chosen.error().message, chosen.error().exit_code);
+    if (agents.size() > 1 && *chosen == std::vector<std::string>{"lo"})
+      return fail(fmt::format("--network-interface {}: lo reaches no other host; {} has {}", choice,
+                              agent.host.name, fmt::join(agent.facts->interfaces, ", ")),
+                  kExitUsage);
     agent.interfaces = std::move(*chosen);
   }
   return {};

@@ -25,7 +25,7 @@ void ask_for_facts(const JobSpec& spec, const std::vector<Host>& hosts, AgentOpt
 Result<std::vector<std::string>> join_same_hosts(const Agents& agents, Allocation& allocation);
 
 // Sets AgentState::interfaces to what --network-interface chooses on each host of the placement.
-// Error (kExitUsage): it chooses none on a host.
+// Error (kExitUsage): it chooses none on a host, or only loopback while there are several.
 Result<void> find_interfaces(Agents& agents, const std::string& choice);
 
 struct HostAddresses {

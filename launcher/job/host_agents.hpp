@@ -1,15 +1,13 @@
-// The agents of real hosts: on this host by fork, on those of a SLURM job by srun, on others by
-// ssh, several at a time.
+// The agents of real hosts: on this host by fork, on the others by a starter. What an agent's life
+// is after its start does not depend on how it was started.
 #pragma once
 
 #include "agent/descriptor_limit.hpp"
 #include "base/environment.hpp"
 #include "base/event_loop.hpp"
 #include "base/system.hpp"
-#include "channels/login_gate.hpp"
 #include "channels/sending_agent.hpp"
-#include "channels/srun_agents.hpp"
-#include "channels/ssh_command.hpp"
+#include "job/agent_starter.hpp"
 #include "job/agents.hpp"
 #include "model/job_spec.hpp"
 
@@ -31,25 +29,20 @@ class HostAgents final : public Agents {
 
   Result<void> start(Start start) override;
   std::string stage(const AgentState& agent) const override;
-  void give_up(AgentState& agent, std::string failure) override;
+  void give_up(AgentState& agent, std::string why) override;
   std::vector<std::string> kill() override;
-  std::string last_note() const override { return srun_ ? srun_->refused_note() : std::string(); }
+  std::string last_note() const override { return starter_ ? starter_->last_note() : ""; }
   std::vector<std::string> reap(const std::vector<pid_t>& spare) override;
 
  private:
   void cut_starting() override;
-  void start_more();
-  void start_by_ssh(AgentState& agent);
-  void start_by_srun(std::chrono::seconds timeout);
-  void on_srun_failure(const std::vector<SrunFailure>& failures);
+  void make_starter(HostSource from, std::chrono::seconds timeout, std::vector<AgentState*> agents);
   void fail(AgentState& agent, std::string why);
-  SshOptions ssh_options() const;
   void clean_up_others();
   AgentChannel::Events channel_events(AgentState& agent);
   void attach(AgentState& agent, LinkEnd end);
   void on_frame(AgentState& agent, const Frame& frame);
   void on_beat();
-  void tick_standstill();
   void consider_gone(AgentState& agent);
 
   const EventLoop& loop_;
@@ -62,13 +55,8 @@ class HostAgents final : public Agents {
   std::shared_ptr<Sendings> sendings_;
   // Raised after the agent on this host was forked, so that its ranks keep the caller's limit.
   std::optional<RaisedDescriptorLimit> descriptors_;
-  std::vector<std::size_t> ranks_;  // of each agent, from start()
-  std::size_t next_ = 0;            // the first agent that is not started yet
-  std::size_t most_logins_ = 0;     // at a time
-  const std::shared_ptr<LoginGate> gate_ = std::make_shared<LoginGate>();
-  std::unique_ptr<SrunAgents> srun_;
-  std::vector<AgentState*> by_srun_;  // in the order of srun_
-  Timer standstill_tick_;             // while agents are started
+  std::vector<std::size_t> ranks_;         // of each agent, from start()
+  std::unique_ptr<AgentStarter> starter_;  // null: there is no other host
   Timer beat_;
   HeartbeatSender heartbeats_;  // declared last, because it must stop before the links end
 };

@@ -32,7 +32,7 @@ namespace {
 // What is still to be shown when the user no longer waits for it: what the descriptors take now.
 constexpr std::chrono::milliseconds kLastWords{100};
 
-// What lasts over the tries: signals, output, input, and why there is to be no further one.
+// What lasts over the attempts: signals, output, input, and why there is to be no further one.
 class Job {
  public:
   Job(const JobSpec& spec, Plan plan, const JobContext& context, const Simulation* simulation);
@@ -50,7 +50,8 @@ class Job {
   void on_signal(int signal);
   void on_stop_signal(int signal);
   void on_other_signal(int signal);
-  void end(StopCause cause);
+  // Returns whether this is the cause for which the attempt is stopped.
+  bool end(StopCause cause);
 
   int restarts() const { return identity_.restart_count; }
   void note(const std::string& text) { output_->note(text); }
@@ -73,7 +74,7 @@ class Job {
   std::vector<std::string> notes_;
   // Lines about hosts where ranks may still run, and until when they apply.
   std::vector<std::pair<std::string, EventLoop::Clock::time_point>> abandoned_;
-  std::optional<StopCause> end_;  // whatever happens, no further try
+  std::optional<StopCause> end_;  // whatever happens, no further attempt
   const bool is_real_;            // no simulation
   bool over_ = false;             // only output is still to be shown
   bool output_abandoned_ = false;
@@ -141,7 +142,7 @@ Result<AttemptEnd> Job::run_attempt() {
   return result;
 }
 
-// Error: there is no further try, and why.
+// Error: there is no further attempt, and why.
 Result<AttemptEnd> Job::restart(const AttemptEnd& failed) {
   // What has come meanwhile decides: the user's signals, a reader of the output who has gone.
   signals_->poll();
@@ -197,9 +198,9 @@ void Job::on_output_error(const Error& error, bool stop_job) {
   if (stop_job) end({EndKind::output_failed, error.message, error.exit_code});
 }
 
-void Job::end(StopCause cause) {
+bool Job::end(StopCause cause) {
   if (!end_) end_ = cause;
-  if (attempt_) attempt_->stop(std::move(cause));
+  return attempt_ && attempt_->stop(std::move(cause));
 }
 
 void Job::on_signal(int signal) {
@@ -210,7 +211,6 @@ void Job::on_signal(int signal) {
 }
 
 void Job::on_stop_signal(int signal) {
-  const bool running = attempt_ && !attempt_->stopping();
   const bool again = end_ || over_;
   const bool is_key = signal == SIGINT;
   StopCause cause{EndKind::interrupted, is_key ? "interrupted" : "got " + signal_name(signal),
@@ -218,9 +218,9 @@ void Job::on_stop_signal(int signal) {
   if (signal == SIGHUP && terminal_ && terminal_->has_gone())
     cause.reason = "the terminal has gone (SIGHUP)";
   if (is_key && !spec_.stop.signal) cause.first_signal = SIGINT;
-  end(std::move(cause));
+  const bool stops = end(std::move(cause));
   const std::string_view key = is_key ? "Ctrl-C" : "the signal";
-  if (running)
+  if (stops)
     return note(fmt::format("{}: stopping {}{}", is_key ? "interrupted" : signal_name(signal),
                             plan_.size ? plural(*plan_.size, "rank") : "the start",
                             attempt_->describe_stop(key)));

@@ -18,11 +18,6 @@ Error too_much(std::size_t bytes) {
 
 }  // namespace
 
-bool PmixRouter::is_for(FrameType type) {
-  return type == FrameType::fence || type == FrameType::fence_expired ||
-         type == FrameType::modex_request || type == FrameType::modex_answer;
-}
-
 Result<void> PmixRouter::take(std::size_t host_index, const Frame& frame) {
   const auto host = static_cast<std::uint32_t>(host_index);
   switch (frame.type) {

@@ -31,11 +31,8 @@ class PmixRouter {
   PmixRouter(std::size_t host_count, Send send)
       : lost_(host_count, false), send_(std::move(send)) {}
 
-  // Returns whether frames of this type are for take().
-  static bool is_for(FrameType type);
-
-  // Takes a frame from the agent of a host. Error: it violates the protocol, or a fence has more
-  // data than a frame can hold. The job cannot continue then.
+  // Takes a frame of PMIx from the agent of a host. Error: it violates the protocol, or a fence has
+  // more data than a frame can hold. The job cannot continue then.
   Result<void> take(std::size_t host_index, const Frame& frame);
 
   // Marks a host as lost: it sends no more, and nothing is sent to it.

@@ -31,8 +31,8 @@ std::vector<std::string> start_fields(const Agents& agents, const RankTable& tab
   for (const auto& agent : agents.every()) {
     if (agent.dismissed) continue;
     ++hosts;
-    if (agent.reached) ++reached;
-    if (agent.greeted) ++up;
+    if (agent.life.has(AgentPhase::reached)) ++reached;
+    if (agent.life.has(AgentPhase::greeted)) ++up;
   }
   const auto& ranks = table.ranks();
   const auto started =

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <iterator>
 #include <thread>
 #include <utility>
@@ -21,6 +22,8 @@ namespace {
 // How long the kernel gets to find memory for a write. A write fails at once, and the descriptor
 // stays writable meanwhile.
 constexpr std::chrono::milliseconds kRetry{10};
+// Reads of TLS before the loop handles its other events.
+constexpr int kTurns = 16;
 
 // Duplicates the socket, so that each direction has its own descriptor.
 Result<LinkEnd> both_ways(Fd socket) {
@@ -36,17 +39,21 @@ Link::Link(const EventLoop& loop, LinkEnd end, Events events)
       events_(std::move(events)),
       reader_(end_.text_first),
       pending_(evbuffer_new()),
-      readable_(loop, end_.in.get(), FdEvent::readable, [this] { on_readable(); }),
-      writable_(loop, end_.out.get(), FdEvent::writable, [this] { write_out(); }),
+      readable_(loop, end_.read_fd(), FdEvent::readable, [this] { on_readable(); }),
+      writable_(loop, end_.write_fd(), FdEvent::writable, [this] { write_out(); }),
+      again_(loop, [this] { on_readable(); }),
       retry_(loop, [this] { write_out(); }),
       broken_(loop, [this] {
         if (readable_.enabled()) close(write_error_);  // not after a bad frame
       }) {
   readable_.enable();
+  // The handshake may have read more than itself.
+  if (end_.tls) again_.start(std::chrono::milliseconds(0));
 }
 
 Link::~Link() {
   evbuffer_free(pending_);
+  if (end_.tls) end_.tls->connection.end_sending();
 }
 
 void Link::send(FrameType type, std::uint32_t destination, std::string_view payload) {
@@ -77,14 +84,14 @@ void Link::send_shared(FrameType type, std::uint32_t destination, const SharedPa
 
 void Link::send_alive() {
   const std::lock_guard lock(mutex_);
-  if (closed_ || write_error_ || evbuffer_get_length(pending_) > 0) return;
-  char header[kFrameHeaderSize];
-  encode_frame_header(header, FrameType::alive, kToLauncher, 0);
-  const ssize_t sent = ::write(end_.out.get(), header, sizeof header);
-  // Pipes and socket pairs take so few bytes whole or not at all. A rest is sent with the next
-  // frame.
-  if (sent > 0)
-    evbuffer_add(pending_, header + sent, sizeof header - static_cast<std::size_t>(sent));
+  if (closed_ || write_error_) return;
+  if (evbuffer_get_length(pending_) == 0) {
+    char header[kFrameHeaderSize];
+    encode_frame_header(header, FrameType::alive, kToLauncher, 0);
+    evbuffer_add(pending_, header, sizeof header);
+  }
+  // A rest is sent with the next frame or sign of life. The loop finds errors.
+  write_some();
 }
 
 ssize_t Link::send_read(FrameType type, std::uint32_t destination, std::string_view prefix, int fd,
@@ -116,36 +123,89 @@ void Link::flush(std::chrono::milliseconds timeout) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
         deadline - std::chrono::steady_clock::now());
     if (left.count() <= 0) return;
-    pollfd waiting{end_.out.get(), POLLOUT, 0};
+    pollfd waiting{end_.write_fd(), POLLOUT, 0};
     ::poll(&waiting, 1, static_cast<int>(left.count()));
     if (write_pending()) std::this_thread::sleep_for(kRetry);
   }
 }
 
 void Link::on_readable() {
-  const auto room = reader_.room();
-  const ssize_t got = ::read(end_.in.get(), room.data, room.size);
-  if (got < 0) {
-    if (errno == EAGAIN || errno == EINTR) return;
-    if (errno == ECONNRESET) return close(std::nullopt);
-    return close(fail_errno("cannot read from the link", errno));
-  }
-  if (got == 0) return close(std::nullopt);
-  reader_.filled(static_cast<std::size_t>(got));
-  deliver();
+  for (int turn = 0; turn < kTurns; ++turn)
+    if (!read_some()) return;
+  again_.start(std::chrono::milliseconds(0));
 }
 
-void Link::deliver() {
+bool Link::read_some() {
+  const auto room = reader_.room();
+  const ssize_t got = receive(room.data, room.size);
+  if (got <= 0) return take_end(got);
+  reader_.filled(static_cast<std::size_t>(got));
+  // Without TLS the loop sees whether there is more.
+  const bool may_be_more = end_.tls && static_cast<std::size_t>(got) == room.size;
+  return deliver() && may_be_more && readable_.enabled();
+}
+
+ssize_t Link::receive(char* to, std::size_t size) {
+  if (!end_.tls) return ::read(end_.in.get(), to, size);
+  const std::lock_guard lock(mutex_);
+  return end_.tls->connection.receive(to, size);
+}
+
+// Handles the result of a read that brought no bytes. Returns false.
+bool Link::take_end(ssize_t got) {
+  const int error = errno;
+  if (got < 0 && would_block(error)) return false;
+  if (end_.tls) {
+    end_.tls->lost = why_lost(got, error);
+    if (!end_.tls->lost.empty()) ::shutdown(end_.read_fd(), SHUT_RDWR);
+    close(std::nullopt);
+  } else if (got == 0 || error == ECONNRESET) {
+    close(std::nullopt);
+  } else {
+    close(fail_errno("cannot read from the link", error));
+  }
+  return false;
+}
+
+// Returns why a connection over TLS was lost; "" if the other side has closed it.
+std::string Link::why_lost(ssize_t got, int error) {
+  if (got < 0)
+    return error == EBADMSG ? "what it sent was changed on its way" : std::strerror(error);
+  const std::lock_guard lock(mutex_);
+  return end_.tls->connection.has_ended_properly() ? "" : "the connection was cut";
+}
+
+bool Link::deliver() {
   Frame frame{};
   while (!closed_) {
     const auto status = reader_.next(frame);
     if (!status) {
       readable_.disable();
-      return events_.on_close(status.error());
+      again_.cancel();
+      events_.on_close(status.error());
+      return false;
     }
-    if (*status == FrameReader::Status::need_more) return;
+    if (*status == FrameReader::Status::need_more) return true;
     events_.on_frame(frame);
   }
+  return false;
+}
+
+bool Link::write_some() {
+  while (const std::size_t length = evbuffer_get_length(pending_)) {
+    if (!end_.tls) {
+      if (evbuffer_write(pending_, end_.out.get()) < 0) return false;
+      continue;
+    }
+    // A whole record. After EAGAIN the same bytes are passed again, as Tls::send() needs.
+    std::array<char, Tls::kMostRecord> record;  // NOLINT: filled by evbuffer_copyout
+    const std::size_t size = std::min(length, record.size());
+    evbuffer_copyout(pending_, record.data(), size);
+    const ssize_t sent = end_.tls->connection.send(record.data(), size);
+    if (sent < 0) return false;
+    evbuffer_drain(pending_, static_cast<std::size_t>(sent));
+  }
+  return true;
 }
 
 void Link::write_out() {
@@ -154,8 +214,7 @@ void Link::write_out() {
 }
 
 bool Link::write_pending() {
-  while (!closed_ && evbuffer_get_length(pending_) > 0) {
-    if (evbuffer_write(pending_, end_.out.get()) >= 0) continue;
+  while (!closed_ && !write_some()) {
     if (errno == EAGAIN || errno == EINTR) {
       writable_.enable();
       return false;
@@ -186,6 +245,7 @@ void Link::close(std::optional<Error> error) {
   }
   readable_.disable();
   writable_.disable();
+  again_.cancel();
   retry_.cancel();
   broken_.cancel();
   events_.on_close(std::move(error));
@@ -196,8 +256,10 @@ void Link::hang_up() {
   closed_ = true;
   readable_.disable();
   writable_.disable();
+  again_.cancel();
   retry_.cancel();
   broken_.cancel();
+  if (end_.tls) end_.tls->connection.end_sending();
   end_ = {};
 }
 

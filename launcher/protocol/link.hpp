@@ -1,4 +1,5 @@
-// The link between launcher and agent: frames over one byte stream, non-blocking both ways.
+// The link between launcher and agent: frames over one byte stream, non-blocking both ways. The
+// stream is a pair of pipes, a socket pair, or a connection over TLS.
 //
 // Belongs to the loop's thread, except send_alive(). Reading never stops: credits for output and
 // input limit what the other side may have sent and we have not processed. So output never delays
@@ -8,6 +9,7 @@
 #include "base/event_loop.hpp"
 #include "base/result.hpp"
 #include "common/fd.hpp"
+#include "common/net/connection.hpp"
 #include "protocol/frame.hpp"
 
 #include <chrono>
@@ -22,12 +24,23 @@ struct evbuffer;
 
 namespace hvdrun {
 
+// A connection over TLS that carries a link. Whoever started the agent shares it, to ask why it was
+// lost. The link's thread.
+struct TlsLink {
+  Connection connection;
+  std::string lost;  // why; "" while it is not, and if the other side closed it
+};
+
 // One end of a byte stream both ways: a descriptor for each direction. Over ssh they are two pipes.
-// Of a socket they are duplicates.
+// Of a socket they are duplicates. With `tls` both are closed.
 struct LinkEnd {
   Fd in;
   Fd out;
   bool text_first = false;  // see FrameReader
+  std::shared_ptr<TlsLink> tls = nullptr;
+
+  int read_fd() const { return tls ? tls->connection.get() : in.get(); }
+  int write_fd() const { return tls ? tls->connection.get() : out.get(); }
 };
 
 // A payload for many links that is in memory once.
@@ -54,7 +67,8 @@ class Link final : public FrameSender {
     std::function<void(std::optional<Error>)> on_close;
   };
 
-  // Both descriptors must be non-blocking.
+  // All descriptors must be non-blocking. A connection over TLS is ended with the link, even if
+  // others have descriptors of it.
   Link(const EventLoop& loop, LinkEnd end, Events events);
   ~Link() override;
   Link(const Link&) = delete;
@@ -87,7 +101,16 @@ class Link final : public FrameSender {
 
  private:
   void on_readable();
-  void deliver();  // calls on_frame with each whole frame that has arrived
+  // Reads once. Returns whether there may be more to read; false also if the link was closed, and
+  // maybe destroyed.
+  bool read_some();
+  ssize_t receive(char* to, std::size_t size);
+  bool take_end(ssize_t got);
+  std::string why_lost(ssize_t got, int error);
+  bool deliver();  // calls on_frame with each whole frame that has arrived; false after on_close
+  // Gives the kernel what it takes of pending_. Returns false and sets errno if a rest is left. The
+  // mutex is held.
+  bool write_some();
   void write_out();
   // Returns whether the kernel lacked memory, so that retry_ writes the rest. The mutex is held.
   bool write_pending();
@@ -98,10 +121,12 @@ class Link final : public FrameSender {
   LinkEnd end_;
   Events events_;
   FrameReader reader_;
-  std::mutex mutex_;  // of pending_ and closed_, and of writing to the descriptor
+  // Of pending_ and closed_, of writing to the descriptor, and of reading from TLS.
+  std::mutex mutex_;
   evbuffer* pending_;
   FdEvent readable_;
   FdEvent writable_;
+  Timer again_;                       // reads what TLS holds, which the loop does not see
   Timer retry_;                       // of writing
   Timer broken_;                      // reports write_error_
   std::optional<Error> write_error_;  // nothing is written any more

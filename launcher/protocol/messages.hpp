@@ -24,14 +24,7 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
-
 namespace hvdrun {
-
-// Converts what a host offers to and from a part of a message. inventory_of throws
-// nlohmann::json::exception if the JSON is no inventory.
-nlohmann::json inventory_json(const HostInventory& inventory);
-HostInventory inventory_of(const nlohmann::json& json);
 
 // launcher → an agent on another host, the first frame: what an agent on this host inherits by
 // fork.
@@ -211,23 +204,9 @@ struct DoneMessage {
   ApartMessage apart = {};
 };
 
-std::string pack(const ConfigureMessage&);
-std::string pack(const HelloMessage&);
-std::string pack(const HoldPortsMessage&);
-std::string pack(const PortsMessage&);
-std::string pack(const LaunchMessage&);
-std::string pack(const StartedMessage&);
-std::string pack(const ExitedMessage&);
-std::string pack(const AbortedMessage&);
-std::string pack(const FailedMessage&);
-std::string pack(const StopMessage&);
-std::string pack(const StatesMessage&);
-std::string pack(const StallsMessage&);
-std::string pack(const ProgressMessage&);
-std::string pack(const DoneMessage&);
-std::string pack(const ApartMessage&);
-
-// T is one of the messages above.
+// T is one of the messages above. message_fields.hpp lists their fields.
+template <class T>
+std::string pack(const T& message);
 template <class T>
 Result<T> parse(std::string_view payload);
 

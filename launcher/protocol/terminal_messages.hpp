@@ -9,14 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include <nlohmann/json_fwd.hpp>
-
 namespace hvdrun {
-
-// Converts settings to and from a part of a message. terminal_of throws nlohmann::json::exception
-// if the JSON is none.
-nlohmann::json terminal_json(const TerminalSettings& settings);
-TerminalSettings terminal_of(const nlohmann::json& json);
 
 // launcher → agent: rank u32 | rows u32 | columns u32.
 struct WindowMessage {

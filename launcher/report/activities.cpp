@@ -3,6 +3,7 @@
 #include "common/text.hpp"
 #include "report/failures.hpp"
 #include "report/quantities.hpp"
+#include "report/traceback.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -69,35 +70,18 @@ std::string advice(const RankReport& rank) {
       command);
 }
 
-// Returns the exception if it is the last thing that the rank has printed on stderr, right below
-// the last place of its traceback. Python does so before it runs what is to run at its exit.
-// Otherwise returns an empty text.
-std::string last_exception(const RankReport& rank) {
-  const auto& lines = rank.last_stderr;
-  if (lines.size() < 2 || lines.back().starts_with(' ') ||
-      !lines[lines.size() - 2].starts_with(' '))
-    return {};
-  const bool has_traceback = std::any_of(lines.begin(), lines.end(), [](const std::string& line) {
-    return line.starts_with("  File \"");
-  });
-  return has_traceback ? lines.back() : std::string();
-}
-
 // Returns a line for each rank that has printed an exception and has not ended, at most a few.
 std::vector<std::string> exception_lines(const std::vector<const RankReport*>& ranks) {
   std::vector<std::string> lines;
   for (const RankReport* rank : ranks) {
     if (lines.size() == kMostRankLines) break;
-    const auto exception = last_exception(*rank);
+    const auto exception = exception_at_end(rank->last_stderr);
     if (exception.empty()) continue;
     lines.push_back(fmt::format(
         "rank {} had printed an exception, and may have waited in its exit for others: {}",
         rank->placement.rank, clipped(exception)));
   }
-  if (!lines.empty())
-    lines.emplace_back(
-        "a program with mpi4py ends all ranks in such a case if it is started by python3 -m "
-        "mpi4py");
+  if (!lines.empty()) lines.emplace_back(kMpi4pyAdvice);
   return lines;
 }
 

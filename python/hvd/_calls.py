@@ -11,7 +11,7 @@ import os
 import pickle
 import runpy
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
@@ -44,6 +44,24 @@ class Outcome:
 
 
 # ---- in the caller --------------------------------------------------------------------------------
+
+def check_call(where: str, func: Any, args: Any) -> None:
+    """Raises TypeError for what is no function, such as a program, and for arguments that are no list."""
+    if not callable(func):
+        raise TypeError(f"{where}: the first argument is {func!r}, not a function; a program is started by a command: "
+                        "hvdrun -np 4 python3 train.py")
+    _check_list(f"{where}: args", args, "the arguments of the function: args=(0.1, \"adam\")")
+
+
+def check_options(where: str, options: Any) -> None:
+    """Raises TypeError if the options of a command are no list, such as one text."""
+    _check_list(f"{where}: options", options, 'words: options=["--output-filename", "out"]')
+
+
+def _check_list(name: str, value: Any, of: str) -> None:
+    if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
+        raise TypeError(f"{name} is {value!r}, not a list or tuple of {of}")
+
 
 def message_for(where: str, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any],
                 executable: Optional[str]) -> bytes:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO, Any, Callable, Optional, Union
 
 from . import _library
-from ._calls import Outcome, make_call, message_for, rank_program
+from ._calls import Outcome, check_call, check_options, make_call, message_for, rank_program
 
 _RESULT = "hvd result"
 # A line of at most 4096 bytes is written to a pipe atomically (pipe(7)). base64 makes 4 bytes of 3.
@@ -123,9 +123,11 @@ def run(func: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[Map
     hvdrun, and then in the caller, when the job has ended.
 
     Errors: RunError if a rank or the job fails, which is also of the type of the exception of the rank that failed
-    first; TypeError for an object that cannot be pickled; ValueError for more than 256 MiB to send; FileNotFoundError
+    first; TypeError for a wrong type of argument, and for an object that cannot be pickled; ValueError for more than 256 MiB to send; FileNotFoundError
     if hvdrun is not found.
     """
+    check_call("hvd.run", func, args)
+    check_options("hvd.run", options)
     words = ["-np", str(np)] if np is not None else []
     if hosts is not None:
         words += ["-H", hosts if isinstance(hosts, str) else ",".join(hosts)]

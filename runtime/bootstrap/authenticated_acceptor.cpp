@@ -1,11 +1,11 @@
 #include "bootstrap/authenticated_acceptor.hpp"
 
+#include "common/net/acceptor.hpp"
 #include "common/system.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -14,7 +14,13 @@
 namespace libhvd {
 namespace {
 
-constexpr std::chrono::milliseconds kHandshakeTimeout{5000};
+// Other threads may close files soon. A rank that has too few for longer says so, and does not wait
+// for connections that it cannot take.
+constexpr std::chrono::milliseconds kShortage{1000};
+
+Error too_few_files(int error) {
+  return fail_errno("too few files may be open, see ulimit -n: cannot accept a connection", error);
+}
 
 // Starts TLS on the client's side if the job encrypts.
 Result<Connection> secure_client(Fd socket, const JobSecret& secret, const Digest& key,
@@ -23,18 +29,12 @@ Result<Connection> secure_client(Fd socket, const JobSecret& secret, const Diges
   return secure(std::move(socket), Tls::Side::client, key, deadline);
 }
 
-}  // namespace
-
-// One connection until it has proven itself.
-class AuthenticatedAcceptor::PendingConnection {
+class RankCandidate final : public Candidate {
  public:
-  PendingConnection(Fd socket, const HandshakeNonce& nonce)
-      : socket_(std::move(socket)), nonce_(nonce), deadline_(kHandshakeTimeout) {}
+  RankCandidate(Fd socket, const JobSecret& secret, const HandshakeNonce& nonce)
+      : socket_(std::move(socket)), secret_(secret), nonce_(nonce) {}
 
-  enum class State { waiting, welcome, refused, other_encryption };
-
-  // Reads what has arrived and answers it.
-  State advance(const JobSecret& secret) {
+  State advance() override {
     if (tls_) return continue_tls();
     const auto buffer =
         hello_read_ ? std::span<std::uint8_t>(proof_) : std::span<std::uint8_t>(hello_);
@@ -42,19 +42,18 @@ class AuthenticatedAcceptor::PendingConnection {
     if (!count.ok()) return State::refused;
     have_ += *count;
     if (have_ < buffer.size()) return State::waiting;
-    return hello_read_ ? check_proof(secret) : answer_hello(secret);
+    return hello_read_ ? check_proof() : answer_hello();
   }
+  bool has_shown_key() const override { return hello_read_; }
+  short awaited() const override { return awaited_; }
+  int socket() const override { return socket_.get(); }
 
-  bool late() const { return deadline_.over(); }
-  int socket() const { return socket_.get(); }
-  // Returns the event of poll(2) after which advance() can do more.
-  short awaited() const { return awaited_; }
-  int rank() const { return rank_; }
-  // Returns whether the client has sent a valid Hello.
-  bool has_valid_hello() const { return hello_read_; }
-  // Hands over the connection. Call it once, after State::welcome.
-  AuthenticatedConnection take(const JobSecret& secret) {
-    return {Connection(std::move(socket_), std::move(tls_)), session_keys(secret, hello_, nonce_)};
+  // Hands over the connection. Call it once, after State::admitted.
+  AcceptedRank take() {
+    if (other_encryption_) return {rank_, {}, true};
+    return {
+        rank_,
+        {Connection(std::move(socket_), std::move(tls_)), session_keys(secret_, hello_, nonce_)}};
   }
 
  private:
@@ -62,25 +61,26 @@ class AuthenticatedAcceptor::PendingConnection {
   // false if this one does not.
   bool answer(Bytes message) { return send_all(socket_, message, Deadline({})).ok(); }
 
-  State answer_hello(const JobSecret& secret) {
+  State answer_hello() {
     const auto hello = read_hello(hello_);
     if (!hello) return State::refused;
-    const auto own = local_address(socket_);
-    const Verdict verdict = judge(hello_, *hello, secret, own ? own->port() : 0);
-    const bool sent = answer(make_challenge(secret, hello_, verdict, nonce_));
+    const auto own = local_address(socket_.get());
+    const Verdict verdict = judge(hello_, *hello, secret_, own ? own->port() : 0);
+    const bool sent = answer(make_challenge(secret_, hello_, verdict, nonce_));
     rank_ = hello->rank;
-    if (verdict == Verdict::other_encryption) return State::other_encryption;
+    other_encryption_ = verdict == Verdict::other_encryption;
+    if (other_encryption_) return State::admitted;
     if (!sent || verdict != Verdict::accepted) return State::refused;
     hello_read_ = true;
     have_ = 0;
     return State::waiting;
   }
 
-  State check_proof(const JobSecret& secret) {
-    if (!is_valid_proof(secret, hello_, nonce_, proof_)) return State::refused;
-    if (!secret.encrypted) return answer(make_welcome()) ? State::welcome : State::refused;
+  State check_proof() {
+    if (!is_valid_proof(secret_, hello_, nonce_, proof_)) return State::refused;
+    if (!secret_.encrypted) return answer(make_welcome()) ? State::admitted : State::refused;
     auto tls =
-        Tls::start(socket_.get(), Tls::Side::server, session_keys(secret, hello_, nonce_).tls);
+        start_tls(socket_.get(), Tls::Side::server, session_keys(secret_, hello_, nonce_).tls);
     if (!tls.ok()) return State::refused;
     tls_ = std::move(*tls);
     return continue_tls();
@@ -94,99 +94,56 @@ class AuthenticatedAcceptor::PendingConnection {
     const WelcomeBytes welcome = make_welcome();
     const bool sent =
         tls_->send(welcome.data(), welcome.size()) == static_cast<ssize_t>(welcome.size());
-    return sent ? State::welcome : State::refused;
+    return sent ? State::admitted : State::refused;
   }
 
   Fd socket_;
   std::unique_ptr<Tls> tls_;  // from the Proof on, with HVD_DATA_TLS
+  const JobSecret& secret_;
   HandshakeNonce nonce_;
-  Deadline deadline_;
   HelloBytes hello_{};
   Digest proof_{};
   bool hello_read_ = false;
+  bool other_encryption_ = false;
   std::size_t have_ = 0;
   short awaited_ = POLLIN;
   int rank_ = 0;
 };
+
+}  // namespace
 
 AuthenticatedAcceptor::AuthenticatedAcceptor(std::vector<Fd> listeners, JobSecret secret)
     : listeners_(std::move(listeners)), secret_(std::move(secret)) {}
 
 AuthenticatedAcceptor::~AuthenticatedAcceptor() = default;
 
+Result<void> AuthenticatedAcceptor::open() {
+  auto opened = Acceptor::open(std::move(listeners_), {}, [this](Fd socket) {
+    const auto nonce = random_bytes<sizeof(HandshakeNonce)>();
+    return nonce.ok() ? std::make_unique<RankCandidate>(std::move(socket), secret_, *nonce)
+                      : nullptr;
+  });
+  if (!opened.ok()) return too_few_files(opened.error());
+  acceptor_ = std::move(*opened);
+  return {};
+}
+
 Result<std::optional<AcceptedRank>> AuthenticatedAcceptor::next(const Deadline& deadline) {
-  while (accepted_.empty()) {
-    if (deadline.over()) return std::optional<AcceptedRank>();
-    std::vector<pollfd> entries;
-    for (const Fd& listener : listeners_) entries.push_back({listener.get(), POLLIN, 0});
-    for (const PendingConnection& pending_connection : pending_connections_)
-      entries.push_back({pending_connection.socket(), pending_connection.awaited(), 0});
-    const Deadline look =
-        pending_connections_.empty() ? deadline : deadline.at_most(kHandshakeTimeout);
-    if (::poll(entries.data(), entries.size(), look.poll_ms()) < 0) {
-      if (errno == EINTR) continue;
-      return fail_errno("cannot wait for connections", errno);
-    }
-    const std::span<const pollfd> all(entries);
-    advance_pending(all.subspan(listeners_.size()));
-    for (const Fd& listener : listeners_) HVD_CHECK(take_connections(listener));
-  }
-  AcceptedRank client = std::move(accepted_.front());
-  accepted_.pop_front();
-  return std::optional<AcceptedRank>(std::move(client));
-}
-
-// Accepts all waiting connections. If too many files are open, drops the oldest pending connection.
-Result<void> AuthenticatedAcceptor::take_connections(const Fd& listener) {
+  if (!acceptor_) HVD_CHECK(open());
   while (true) {
-    auto accepted = accept_from(listener);
-    if (!accepted.ok() && !pending_connections_.empty()) {
-      pending_connections_.pop_front();
-      continue;
-    }
-    if (!accepted.ok())
-      return with_context("too few files may be open, see ulimit -n", accepted.error());
-    Fd socket = std::move(*accepted);
-    if (!socket) return {};
-    HVD_TRY(const HandshakeNonce nonce, random_bytes<sizeof(HandshakeNonce)>());
-    pending_connections_.emplace_back(std::move(socket), nonce);
-    // The Hello has arrived already (TCP_DEFER_ACCEPT). Reading it now shows whether the connection
-    // needs to stay.
-    if (advance(pending_connections_.back()))
-      pending_connections_.pop_back();
-    else if (pending_connections_.size() > kMostPending)
-      make_room();
-  }
-}
-
-void AuthenticatedAcceptor::make_room() {
-  const auto idle = std::find_if(pending_connections_.begin(), pending_connections_.end(),
-                                 [](const PendingConnection& pending_connection) {
-                                   return !pending_connection.has_valid_hello();
-                                 });
-  pending_connections_.erase(idle != pending_connections_.end() ? idle
-                                                                : pending_connections_.begin());
-}
-
-// Reads from a pending connection. Returns whether it is done, accepted or refused.
-bool AuthenticatedAcceptor::advance(PendingConnection& pending_connection) {
-  const auto state = pending_connection.advance(secret_);
-  if (state == PendingConnection::State::welcome)
-    accepted_.push_back({pending_connection.rank(), pending_connection.take(secret_)});
-  if (state == PendingConnection::State::other_encryption)
-    accepted_.push_back({pending_connection.rank(), {}, true});
-  return state != PendingConnection::State::waiting;
-}
-
-// Reads from the pending connections that poll(2) has reported in `entries`, which has their order.
-void AuthenticatedAcceptor::advance_pending(std::span<const pollfd> entries) {
-  auto entry = entries.begin();
-  for (auto pending_connection = pending_connections_.begin();
-       pending_connection != pending_connections_.end(); ++entry) {
-    const bool done =
-        (entry->revents != 0 && advance(*pending_connection)) || pending_connection->late();
-    pending_connection =
-        done ? pending_connections_.erase(pending_connection) : std::next(pending_connection);
+    if (const auto admitted = acceptor_->next())
+      return std::optional(static_cast<RankCandidate&>(*admitted).take());
+    if (deadline.over()) return std::optional<AcceptedRank>();
+    const auto now = Acceptor::Clock::now();
+    const auto short_since = acceptor_->short_since();
+    if (short_since && now - *short_since > kShortage) return too_few_files(EMFILE);
+    Deadline look = deadline;
+    if (const auto wake = acceptor_->wake())
+      look = deadline.at_most(std::max(std::chrono::ceil<std::chrono::milliseconds>(*wake - now),
+                                       std::chrono::milliseconds(0)));
+    pollfd entry{acceptor_->fd(), POLLIN, 0};
+    if (::poll(&entry, 1, look.poll_ms()) < 0 && errno != EINTR)
+      return fail_errno("cannot wait for connections", errno);
   }
 }
 

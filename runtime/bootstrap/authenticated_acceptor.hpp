@@ -3,21 +3,18 @@
 // hosts use them.
 #pragma once
 
-#include "base/connection.hpp"
 #include "base/error.hpp"
 #include "bootstrap/handshake.hpp"
 #include "bootstrap/job_secret.hpp"
 #include "bootstrap/socket.hpp"
 #include "common/fd.hpp"
+#include "common/net/acceptor.hpp"
+#include "common/net/connection.hpp"
 
-#include <cstddef>
-#include <deque>
-#include <list>
+#include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
-struct pollfd;
 
 namespace libhvd {
 
@@ -33,38 +30,27 @@ struct AcceptedRank {
   bool other_encryption = false;  // it is of this job but differs in HVD_DATA_TLS; no connection
 };
 
-// Accepts clients on its listeners. One thread.
+// Accepts clients on its listeners, as common/net/acceptor.hpp does. One thread.
 //
 // A connection that does not speak the handshake, is of another job or does not hold the secret is
-// dropped and delays no other: each has 5 s, and 256 may be pending at a time. One more replaces
-// the oldest one without a valid Hello, or else the oldest. The kernel keeps connections that have
-// sent nothing (TCP_DEFER_ACCEPT), so they do not get here.
+// dropped and delays no other.
 class AuthenticatedAcceptor {
  public:
-  // Connections that may be pending at a time.
-  static constexpr std::size_t kMostPending = 256;
-
   AuthenticatedAcceptor(std::vector<Fd> listeners, JobSecret secret);
   ~AuthenticatedAcceptor();
   AuthenticatedAcceptor(const AuthenticatedAcceptor&) = delete;
   AuthenticatedAcceptor& operator=(const AuthenticatedAcceptor&) = delete;
 
   // Returns the next client; nullopt if the deadline is over. A rank may connect twice. Error: no
-  // file can be opened for a connection, or poll(2) failed.
+  // file can be opened for a connection, for a second already, or poll(2) failed.
   Result<std::optional<AcceptedRank>> next(const Deadline& deadline);
 
  private:
-  class PendingConnection;
+  Result<void> open();
 
-  Result<void> take_connections(const Fd& listener);
-  void make_room();
-  void advance_pending(std::span<const pollfd> entries);
-  bool advance(PendingConnection& pending_connection);
-
-  std::vector<Fd> listeners_;
+  std::vector<Fd> listeners_;  // until open()
   JobSecret secret_;
-  std::list<PendingConnection> pending_connections_;
-  std::deque<AcceptedRank> accepted_;
+  std::unique_ptr<Acceptor> acceptor_;
 };
 
 // Runs the client's side of the handshake from the server's Challenge on. `address`: the server's;

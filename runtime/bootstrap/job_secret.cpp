@@ -1,6 +1,6 @@
 #include "bootstrap/job_secret.hpp"
 
-#include "base/tls.hpp"
+#include "common/net/tls.hpp"
 #include "common/text.hpp"
 #include "common/variables.h"
 
@@ -32,7 +32,9 @@ Result<void> check_encryption(const Environment& environment) {
                 HVD_ENV_DATA_TLS "=1 needs the secret that " HVD_ENV_JOB_KEY
                                  " holds, which hvdrun sets; without hvdrun give all ranks the "
                                  "same 64 hexadecimal digits");
-  return Tls::check_available();
+  if (const auto available = Tls::check_available(); !available.ok())
+    return fail(HVD_ERROR_UNSUPPORTED, HVD_ENV_DATA_TLS "=1: " + available.error());
+  return {};
 }
 
 Error other_encryption(const std::string& with, const std::string& without) {

@@ -1,12 +1,11 @@
 #include "bootstrap/mesh.hpp"
 
+#include "base/thread.hpp"
 #include "bootstrap/authenticated_acceptor.hpp"
 #include "bootstrap/reachable_addresses.hpp"
-#include "common/system.hpp"
 
 #include <algorithm>
 #include <cstddef>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -110,6 +109,14 @@ Result<Sockets> accept_all(std::vector<Fd> listeners, const HostEntry& own,
   return arrived;
 }
 
+// Is joined even if a function throws.
+struct JoinedThread {
+  std::thread thread;
+  ~JoinedThread() {
+    if (thread.joinable()) thread.join();
+  }
+};
+
 }  // namespace
 
 Result<HostListener> HostListener::open(const std::string& interface,
@@ -135,7 +142,7 @@ Result<HostListener> HostListener::open(const std::string& interface,
 std::vector<Address> HostListener::addresses() const {
   std::vector<Address> addresses;
   for (const Fd& listener : listeners_) {
-    if (const auto address = local_address(listener)) addresses.push_back(*address);
+    if (const auto address = local_address(listener.get())) addresses.push_back(*address);
   }
   return addresses;
 }
@@ -147,18 +154,12 @@ Result<std::vector<Connection>> connect_mesh(HostListener host_listener, const H
                                              std::chrono::milliseconds timeout) {
   const Deadline deadline(timeout);
   Result<Sockets> accepted = Sockets();
-  std::jthread accepting;  // is joined even if this function throws
-  try {
-    const SignalsBlocked blocked;
-    accepting = std::jthread([&] {
-      accepted = accept_all(std::move(host_listener.listeners_), own, in, secret, deadline);
-    });
-  } catch (const std::system_error& error) {
-    return fail(HVD_ERROR_SYSTEM,
-                std::string("cannot start a thread that lets other hosts in: ") + error.what());
-  }
+  JoinedThread accepting;
+  HVD_TRY(accepting.thread, start_thread("lets other hosts in", [&] {
+            accepted = accept_all(std::move(host_listener.listeners_), own, in, secret, deadline);
+          }));
   auto sockets = reach_all(out, secret, deadline);
-  accepting.join();
+  accepting.thread.join();
   if (!sockets.ok()) return sockets;
   if (!accepted.ok()) return accepted;
   for (Connection& socket : *accepted) sockets->push_back(std::move(socket));

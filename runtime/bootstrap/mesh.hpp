@@ -5,11 +5,11 @@
 // Everything blocks the calling thread, up to a time limit.
 #pragma once
 
-#include "base/connection.hpp"
 #include "base/error.hpp"
 #include "bootstrap/job_secret.hpp"
 #include "bootstrap/socket.hpp"
 #include "common/fd.hpp"
+#include "common/net/connection.hpp"
 #include "transport/bridge.hpp"
 
 #include <chrono>

@@ -24,7 +24,7 @@ class RendezvousClient final : public Rendezvous {
   Result<void> find_server();
   Result<std::vector<std::string>> exchange(const std::string& own) override;
   std::optional<Address> own_address() const override {
-    return local_address(server_.socket.socket());
+    return local_address(server_.socket.get());
   }
 
  private:

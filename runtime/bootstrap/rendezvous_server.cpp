@@ -171,7 +171,7 @@ std::string RendezvousServer::describe(std::vector<int> ranks) const {
 }
 
 Result<void> RendezvousServer::accept_clients() {
-  make_room_for_descriptors(clients_.size() + AuthenticatedAcceptor::kMostPending);
+  make_room_for_descriptors(clients_.size() + Acceptor::kMostPending);
   HVD_TRY(auto listeners, listen());
   AuthenticatedAcceptor acceptor(std::move(listeners), spec_.secret);
   const Deadline deadline(spec_.timeout);
@@ -199,7 +199,7 @@ std::optional<Address> RendezvousServer::own_address() const {
   std::optional<Address> any;
   for (const Client& client : clients_) {
     if (!client.socket) continue;
-    any = local_address(client.socket.socket());
+    any = local_address(client.socket.get());
     if (any && !any->is_loopback()) break;
   }
   return any;

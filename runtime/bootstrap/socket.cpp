@@ -1,29 +1,21 @@
 #include "bootstrap/socket.hpp"
 
+#include "common/net/tcp.hpp"
+
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
-#include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/socket.h>
 
 namespace libhvd {
 namespace {
 
-constexpr int kFirstDataWithin = 5;  // seconds
-
-const sockaddr* generic(const Address& address) {
-  return reinterpret_cast<const sockaddr*>(&address.storage);
-}
-
-const sockaddr_in& v4(const Address& address) {
-  return reinterpret_cast<const sockaddr_in&>(address.storage);
-}
-const sockaddr_in6& v6(const Address& address) {
-  return reinterpret_cast<const sockaddr_in6&>(address.storage);
-}
+// The name of a connection's key, see TlsKey.
+constexpr const char* kKeyName = "hvd";
 
 Result<void> wait_until(const Fd& socket, short events, const Deadline& deadline) {
   while (true) {
@@ -33,16 +25,6 @@ Result<void> wait_until(const Fd& socket, short events, const Deadline& deadline
     if (ready < 0 && errno != EINTR) return fail_errno("cannot wait for a connection", errno);
     if (deadline.over()) return fail(HVD_ERROR_TIMEOUT, "no answer in time");
   }
-}
-
-Result<Fd> open_socket(const Address& address) {
-  Fd socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!socket) return fail_errno("cannot open a socket", errno);
-  return socket;
-}
-
-void set_flag(const Fd& socket, int level, int option, int value) {
-  ::setsockopt(socket.get(), level, option, &value, sizeof value);
 }
 
 Error closed() {
@@ -86,41 +68,6 @@ Result<std::size_t> received(ssize_t count) {
 
 }  // namespace
 
-Address Address::with_port(std::uint16_t port) const {
-  Address copy = *this;
-  if (storage.ss_family == AF_INET6) {
-    reinterpret_cast<sockaddr_in6*>(&copy.storage)->sin6_port = htons(port);
-  } else {
-    reinterpret_cast<sockaddr_in*>(&copy.storage)->sin_port = htons(port);
-  }
-  return copy;
-}
-
-std::uint16_t Address::port() const {
-  return ntohs(storage.ss_family == AF_INET6 ? v6(*this).sin6_port : v4(*this).sin_port);
-}
-
-bool Address::is_loopback() const {
-  if (storage.ss_family == AF_INET6) return IN6_IS_ADDR_LOOPBACK(&v6(*this).sin6_addr);
-  return (ntohl(v4(*this).sin_addr.s_addr) >> 24) == IN_LOOPBACKNET;
-}
-
-std::string Address::host() const {
-  char host[NI_MAXHOST];
-  if (::getnameinfo(generic(*this), length, host, sizeof host, nullptr, 0, NI_NUMERICHOST) != 0) {
-    return "an unknown address";
-  }
-  return host;
-}
-
-std::string Address::text() const {
-  return host() + " port " + std::to_string(port());
-}
-
-bool same_host(const Address& a, const Address& b) {
-  return a.host() == b.host();
-}
-
 Result<std::vector<Address>> resolve(const std::string& host, int flags) {
   addrinfo hints{};
   hints.ai_flags = flags;
@@ -158,65 +105,23 @@ Result<Fd> listen_on(const Address& address) {
 }
 
 Result<Fd> listen_on(const Address& address, bool& taken) {
-  HVD_TRY(Fd socket, open_socket(address));
-  set_flag(socket, SOL_SOCKET, SO_REUSEADDR, 1);  // for a port that an earlier job has just left
-  if (address.storage.ss_family == AF_INET6) set_flag(socket, IPPROTO_IPV6, IPV6_V6ONLY, 0);
-  // A client sends first. Connections that have sent nothing stay in the kernel.
-  set_flag(socket, IPPROTO_TCP, TCP_DEFER_ACCEPT, kFirstDataWithin);
-  if (::bind(socket.get(), generic(address), address.length) != 0 ||
-      ::listen(socket.get(), SOMAXCONN) != 0) {
-    taken = errno == EADDRINUSE;
-    return fail_errno("cannot listen on " + address.text(), errno);
-  }
-  return socket;
-}
-
-std::optional<Address> local_address(const Fd& socket) {
-  Address address;
-  address.length = sizeof address.storage;
-  if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address.storage), &address.length) !=
-      0) {
-    return std::nullopt;
-  }
-  if (address.storage.ss_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&v6(address).sin6_addr)) {
-    sockaddr_in plain{};
-    plain.sin_family = AF_INET;
-    plain.sin_port = v6(address).sin6_port;
-    std::memcpy(&plain.sin_addr, v6(address).sin6_addr.s6_addr + 12, sizeof plain.sin_addr);
-    std::memcpy(&address.storage, &plain, sizeof plain);
-    address.length = sizeof plain;
-  }
-  return address;
-}
-
-// Tries again after other errors of accept(2), because they concern one connection that is gone.
-Result<Fd> accept_from(const Fd& listener) {
-  while (true) {
-    Fd socket(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (socket) {
-      set_flag(socket, IPPROTO_TCP, TCP_NODELAY, 1);
-      return socket;
-    }
-    if (would_block(errno) && errno != EINTR) return Fd();
-    if (errno == EMFILE || errno == ENFILE || errno == EBADF || errno == EINVAL ||
-        errno == ENOTSOCK || errno == EPERM)
-      return fail_errno("cannot accept a connection", errno);
-  }
+  auto listener = make_listener(address);
+  if (listener.ok()) return std::move(*listener);
+  taken = listener.error() == EADDRINUSE;
+  return fail_errno("cannot listen on " + address.text(), listener.error());
 }
 
 Result<Fd> begin_connect(const Address& address) {
-  HVD_TRY(Fd socket, open_socket(address));
-  if (::connect(socket.get(), generic(address), address.length) != 0 && errno != EINPROGRESS)
-    return fail_errno("cannot connect to " + address.text(), errno);
-  return socket;
+  auto socket = make_tcp_socket(address);
+  if (!socket.ok()) return fail_errno("cannot open a socket", socket.error());
+  if (const int error = connect_tcp(socket->get(), address); error != 0)
+    return fail_errno("cannot connect to " + address.text(), error);
+  return std::move(*socket);
 }
 
 Result<void> end_connect(const Fd& socket, const Address& address) {
-  int code = 0;
-  socklen_t length = sizeof code;
-  ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &code, &length);
-  if (code != 0) return fail_errno("cannot connect to " + address.text(), code);
-  set_flag(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  const int error = connect_error(socket.get());
+  if (error != 0) return fail_errno("cannot connect to " + address.text(), error);
   return {};
 }
 
@@ -263,12 +168,20 @@ Result<std::size_t> receive_some(const Connection& connection, std::span<std::ui
   return received(connection.receive(data.data(), data.size()));
 }
 
+Result<std::unique_ptr<Tls>> start_tls(int socket, Tls::Side side, const Digest& key,
+                                       std::uint64_t records_per_key) {
+  auto tls = Tls::start(socket, side, TlsKey{kKeyName, key}, records_per_key);
+  if (!tls.ok()) return fail(HVD_ERROR_SYSTEM, tls.error());
+  return std::move(*tls);
+}
+
 Result<Connection> secure(Fd socket, Tls::Side side, const Digest& key, const Deadline& deadline) {
-  HVD_TRY(auto tls, Tls::start(socket.get(), side, key));
+  HVD_TRY(auto tls, start_tls(socket.get(), side, key));
   while (true) {
-    HVD_TRY(const short awaited, tls->handshake());
-    if (awaited == 0) return Connection(std::move(socket), std::move(tls));
-    HVD_CHECK(wait_until(socket, awaited, deadline));
+    const auto awaited = tls->handshake();
+    if (!awaited.ok()) return fail(HVD_ERROR_PEER, awaited.error());
+    if (*awaited == 0) return Connection(std::move(socket), std::move(tls));
+    HVD_CHECK(wait_until(socket, *awaited, deadline));
   }
 }
 

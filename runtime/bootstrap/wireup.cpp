@@ -312,7 +312,7 @@ void WireupRank::make_room_for_connections() const {
     if (plan.server(channel, own_host) == rank_)
       to_each_host += static_cast<std::size_t>(options_.lanes);
   }
-  make_room_for_descriptors(to_each_host * hosts_.size() + AuthenticatedAcceptor::kMostPending);
+  make_room_for_descriptors(to_each_host * hosts_.size() + Acceptor::kMostPending);
 }
 
 Result<void> WireupRank::map_segment() {

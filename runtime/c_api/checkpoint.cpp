@@ -127,7 +127,7 @@ Result<std::vector<Item>> read_items(const hvd_tensor_view* items, std::size_t c
 // Checks the handle. Error: this session cannot use it. The caller is inside a collective.
 Result<void> check_handle(const hvd_checkpoints* handle) {
   if (handle == nullptr) return fail(HVD_ERROR_INVALID_ARGUMENT, "the checkpoints handle is null");
-  if (handle->generation != libhvd::process().generation)
+  if (handle->generation != libhvd::process().generations.last())
     return fail(HVD_ERROR_INVALID_ARGUMENT,
                 "the checkpoints were opened before hvd_shutdown; open them again");
   return {};
@@ -184,7 +184,7 @@ hvd_status hvd_checkpoints_open(const char* folder, const hvd_checkpoints_option
                                 return libhvd::with_context("hvd_checkpoints_open", opened.error());
                               auto handle = std::make_unique<hvd_checkpoints>();
                               handle->checkpoints = std::move(*opened);
-                              handle->generation = libhvd::process().generation;
+                              handle->generation = libhvd::process().generations.last();
                               handle->pid = ::getpid();
                               remember(handle.get());
                               *checkpoints = handle.release();

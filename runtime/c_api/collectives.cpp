@@ -39,19 +39,10 @@ using libhvd::report;
 using libhvd::Request;
 using libhvd::Result;
 using libhvd::Session;
-
-// A handle has the number of the process set in its upper bits, and the engine's handle below.
-constexpr int kSetShift = 40;
+using libhvd::SessionReader;
 
 // A call with more is not a quick one (shown_collectives.hpp).
 constexpr std::size_t kMostQuickElements = 1024;
-
-std::int32_t set_of(hvd_handle handle) {
-  return static_cast<std::int32_t>(handle >> kSetShift);
-}
-std::int64_t number_of(hvd_handle handle) {
-  return handle & ((std::int64_t{1} << kSetShift) - 1);
-}
 
 // The parts of a session that negotiated calls need.
 struct Background {
@@ -59,16 +50,56 @@ struct Background {
   std::shared_ptr<DeviceCalls> device_calls;
 };
 
+// Fills in the parts for a process set. The caller holds Process::state. Error: the session has no
+// such engine.
+Result<void> find_parts(const char* what, Session& session, std::int32_t set,
+                        Background& background) {
+  auto found = session.engine(set);
+  if (!found.ok()) return libhvd::with_context(what, found.error());
+  background.engine = std::move(*found);
+  background.device_calls = session.device_calls();
+  return {};
+}
+
 // Finds the engine of a process set. Without one, `status` is the reason.
 Background find_background(const char* what, std::int32_t set, hvd_status& status) {
   Background background;
-  status = libhvd::with_session(what, [&](Session& session) -> Result<void> {
-    auto found = session.engine(set);
-    if (!found.ok()) return libhvd::with_context(what, found.error());
-    background.engine = std::move(*found);
-    background.device_calls = session.device_calls();
-    return {};
-  });
+  status = libhvd::with_session(
+      what, [&](Session& session) { return find_parts(what, session, set, background); });
+  return background;
+}
+
+Error no_handle(const char* what, hvd_handle handle) {
+  return fail(HVD_ERROR_INVALID_ARGUMENT,
+              std::string(what) + ": there is no handle " + std::to_string(handle));
+}
+
+// Fills in the parts for a handle. Error: its session is over, or has no such engine.
+Result<void> find_parts_of(const char* what, hvd_handle handle, Background& background) {
+  const SessionReader reader;
+  Session* const session = reader.get();
+  const libhvd::Generations& generations = libhvd::process().generations;
+  if (handle < 0 || (handle == 0 && session != nullptr)) return no_handle(what, handle);
+  const auto place = generations.place_of(handle);
+  if (session != nullptr && place.generation == generations.last())
+    return find_parts(what, *session, place.process_set, background);
+  if (handle == 0 || place.generation == 0) return libhvd::not_initialized(what);
+  return fail(
+      HVD_ERROR_NOT_INITIALIZED,
+      std::string(what) + ": handle " + std::to_string(handle) + " is of generation " +
+          std::to_string(place.generation) + ", which hvd_shutdown has ended" +
+          (session != nullptr ? "; this is generation " + std::to_string(generations.last()) : ""));
+}
+
+// Finds the engine of a handle. Without one, `status` is the reason.
+Background find_background_of(const char* what, hvd_handle handle, hvd_status& status) {
+  Background background;
+  if (libhvd::process().forked) {
+    status = report(libhvd::in_forked_child(what));
+  } else {
+    const Result<void> found = find_parts_of(what, handle, background);
+    status = report(found);  // without the lock, which report() takes
+  }
   return background;
 }
 
@@ -118,11 +149,10 @@ Request make_request(const char* what, const CallOptions& options, const Backgro
   return request;
 }
 
-// Submits the request to the engine of process set `set`.
-Result<hvd_handle> submit_to(const Background& background, std::int32_t set, Request request) {
+// Submits the request to the engine.
+Result<hvd_handle> submit_to(const Background& background, Request request) {
   const auto device_call = request.device_call;
-  HVD_TRY(const std::int64_t number, background.engine->submit(std::move(request)));
-  const hvd_handle handle = (std::int64_t{set} << kSetShift) + number;
+  HVD_TRY(const hvd_handle handle, background.engine->submit(std::move(request)));
   if (device_call) background.device_calls->keep(handle, device_call);
   return handle;
 }
@@ -131,29 +161,22 @@ Result<hvd_handle> submit_to(const Background& background, std::int32_t set, Req
 // function that the program called.
 hvd_status wait_for(const char* what, const Background& background, hvd_handle handle) {
   Engine& engine = *background.engine;
-  libhvd::ShownWait shown(engine, number_of(handle));
-  const Result<void> outcome =
-      background.device_calls->finish(handle, engine.wait(number_of(handle)));
+  libhvd::ShownWait shown(engine, handle);
+  const Result<void> outcome = background.device_calls->finish(handle, engine.wait(handle));
   shown.set_completed(outcome.ok());
   const hvd_status status = report(outcome);
   libhvd::standing_error.end_collective(what, status);
   return status;
 }
 
-Error no_handle(const char* what, hvd_handle handle) {
-  return fail(HVD_ERROR_INVALID_ARGUMENT,
-              std::string(what) + ": there is no handle " + std::to_string(handle));
-}
-
 // Waits for a collective, but at most `limit`. Sets *done, unless `done` is null, to whether it is
 // done.
 hvd_status wait_at_most(const char* what, hvd_handle handle, std::chrono::nanoseconds limit,
                         int* done) {
-  if (handle < 0) return report(no_handle(what, handle));
   hvd_status status = HVD_OK;
-  const auto engine = find_background(what, set_of(handle), status).engine;
+  const auto engine = find_background_of(what, handle, status).engine;
   if (!engine) return status;
-  const auto answer = engine->wait_for(number_of(handle), limit);
+  const auto answer = engine->wait_for(handle, limit);
   if (!answer.ok()) return report(libhvd::with_context(what, answer.error()));
   if (done != nullptr) *done = *answer ? 1 : 0;
   return HVD_OK;
@@ -173,8 +196,7 @@ hvd_status negotiate(const char* what, const CallOptions& options, Run run,
     const Background background = find_background(what, options.process_set, status);
     if (!background.engine) return status;
     const auto handle =
-        submit_to(background, options.process_set,
-                  make_request(what, options, background, std::move(run), allreduce));
+        submit_to(background, make_request(what, options, background, std::move(run), allreduce));
     if (!handle.ok()) return report(handle.error());
     return then(background, *handle);
   });
@@ -199,7 +221,7 @@ hvd_status submit(const char* what, const hvd_options* options, hvd_handle* hand
   if (read.fault.empty()) read.fault = no_handle;
   return negotiate(what, read, std::move(run), allreduce,
                    [&](const Background& background, hvd_handle submitted) {
-                     background.engine->forget(number_of(submitted));
+                     background.engine->forget(submitted);
                      return report(fail(HVD_ERROR_INVALID_ARGUMENT,
                                         std::string(what) + ": " + std::string(read.fault.text())));
                    });
@@ -292,7 +314,7 @@ Root find_root(const hvd_options* options, int root) {
   if (libhvd::process().forked) return {root};  // the call itself returns the error
   const std::int32_t set = options != nullptr ? libhvd::read_options(options).process_set : 0;
   if (set == 0) return {root};
-  const libhvd::SessionReader reader;
+  const SessionReader reader;
   Session* const session = reader.get();
   if (session == nullptr || root < 0 || root >= session->topology().size) return {root};
   const auto ranks = session->ranks_of(set);
@@ -470,9 +492,8 @@ hvd_status hvd_wait_for(hvd_handle handle, double seconds, int* done) {
 
 hvd_status hvd_wait(hvd_handle handle) {
   return guard("hvd_wait", [=]() -> hvd_status {
-    if (handle < 0) return report(no_handle("hvd_wait", handle));
     hvd_status status = HVD_OK;
-    const Background background = find_background("hvd_wait", set_of(handle), status);
+    const Background background = find_background_of("hvd_wait", handle, status);
     return background.engine ? wait_for("hvd_wait", background, handle) : status;
   });
 }

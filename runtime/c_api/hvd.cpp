@@ -35,12 +35,13 @@ void close_session() {
   std::unique_ptr<Session> session;
   const std::lock_guard lock(process().state);
   session = std::move(process().session);
+  if (session) process().generations.end(session->process_sets_made());
 }
 
-// Puts the session's shared memory into `memory`.
-hvd_status find_shared_memory(const char* what, std::shared_ptr<libhvd::SharedMemory>& memory) {
+// Puts the session's segment into `segment`.
+hvd_status find_segment(const char* what, std::shared_ptr<libhvd::Segment>& segment) {
   return with_session(what, [&](Session& session) -> Result<void> {
-    memory = session.communicator().memory();
+    segment = session.communicator().segment();
     return {};
   });
 }
@@ -89,13 +90,14 @@ hvd_status init(const char* what, const StartOptions& wanted) {
     return report(fail(HVD_ERROR_INVALID_ARGUMENT,
                        std::string(what) + ": already initialised; call hvd_shutdown first"));
   }
-  ++process().generation;
-  auto session =
-      Session::open(libhvd::process_environment(), wanted, process().starts, process().lasting);
+  const libhvd::ProcessParts parts{process().starts, process().buffers.memory(),
+                                   process().generations.next_engine()};
+  auto session = Session::open(libhvd::process_environment(), wanted, parts, process().lasting);
   set_handlers();  // also after an error, because `lasting` must be closed
   if (!session.ok()) return report(libhvd::with_context(what, session.error()));
   {
     const std::lock_guard state(process().state);
+    process().generations.begin();
     process().session = std::move(*session);
   }
   libhvd::standing_error.clear();
@@ -235,14 +237,14 @@ int hvd_is_homogeneous(void) {
 }
 
 hvd_status hvd_alloc(size_t bytes, void** memory) {
-  std::shared_ptr<libhvd::SharedMemory> shared;
-  const hvd_status found = find_shared_memory("hvd_alloc", shared);
+  std::shared_ptr<libhvd::Segment> segment;
+  const hvd_status found = find_segment("hvd_alloc", segment);
   if (found != HVD_OK) return found;
   return guard("hvd_alloc",
                [&]() -> hvd_status {  // without the session's lock, because it may take long
                  if (memory == nullptr)
                    return report(fail(HVD_ERROR_INVALID_ARGUMENT, "hvd_alloc: memory is null"));
-                 const auto allocated = process().buffers.allocate(shared, bytes);
+                 const auto allocated = process().buffers.allocate(segment, bytes);
                  if (!allocated.ok())
                    return report(libhvd::with_context("hvd_alloc", allocated.error()));
                  *memory = *allocated;
@@ -259,11 +261,11 @@ hvd_status hvd_free(void* memory) {
 }
 
 hvd_status hvd_register(void* memory, size_t bytes) {
-  std::shared_ptr<libhvd::SharedMemory> shared;
-  const hvd_status found = find_shared_memory("hvd_register", shared);
+  std::shared_ptr<libhvd::Segment> segment;
+  const hvd_status found = find_segment("hvd_register", segment);
   if (found != HVD_OK) return found;
   return guard("hvd_register", [&]() -> hvd_status {
-    const Result<void> added = process().buffers.add(shared, memory, bytes);
+    const Result<void> added = process().buffers.add(segment, memory, bytes);
     return added.ok() ? HVD_OK : report(libhvd::with_context("hvd_register", added.error()));
   });
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "session/session.hpp"
+#include "session/session_handles.hpp"
 #include "session/shared_buffers.hpp"
 
 #include <atomic>
@@ -15,10 +16,10 @@ namespace libhvd {
 // Never destroyed, because threads may still call while the process exits.
 struct Process {
   std::mutex calls;  // serialises init, shutdown and collectives
-  std::mutex state;  // guards `session` while it is read or replaced; held only shortly
+  std::mutex state;  // guards the next two while they are read or replaced; held only shortly
   std::unique_ptr<Session> session;
+  Generations generations;
   std::shared_ptr<void> lasting;  // see Bootstrap::lasting
-  std::uint64_t generation = 0;   // how many times hvd_init was called
   std::shared_ptr<StartCounts> starts = std::make_shared<StartCounts>();
   SharedBuffers buffers;  // of hvd_alloc and hvd_register
   std::mutex failure;     // serialises hvd_report_failure

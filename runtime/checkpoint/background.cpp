@@ -1,10 +1,9 @@
 #include "checkpoint/background.hpp"
 
-#include "common/system.hpp"
+#include "base/thread.hpp"
 
 #include <exception>
 #include <string>
-#include <system_error>
 #include <utility>
 
 #include <sys/resource.h>
@@ -32,14 +31,9 @@ Result<void> run_task(const std::function<Result<void>()>& work) {
 
 Result<void> Background::start(std::function<Result<void>()> work) {
   error_.reset();
-  const common::SignalsBlocked blocked;  // the new thread inherits it
-  try {
-    thread_ = std::thread([this, work = std::move(work)] {
-      if (Result<void> done = run_task(work); !done.ok()) error_ = std::move(done.error());
-    });
-  } catch (const std::system_error& error) {
-    return fail_errno("cannot start a thread that writes the checkpoint", error.code().value());
-  }
+  HVD_TRY(thread_, start_thread("writes the checkpoint", [this, work = std::move(work)] {
+            if (Result<void> done = run_task(work); !done.ok()) error_ = std::move(done.error());
+          }));
   return {};
 }
 

@@ -1,15 +1,14 @@
 #include "checkpoint/load.hpp"
 
+#include "base/thread.hpp"
 #include "checkpoint/agreement.hpp"
 #include "checkpoint/block_map.hpp"
 #include "checkpoint/folder.hpp"
-#include "common/system.hpp"
 
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -56,12 +55,11 @@ class BlockReader {
   BlockReader(const CheckpointFile& file, const BlockMap& map, std::uint64_t blocks)
       : file_(file), map_(map), blocks_(blocks) {
     rooms_.resize(kAhead);
-    const common::SignalsBlocked blocked;  // for the new thread
-    try {
-      thread_ = std::thread([this] { run(); });
-    } catch (const std::system_error& error) {
-      failure_ = std::string("cannot start a thread that reads it: ") + error.what();
-    }
+    auto started = start_thread("reads a checkpoint", [this] { run(); });
+    if (started.ok())
+      thread_ = std::move(*started);
+    else
+      failure_ = started.error().message;
   }
   ~BlockReader() {
     {

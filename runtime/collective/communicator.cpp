@@ -56,13 +56,14 @@ Communicator::Communicator(const std::shared_ptr<Segment>& segment, int rank, in
     between_hosts_ = std::make_unique<HostsAllreduce>(steps_, lane, own);
 }
 
-Communicator::Communicator(const std::shared_ptr<Segment>& segment, int rank, StreamLanes streams)
-    : Communicator(segment, rank, 0, std::make_shared<SharedMemory>(segment), std::move(streams),
-                   {std::make_shared<CallOrder>(), 0, false}) {}
+Communicator::Communicator(const std::shared_ptr<Segment>& segment, int rank, StreamLanes streams,
+                           std::shared_ptr<ProcessMemory> own)
+    : Communicator(segment, rank, 0, std::make_shared<SharedMemory>(segment, std::move(own)),
+                   std::move(streams), {std::make_shared<CallOrder>(), 0, false}) {}
 
 Communicator::Communicator(const std::shared_ptr<Segment>& segment, int rank, StreamLanes streams,
                            const Communicator& all, std::int32_t set)
-    : Communicator(segment, rank, 0, std::make_shared<SharedMemory>(segment), std::move(streams),
+    : Communicator(segment, rank, 0, all.memory_, std::move(streams),
                    {all.ordered_.calls, static_cast<std::uint32_t>(set) * 2, true}) {
   if (all.reproducible_) make_reproducible();
   if (all.direct_.refused()) refuse_direct_reads();

@@ -53,9 +53,10 @@ struct DeviceWait {
 class Communicator {
  public:
   // `rank` must have announced itself in the segment. Without streams the bridges carry all data
-  // between hosts. Either all ranks have streams, or none has.
-  Communicator(const std::shared_ptr<Segment>& segment, int rank, StreamLanes streams = {});
-  // Does the same without streams, with this memory, which is in the segment.
+  // between hosts. Either all ranks have streams, or none has. `own`: this rank's memory.
+  Communicator(const std::shared_ptr<Segment>& segment, int rank, StreamLanes streams = {},
+               std::shared_ptr<ProcessMemory> own = std::make_shared<ProcessMemory>());
+  // Does the same without streams, with this memory, which is of this segment.
   Communicator(const std::shared_ptr<Segment>& segment, int rank,
                std::shared_ptr<SharedMemory> memory);
   // Makes the only communicator of a process set, for its engine. `set`: its number, from 1. `all`:
@@ -143,7 +144,7 @@ class Communicator {
   // Ends the wait of another thread, and all later waits, with an error. Any thread.
   void interrupt() { steps_.interrupt(); }
 
-  // Returns memory for buffers that collectives of other ranks reach without a copy.
+  // Returns the memory of buffers that collectives of other ranks reach without a copy.
   const std::shared_ptr<SharedMemory>& memory() const { return memory_; }
 
   // Publishes that this rank takes part no more. It must be the last call on the object.

@@ -1,8 +1,8 @@
 #include "engine/engine.hpp"
 
+#include "base/thread.hpp"
 #include "collective/element.hpp"
 #include "common/clock.hpp"
-#include "common/system.hpp"
 #include "common/text.hpp"
 #include "engine/fusion.hpp"
 
@@ -10,7 +10,6 @@
 #include <chrono>
 #include <exception>
 #include <iterator>
-#include <system_error>
 #include <tuple>
 #include <utility>
 
@@ -45,6 +44,7 @@ Engine::Engine(std::unique_ptr<Communicator> communicator, EngineOptions options
       settings_(options.settings),
       watch_(options.settings, std::move(options.listener)),
       trace_(std::move(options.recorder), options.process_set),
+      last_handle_(options.before_handles),
       negotiation_(communicator_->size(), options.settings.cache_capacity),
       limits_(options.settings.fusion),
       autotune_log_(std::move(options.autotune_log)) {
@@ -62,12 +62,7 @@ Engine::Engine(std::unique_ptr<Communicator> communicator, EngineOptions options
 Result<std::shared_ptr<Engine>> Engine::start(std::unique_ptr<Communicator> communicator,
                                               EngineOptions options) {
   std::shared_ptr<Engine> engine(new Engine(std::move(communicator), std::move(options)));
-  const SignalsBlocked blocked;
-  try {
-    engine->thread_ = std::thread([raw = engine.get()] { raw->run(); });
-  } catch (const std::system_error& error) {
-    return fail(HVD_ERROR_SYSTEM, std::string("cannot start the engine's thread: ") + error.what());
-  }
+  HVD_TRY(engine->thread_, start_thread("runs collectives", [raw = engine.get()] { raw->run(); }));
   return engine;
 }
 

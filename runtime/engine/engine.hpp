@@ -59,7 +59,8 @@ struct EngineOptions {
   StallListener device_listener = {};                                 // of calls on GPUs
   std::optional<AutotuneLog> autotune_log = std::nullopt;             // on rank 0
   std::shared_ptr<Recorder> recorder = std::make_shared<Recorder>();  // of the timeline
-  std::uint16_t process_set = 0;  // the number of the engine's process set in the timeline
+  std::uint16_t process_set = 0;    // the number of the engine's process set in the timeline
+  std::int64_t before_handles = 0;  // handles are counted from the number after this one
 };
 
 // Any thread.
@@ -169,7 +170,7 @@ class Engine {
   std::deque<Entry> fresh_;          // submitted, not proposed yet
   std::unordered_map<std::uint64_t, Entry> in_flight_;  // by the name's hash
   std::unordered_map<std::int64_t, Entry> handles_;
-  std::int64_t last_handle_ = 0;
+  std::int64_t last_handle_;
   std::unordered_map<std::string, std::uint64_t> unnamed_;  // calls without a name, by kind
   Entry join_;                                              // the last call of join()
   bool joined_ = false;                                     // and not all others have yet

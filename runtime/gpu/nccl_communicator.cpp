@@ -1,10 +1,9 @@
 #include "gpu/nccl_communicator.hpp"
 
+#include "base/thread.hpp"
 #include "common/clock.hpp"
-#include "common/system.hpp"
 
 #include <string>
-#include <system_error>
 #include <utility>
 
 namespace libhvd {
@@ -24,13 +23,8 @@ constexpr milliseconds kFinalizeTimeout{2'000};
 Result<std::unique_ptr<NcclCommunicator>> NcclCommunicator::start(Setting setting) {
   std::unique_ptr<NcclCommunicator> communicator(new NcclCommunicator(std::move(setting)));
   HVD_CHECK(communicator->join());
-  const SignalsBlocked blocked;
-  try {
-    communicator->watcher_ = std::thread([raw = communicator.get()] { raw->watch(); });
-  } catch (const std::system_error& error) {
-    return fail(HVD_ERROR_SYSTEM,
-                std::string("cannot start the thread that watches NCCL: ") + error.what());
-  }
+  HVD_TRY(communicator->watcher_,
+          start_thread("watches NCCL", [raw = communicator.get()] { raw->watch(); }));
   return communicator;
 }
 

@@ -1,13 +1,12 @@
 #include "io/pipeline.hpp"
 
-#include "common/system.hpp"
+#include "base/thread.hpp"
 
 #include <algorithm>
 #include <csignal>
 #include <exception>
 #include <new>
 #include <string>
-#include <system_error>
 #include <utility>
 
 namespace libhvd {
@@ -45,16 +44,20 @@ Pipeline::~Pipeline() {
   for (auto& thread : threads_) thread.join();
 }
 
-void Pipeline::start() {
-  // A profiler's signal may come, because these threads run the program's own code.
-  const common::SignalsBlocked blocked({SIGPROF});
+Result<void> Pipeline::start() {
   const int count = std::min(options_.threads, options_.prefetch);
   threads_.reserve(static_cast<std::size_t>(count));
-  try {
-    for (int i = 0; i < count; ++i) threads_.emplace_back([this] { work(); });
-  } catch (const std::system_error&) {
-    if (threads_.empty()) throw;  // fewer threads are slower, but enough
+  for (int i = 0; i < count; ++i) {
+    // A profiler's signal may come, because these threads run the program's own code.
+    auto started = start_thread("reads data", [this] { work(); }, {SIGPROF});
+    if (started.ok())
+      threads_.push_back(std::move(*started));
+    else if (threads_.empty())
+      return started.error();
+    else
+      break;  // fewer threads are slower, but enough
   }
+  return {};
 }
 
 std::int64_t Pipeline::epoch_of(std::int64_t ticket) const {

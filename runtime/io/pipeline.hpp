@@ -42,8 +42,8 @@ class Pipeline {
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
 
-  // Starts the threads. Call it once. Throws std::system_error if no thread can be started.
-  void start();
+  // Starts the threads. Call it once. Error: no thread can be started.
+  Result<void> start();
 
   // Waits for the next batch. The one before becomes invalid. One thread at a time. Error: this
   // batch cannot be read; the next call returns the one after it.

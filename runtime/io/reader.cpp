@@ -73,7 +73,7 @@ Result<void> Reader::begin(std::int64_t epoch, std::int64_t step) {
   if (steps > 0) {
     pipeline =
         std::make_unique<Pipeline>(*loader_, std::make_shared<Shard>(std::move(shard)), options);
-    pipeline->start();
+    HVD_CHECK(pipeline->start());
   }
   pipeline_ = std::move(pipeline);
   steps_ = steps;

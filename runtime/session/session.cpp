@@ -5,6 +5,7 @@
 #include "common/clock.hpp"
 #include "common/text.hpp"
 #include "common/variables.h"
+#include "session/session_handles.hpp"
 #include "trace/clock_sync.hpp"
 
 #include <algorithm>
@@ -76,11 +77,11 @@ struct JoinTime {
 
 Result<std::unique_ptr<Session>> Session::open(const Environment& environment,
                                                const StartOptions& wanted,
-                                               const std::shared_ptr<StartCounts>& starts,
+                                               const ProcessParts& process,
                                                std::shared_ptr<void>& lasting) {
   BootstrapOptions options;
   options.ranks = wanted.ranks;
-  options.starts = starts;
+  options.starts = process.starts;
   HVD_TRY(const auto seconds,
           read_integer(environment, HVD_ENV_START_TIMEOUT, 1, kLongestTimeoutS));
   if (seconds) options.timeout = std::chrono::seconds(*seconds);
@@ -102,8 +103,9 @@ Result<std::unique_ptr<Session>> Session::open(const Environment& environment,
   lasting = bootstrap->lasting();
   HVD_TRY(Wireup wireup, wire_up(*bootstrap, environment, wireup_options));
   if (!wanted.ranks) page.end_collective(false, 0, 0);
-  std::unique_ptr<Session> session(new Session(environment, std::move(bootstrap), std::move(wireup),
-                                               std::move(page), job_info, timeline));
+  std::unique_ptr<Session> session(new Session(environment, process, std::move(bootstrap),
+                                               std::move(wireup), std::move(page), job_info,
+                                               timeline));
   session->some_ranks_ = wanted.ranks.has_value();
   const EngineSettings& engine = session->job_info_.engine;
   if (engine.autotune && !engine.autotune_log.empty() && session->topology_.rank == 0) {
@@ -116,15 +118,17 @@ Result<std::unique_ptr<Session>> Session::open(const Environment& environment,
   return session;
 }
 
-Session::Session(const Environment& environment, std::unique_ptr<Bootstrap> bootstrap,
-                 Wireup wireup, StatusPage page, JobInfo job_info, const TimelineOptions& timeline)
+Session::Session(const Environment& environment, const ProcessParts& process,
+                 std::unique_ptr<Bootstrap> bootstrap, Wireup wireup, StatusPage page,
+                 JobInfo job_info, const TimelineOptions& timeline)
     : environment_(environment),
       bootstrap_(std::move(bootstrap)),
       topology_(wireup.topology),
       page_(std::move(page)),
-      communicator_(wireup.segment, topology_.rank, wireup.streams),
+      communicator_(wireup.segment, topology_.rank, wireup.streams, process.memory),
       timeline_(topology_.node_rank, job_info.host, timeline),
       call_trace_(*timeline_.recorder()),
+      first_engine_(process.first_engine),
       bridge_(std::move(wireup.bridge)),
       streams_(std::move(wireup.streams)),
       mpi_(wireup.mpi),
@@ -138,6 +142,7 @@ EngineOptions Session::engine_options(std::int32_t process_set) {
   EngineOptions options{.settings = job_info_.engine,
                         .listener = make_listener(),
                         .device_listener = make_listener()};
+  options.before_handles = Generations::before_handles(first_engine_ + process_set);
   // One search at a time: several would disturb each other's times.
   if (process_set != 0) options.settings.autotune = false;
   if (process_set <= kMostProcessSets) {  // later ones are not in the timeline

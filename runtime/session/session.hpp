@@ -22,6 +22,7 @@
 #include "session/status_page.hpp"
 #include "trace/call_trace.hpp"
 #include "trace/timeline.hpp"
+#include "transport/process_memory.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -52,15 +53,22 @@ struct StartOptions {
   std::string fault = {};  // what is wrong with this rank's process sets; "": nothing
 };
 
+// What a session gets from its process, in which there were others before.
+struct ProcessParts {
+  std::shared_ptr<StartCounts> starts;
+  std::shared_ptr<ProcessMemory> memory;
+  std::int64_t first_engine;  // see Generations
+};
+
 class Session {
  public:
   // Joins the job that the environment describes. Returns when all ranks that take part have
-  // joined. `starts` belongs to this process. `lasting` gets what the process must keep until its
-  // end, even after an error (see Bootstrap::lasting). Error: a variable is not valid, or the ranks
-  // do not find each other in time.
+  // joined. `lasting` gets what the process must keep until its end, even after an error (see
+  // Bootstrap::lasting). Error: a variable is not valid, or the ranks do not find each other in
+  // time.
   static Result<std::unique_ptr<Session>> open(const Environment& environment,
                                                const StartOptions& wanted,
-                                               const std::shared_ptr<StartCounts>& starts,
+                                               const ProcessParts& process,
                                                std::shared_ptr<void>& lasting);
 
   // Leaves the job, without waiting for the other ranks.
@@ -91,6 +99,8 @@ class Session {
 
   // Returns the ranks of a process set, in ascending order. Error: there is no such set.
   Result<std::vector<int>> ranks_of(std::int32_t process_set) const;
+  // Returns how many process sets were made; set 0 is not among them.
+  std::int32_t process_sets_made() const { return last_process_set_; }
   // Returns the numbers of all process sets, from 0 in ascending order.
   std::vector<std::int32_t> process_set_numbers() const;
 
@@ -131,8 +141,9 @@ class Session {
   EngineOptions engine_options(std::int32_t process_set);
   Result<std::shared_ptr<ProcessSet>> find_process_set(std::int32_t process_set) const;
 
-  Session(const Environment& environment, std::unique_ptr<Bootstrap> bootstrap, Wireup wireup,
-          StatusPage page, JobInfo job_info, const TimelineOptions& timeline);
+  Session(const Environment& environment, const ProcessParts& process,
+          std::unique_ptr<Bootstrap> bootstrap, Wireup wireup, StatusPage page, JobInfo job_info,
+          const TimelineOptions& timeline);
 
   // A value of showing_: the calls in the program's order.
   static constexpr int kProgramsOrder = 0;
@@ -154,6 +165,7 @@ class Session {
   std::shared_ptr<Engine> engine_;           // of all ranks
   ProcessSets process_sets_;
   std::int32_t last_process_set_ = 0;
+  std::int64_t first_engine_;       // see Generations
   std::unique_ptr<Bridge> bridge_;  // see Wireup
   bool some_ranks_ = false;         // only some ranks of the job have started together
   StreamLanes streams_;

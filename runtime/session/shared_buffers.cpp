@@ -10,15 +10,14 @@
 
 namespace libhvd {
 
-Result<void*> SharedBuffers::allocate(const std::shared_ptr<SharedMemory>& memory,
-                                      std::size_t bytes) {
+Result<void*> SharedBuffers::allocate(const std::shared_ptr<Segment>& segment, std::size_t bytes) {
   if (bytes == 0 || bytes > PTRDIFF_MAX / 2)
     return fail(HVD_ERROR_INVALID_ARGUMENT,
                 "there is no memory of " + std::to_string(bytes) + " bytes");
-  const auto shared = memory->allocate(bytes);
+  const auto shared = memory_->allocate(segment, bytes);
   const std::lock_guard lock(mutex_);
   if (shared.ok()) {
-    buffers_.emplace(*shared, Buffer{memory, {}, false});
+    buffers_.emplace(*shared, Buffer());
     return static_cast<void*>(*shared);
   }
   void* const address =
@@ -26,14 +25,14 @@ Result<void*> SharedBuffers::allocate(const std::shared_ptr<SharedMemory>& memor
   if (address == MAP_FAILED)
     return fail_errno("cannot allocate " + std::to_string(bytes) + " bytes", errno);
   warn_once(shared.error());
-  buffers_.emplace(address, Buffer{nullptr, Mapping(address, bytes), false});
+  buffers_.emplace(address, Buffer{Mapping(address, bytes), false});
   return address;
 }
 
 Result<void> SharedBuffers::free(void* buffer) {
   const std::lock_guard lock(mutex_);
   HVD_TRY(const auto found, find(buffer, false));
-  if (found->second.shared) found->second.shared->free(static_cast<std::byte*>(buffer));
+  memory_->free(static_cast<std::byte*>(buffer));
   buffers_.erase(found);
   return {};
 }
@@ -51,7 +50,7 @@ Result<SharedBuffers::Buffers::iterator> SharedBuffers::find(void* buffer, bool 
                     : "this is not memory of hvd_alloc, or was freed before");
 }
 
-Result<void> SharedBuffers::add(const std::shared_ptr<SharedMemory>& memory, void* buffer,
+Result<void> SharedBuffers::add(const std::shared_ptr<Segment>& segment, void* buffer,
                                 std::size_t bytes) {
   const std::size_t page = page_bytes();
   if (bytes == 0 || bytes % page != 0 || reinterpret_cast<std::uintptr_t>(buffer) % page != 0)
@@ -61,18 +60,17 @@ Result<void> SharedBuffers::add(const std::shared_ptr<SharedMemory>& memory, voi
     return fail_errno("there is no memory of " + std::to_string(bytes) + " bytes", errno);
   const std::lock_guard lock(mutex_);
   if (buffers_.contains(buffer)) return fail(HVD_ERROR_INVALID_ARGUMENT, "it is shared already");
-  Result<void> adopted = memory->adopt(static_cast<std::byte*>(buffer), bytes);
+  Result<void> adopted = memory_->adopt(segment, static_cast<std::byte*>(buffer), bytes);
   if (!adopted.ok() && adopted.error().status == HVD_ERROR_INVALID_ARGUMENT) return adopted;
   if (!adopted.ok()) warn_once(adopted.error());
-  buffers_.emplace(buffer, Buffer{adopted.ok() ? memory : nullptr, {}, true});
+  buffers_.emplace(buffer, Buffer{{}, true});
   return {};
 }
 
 Result<void> SharedBuffers::remove(void* buffer) {
   const std::lock_guard lock(mutex_);
   HVD_TRY(const auto found, find(buffer, true));
-  if (found->second.shared)
-    HVD_CHECK(found->second.shared->disown(static_cast<std::byte*>(buffer)));
+  HVD_CHECK(memory_->disown(static_cast<std::byte*>(buffer)));
   buffers_.erase(found);
   return {};
 }

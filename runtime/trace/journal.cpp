@@ -1,12 +1,11 @@
 #include "trace/journal.hpp"
 
-#include "common/system.hpp"
+#include "base/thread.hpp"
 #include "common/text.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <system_error>
 #include <utility>
 
 #include <fcntl.h>
@@ -34,11 +33,8 @@ Result<std::unique_ptr<TraceJournal>> TraceJournal::create(const std::string& pa
 void TraceJournal::start(std::shared_ptr<Recorder> recorder, RankView view) {
   recorder_ = std::move(recorder);
   view_ = std::move(view);
-  const SignalsBlocked blocked;
-  try {
-    thread_ = std::thread([this] { run(); });
-  } catch (const std::system_error&) {
-  }
+  auto started = start_thread("writes the timeline", [this] { run(); });
+  if (started.ok()) thread_ = std::move(*started);
 }
 
 void TraceJournal::stop() {

@@ -1,11 +1,10 @@
 #include "trace/timed_barrier.hpp"
 
-#include "common/system.hpp"
+#include "base/thread.hpp"
 
 #include <condition_variable>
 #include <mutex>
 #include <string>
-#include <system_error>
 #include <thread>
 
 namespace libhvd {
@@ -14,17 +13,20 @@ namespace {
 // Interrupts the communicator after a time, unless it is destroyed before. Has a thread of its own.
 class Alarm {
  public:
-  Alarm(Communicator& communicator, std::chrono::milliseconds timeout) {
-    const SignalsBlocked blocked;
-    thread_ = std::thread([this, &communicator, timeout] {
-      std::unique_lock lock(mutex_);
-      rang_ = !over_.wait_for(lock, timeout, [this] { return called_off_; });
-      if (rang_) communicator.interrupt();
-    });
-  }
+  Alarm() = default;
   ~Alarm() { call_off(); }
   Alarm(const Alarm&) = delete;
   Alarm& operator=(const Alarm&) = delete;
+
+  // Call it once.
+  Result<void> start(Communicator& communicator, std::chrono::milliseconds timeout) {
+    HVD_TRY(thread_, start_thread("ends a barrier in time", [this, &communicator, timeout] {
+              std::unique_lock lock(mutex_);
+              rang_ = !over_.wait_for(lock, timeout, [this] { return called_off_; });
+              if (rang_) communicator.interrupt();
+            }));
+    return {};
+  }
 
   // Stops it. Returns whether it has interrupted the communicator.
   bool call_off() {
@@ -48,13 +50,10 @@ class Alarm {
 }  // namespace
 
 Result<void> timed_barrier(Communicator& communicator, std::chrono::milliseconds timeout) {
-  try {
-    Alarm alarm(communicator, timeout);
-    Result<void> met = communicator.barrier({.name = "timeline"});
-    if (!alarm.call_off()) return met;
-  } catch (const std::system_error& error) {
-    return fail(HVD_ERROR_SYSTEM, std::string("cannot start a thread: ") + error.what());
-  }
+  Alarm alarm;
+  HVD_CHECK(alarm.start(communicator, timeout));
+  Result<void> met = communicator.barrier({.name = "timeline"});
+  if (!alarm.call_off()) return met;
   return fail(HVD_ERROR_TIMEOUT,
               "not all ranks have come within " + std::to_string(timeout.count()) + " ms");
 }

@@ -1,10 +1,10 @@
 #include "transport/bridge.hpp"
 
+#include "base/thread.hpp"
 #include "common/clock.hpp"
-#include "common/system.hpp"
+#include "common/net/tcp.hpp"
 
 #include <algorithm>
-#include <system_error>
 
 #include <poll.h>
 
@@ -36,13 +36,8 @@ Result<std::unique_ptr<Bridge>> Bridge::start(std::shared_ptr<Segment> segment,
   std::unique_ptr<Bridge> bridge(new Bridge(std::move(segment), std::move(sockets), silence));
   bridge->last_turn_ns_ = monotonic_ns();
   bridge->segment_->set_bridge_here(bridge.get());
-  const SignalsBlocked blocked;
-  try {
-    bridge->thread_ = std::thread([raw = bridge.get()] { raw->run(); });
-  } catch (const std::system_error& error) {
-    return fail(HVD_ERROR_SYSTEM,
-                std::string("cannot start the thread that speaks to other hosts: ") + error.what());
-  }
+  HVD_TRY(bridge->thread_,
+          start_thread("speaks to other hosts", [raw = bridge.get()] { raw->run(); }));
   return bridge;
 }
 
@@ -318,7 +313,8 @@ void Bridge::look_for_silent_hosts(std::uint64_t now) {
   if (silence_ns_ == 0) return;
   for (BridgeLink& link : links_) {
     if (!link.open() || now < link.heard_ns() + silence_ns_) continue;
-    if (link.host_answers(silence_ns_))
+    // If the host's kernel answers, the process there does not run, but its host is up.
+    if (has_acknowledged(link.socket(), std::chrono::milliseconds(silence_ns_ / kMs)))
       link.set_heard(now - silence_ns_ + kBeatNs);  // looked at again after a beat
     else
       give_up(link, FailureKind::silent);

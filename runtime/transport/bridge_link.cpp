@@ -8,10 +8,6 @@
 #include <cstring>
 #include <span>
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
-
 namespace libhvd {
 namespace {
 
@@ -186,17 +182,6 @@ ssize_t BridgeLink::read(bool& drained) {
   ahead_begin_ = 0;
   ahead_end_ = bytes - skip(in_, bytes);
   return count;
-}
-
-// Reads TCP_INFO (tcp(7)). A host that is gone leaves the beats unacknowledged. A host whose
-// process does not read acknowledges them until its window is full. After that this kernel probes
-// less and less often, so the last answer may be old while none is owed.
-bool BridgeLink::host_answers(std::uint64_t ns) const {
-  tcp_info info{};
-  socklen_t size = sizeof info;
-  if (::getsockopt(socket_.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;
-  const bool owed = info.tcpi_unacked > 0 || info.tcpi_probes > 0;
-  return !owed || std::uint64_t{info.tcpi_last_ack_recv} * 1'000'000 < ns;
 }
 
 bool BridgeLink::is_theirs(std::uint32_t rank) const {

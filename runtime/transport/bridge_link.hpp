@@ -9,8 +9,8 @@
 // The bridge's thread only. Nothing here waits. A connection that ends is a LinkEnd.
 #pragma once
 
-#include "base/connection.hpp"
 #include "base/error.hpp"
+#include "common/net/connection.hpp"
 #include "transport/segment.hpp"
 
 #include <array>
@@ -72,10 +72,6 @@ class BridgeLink {
   void close() { socket_.close(); }
   int socket() const { return socket_.get(); }
   int host() const { return host_; }
-
-  // Returns whether the other host's kernel has answered within that time, or owes no answer. Then
-  // the process there does not run, but its host is up.
-  bool host_answers(std::uint64_t ns) const;
 
   // The time when something last arrived, in monotonic_ns().
   std::uint64_t heard_ns() const { return heard_ns_; }

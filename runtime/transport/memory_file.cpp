@@ -28,7 +28,24 @@ std::uint64_t available_bytes() {
   return std::numeric_limits<std::uint64_t>::max();
 }
 
+std::string path_in_proc(pid_t pid, int descriptor) {
+  return "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(descriptor);
+}
+
 }  // namespace
+
+Result<Mapping> map_shared(int file, std::uint64_t begin, std::size_t bytes) {
+  void* const address =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, static_cast<off_t>(begin));
+  if (address == MAP_FAILED)
+    return fail_errno("cannot map " + std::to_string(bytes) + " bytes of shared memory", errno);
+  return Mapping(address, bytes);
+}
+
+void release_range(int file, std::uint64_t begin, std::size_t bytes) {
+  ::fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(begin),
+              static_cast<off_t>(bytes));
+}
 
 Result<MemoryFile> MemoryFile::create() {
   Fd file(::memfd_create("hvd", MFD_CLOEXEC));
@@ -38,8 +55,7 @@ Result<MemoryFile> MemoryFile::create() {
 
 Result<MemoryFile> MemoryFile::create(std::string path) {
   HVD_TRY(MemoryFile made, create());
-  const std::string target =
-      "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(made.get());
+  const std::string target = path_in_proc(::getpid(), made.get());
   if (::symlink(target.c_str(), path.c_str()) != 0)
     return fail_errno("cannot make a link as " + path, errno);
   made.link_ = std::move(path);
@@ -50,6 +66,10 @@ Result<MemoryFile> MemoryFile::open(const std::string& path) {
   Fd file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (!file) return fail_errno("cannot open " + path, errno);
   return MemoryFile(std::move(file));
+}
+
+Result<MemoryFile> MemoryFile::open_in(pid_t pid, int descriptor) {
+  return open(path_in_proc(pid, descriptor));
 }
 
 MemoryFile::MemoryFile(MemoryFile&& other) noexcept

@@ -10,12 +10,21 @@
 
 #include "base/error.hpp"
 #include "common/fd.hpp"
+#include "common/mapping.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
+#include <sys/types.h>
+
 namespace libhvd {
+
+// Maps a part of a file of shared memory. Error: it cannot be mapped.
+Result<Mapping> map_shared(int file, std::uint64_t begin, std::size_t bytes);
+
+// Returns the memory of a part to the system. The part is then zero.
+void release_range(int file, std::uint64_t begin, std::size_t bytes);
 
 class MemoryFile {
  public:
@@ -26,6 +35,8 @@ class MemoryFile {
   static Result<MemoryFile> create(std::string path);
   // Opens it through another process's link. Error: the link leads nowhere, or may not be followed.
   static Result<MemoryFile> open(const std::string& path);
+  // Opens what this descriptor of a process leads to.
+  static Result<MemoryFile> open_in(pid_t pid, int descriptor);
 
   MemoryFile() = default;  // empty
   MemoryFile(MemoryFile&& other) noexcept;

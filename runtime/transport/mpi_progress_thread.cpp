@@ -1,11 +1,10 @@
 #include "transport/mpi_progress_thread.hpp"
 
+#include "base/thread.hpp"
 #include "common/clock.hpp"
-#include "common/system.hpp"
 
 #include <chrono>
 #include <cstdio>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -28,12 +27,8 @@ constexpr std::chrono::seconds kTimeout{1};
 Result<std::shared_ptr<MpiProgressThread>> MpiProgressThread::start(
     const MpiLibrary& mpi, const std::vector<MpiEnd>& ends) {
   std::shared_ptr<MpiProgressThread> progress(new MpiProgressThread(mpi, ends));
-  const SignalsBlocked blocked;
-  try {
-    std::thread([progress] { progress->run(); }).detach();
-  } catch (const std::system_error& error) {
-    return fail_errno("cannot start a thread for MPI", error.code().value());
-  }
+  HVD_TRY(std::thread thread, start_thread("calls MPI", [progress] { progress->run(); }));
+  thread.detach();
   return progress;
 }
 

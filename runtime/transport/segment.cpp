@@ -26,15 +26,6 @@ namespace {
 constexpr std::uint64_t kMagic = 0x314d485344564844u;  // "DHVDSHM1" in memory
 constexpr std::uint32_t kVersion = 9;
 
-Result<Mapping> map(int file, std::size_t bytes, std::uint64_t begin = 0) {
-  void* address =
-      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, static_cast<off_t>(begin));
-  if (address == MAP_FAILED) {
-    return fail_errno("cannot map " + std::to_string(bytes) + " bytes of shared memory", errno);
-  }
-  return Mapping(address, bytes);
-}
-
 // Marks a range that is in the file without a name.
 constexpr std::uint64_t kInMemory = std::uint64_t{1} << 62;
 
@@ -141,7 +132,7 @@ Result<Segment> Segment::anonymous(const SegmentShape& shape) {
   HVD_TRY(MemoryFile memory, MemoryFile::create());
   if (::ftruncate(memory.get(), static_cast<off_t>(layout.bytes())) != 0)
     return fail_errno("cannot make shared memory", errno);
-  HVD_TRY(Mapping mapping, map(memory.get(), layout.bytes()));
+  HVD_TRY(Mapping mapping, map_shared(memory.get(), 0, layout.bytes()));
   begin_lifetime(mapping, layout, Nonce{});
   return Segment(SegmentFile(), std::move(memory), layout, std::move(mapping));
 }
@@ -156,7 +147,7 @@ Result<Segment> Segment::create(SegmentFile file, const SegmentShape& shape) {
       (!memory.ok() || memory->reserve(0, bytes) != 0 || ::ftruncate(file.file_.get(), 0) != 0)) {
     return no_room(file.directory(), bytes, std::to_string(shape.ranks) + " ranks", refused);
   }
-  HVD_TRY(Mapping mapping, map(refused == 0 ? file.file_.get() : memory->get(), bytes));
+  HVD_TRY(Mapping mapping, map_shared(refused == 0 ? file.file_.get() : memory->get(), 0, bytes));
   begin_lifetime(mapping, layout, file.name().nonce);
   Segment segment(std::move(file), memory.ok() ? std::move(*memory) : MemoryFile(), layout,
                   std::move(mapping));
@@ -217,7 +208,7 @@ Result<Segment> Segment::open(const SegmentName& name, int ranks) {
   if (size < sizeof(SegmentHeader)) return not_ours(": it has " + std::to_string(size) + " bytes");
   std::optional<SegmentShape> shape;
   {
-    HVD_TRY(const Mapping header, map(blocks, sizeof(SegmentHeader)));
+    HVD_TRY(const Mapping header, map_shared(blocks, 0, sizeof(SegmentHeader)));
     shape = read_shape(header, name, ranks);
   }
   if (!shape) return not_ours("");
@@ -225,7 +216,7 @@ Result<Segment> Segment::open(const SegmentName& name, int ranks) {
   if (size < layout.bytes())
     return not_ours(": its size is " + std::to_string(size) + ", not " +
                     std::to_string(layout.bytes()));
-  HVD_TRY(Mapping mapping, map(blocks, layout.bytes()));
+  HVD_TRY(Mapping mapping, map_shared(blocks, 0, layout.bytes()));
   Segment segment(SegmentFile(std::move(file), name, false), std::move(memory), layout,
                   std::move(mapping));
   if (!is_empty) segment.find_memory();
@@ -260,7 +251,7 @@ Result<std::uint64_t> Segment::reserve_range(std::size_t bytes) {
     if (refused == 0) return begin;
     release_range(begin, size);  // it may have got a part
   }
-  if (memory_ && header().memory_is_private.load(std::memory_order_relaxed) == 0) {
+  if (memory_ && !memory_is_private()) {
     const std::uint64_t begin = header().memory_end.fetch_add(size, std::memory_order_relaxed);
     const int refused_here = memory_.reserve(begin, size);
     if (refused_here == 0) return kInMemory | begin;
@@ -277,14 +268,12 @@ Segment::FileRange Segment::file_range(std::uint64_t range) const {
 
 Result<Mapping> Segment::map_range(std::uint64_t range, std::size_t bytes) const {
   const FileRange place = file_range(range);
-  return map(place.file, whole_pages(bytes, layout_.page()), place.begin);
+  return map_shared(place.file, place.begin, whole_pages(bytes, layout_.page()));
 }
 
 void Segment::release_range(std::uint64_t range, std::size_t bytes) {
   const FileRange place = file_range(range);
-  ::fallocate(place.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-              static_cast<off_t>(place.begin),
-              static_cast<off_t>(whole_pages(bytes, layout_.page())));
+  libhvd::release_range(place.file, place.begin, whole_pages(bytes, layout_.page()));
 }
 
 void Segment::remove_name() {

@@ -141,8 +141,14 @@ class Segment {
   // rank. Ranks on other hosts are always alive here; their bridges watch them.
   bool alive(int rank) const;
 
-  // Ranges of the files after the blocks, for memory that ranks share (shared_memory.hpp), in whole
-  // pages. Error: there is no room.
+  // Returns whether ranks here cannot open each other's files by /proc/PID/fd. The same on all
+  // ranks after the wire-up.
+  bool memory_is_private() const {
+    return header().memory_is_private.load(std::memory_order_relaxed) != 0;
+  }
+
+  // Ranges of the files after the blocks, for memory that ranks share (process_memory.hpp), in
+  // whole pages. Error: there is no room.
   Result<std::uint64_t> reserve_range(std::size_t bytes);
   Result<Mapping> map_range(std::uint64_t range, std::size_t bytes) const;
   void release_range(std::uint64_t range, std::size_t bytes);

@@ -3,7 +3,7 @@
 // open.
 #pragma once
 
-#include "base/connection.hpp"
+#include "common/net/connection.hpp"
 #include "transport/streams.hpp"
 
 #include <cstddef>

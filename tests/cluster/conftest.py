@@ -18,7 +18,7 @@ from settings import USER
 
 @pytest.fixture(scope="session")
 def session_cluster() -> Iterator[Cluster]:
-    """Ends with this process, however that ends. Only root can have one; a missing package is a failure."""
+    """A cluster that ends with this process, however that ends. Needs root. A missing package is a failure, not a skip."""
     if os.geteuid() != 0:
         pytest.skip("only root may make namespaces, mounts and network links")
     worker = os.environ.get("PYTEST_XDIST_WORKER", "only")
@@ -36,8 +36,8 @@ def bring_up(cluster: Cluster) -> None:
 
 @pytest.fixture
 def cluster(session_cluster: Cluster) -> Iterator[Cluster]:
-    """All hosts idle, connected and at full speed, before each test and after it. A cluster that does not
-    heal is replaced by a new one: only the test that left it so fails."""
+    """A cluster whose hosts are idle, connected and at full speed before and after each test. A cluster that cannot be
+    restored so is replaced; only the test that broke it fails."""
     if not session_cluster.is_up():
         bring_up(session_cluster)
     yield session_cluster
@@ -51,7 +51,7 @@ def cluster(session_cluster: Cluster) -> Iterator[Cluster]:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Generator[None, object, None]:
-    """Adds to the report of a failed test what its cluster says of itself."""
+    """Adds the state of the cluster to the report of a failed test."""
     outcome = yield
     report = outcome.get_result()
     cluster = getattr(item, "funcargs", {}).get("cluster")
@@ -62,10 +62,10 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Gener
 
 @pytest.fixture
 def shared(cluster: Cluster, request: pytest.FixtureRequest) -> Path:
-    """The test's own folder in the ordinary user's home: a path inside, the same on all hosts."""
+    """The test's own folder in the ordinary user's home, as its path on all hosts."""
     name = request.node.name.translate(str.maketrans("[]/ ", "____"))
     home = cluster.root_of("login") / "home/user"
-    # Another file may have a test of the same name.
+    # A test of another file may have the same name.
     names = itertools.chain([name], (f"{name}{number}" for number in itertools.count(2)))
     folder = Path("/home/user", next(each for each in names if not (home / each).exists()))
     seen_from_here = home / folder.name

@@ -2,12 +2,11 @@
 
   enter.py CONTROL HOST USER UID HOME FOLDER TERMINAL [NAME=VALUE ...] -- WORD...
 
-CONTROL is the keeper's socket; FOLDER is where the command runs; TERMINAL is "tty" when it gets a
-terminal of its own. This process stays outside and stands for the command: signals that it gets go to
-the command, it ends as the command ends, and the command is killed when it is killed. Code 125: the
-host cannot be entered; 127: the command cannot be run.
+CONTROL is the keeper's socket. FOLDER is the command's working directory. TERMINAL is "tty" if it gets a
+terminal of its own. This process stays outside. It forwards its signals to the command, ends with the command's code or
+signal, and the command is killed if it is killed. Code 125: the host cannot be entered. Code 127: the command cannot be run.
 
-Tests start it by the hundred, so it is started without site-packages and imports little.
+Tests start it hundreds of times, so it runs without site-packages and imports little.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ FORWARDED = {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signa
 
 
 class Command:
-    """What the command line asks for."""
+    """The arguments of enter.py."""
 
     def __init__(self, arguments: list[str]) -> None:
         border = arguments.index("--")
@@ -73,8 +72,8 @@ def main() -> NoReturn:
 def forward(child: int, signals: set[signal.Signals]) -> int:
     """Forwards signals until the child ends, and returns its status.
 
-    Not by handlers: Python would run one only after waitpid(2) if its signal came just before that call. Not by a
-    thread: a process that has entered a namespace of pids cannot start one.
+    A handler would not do: Python runs it only after waitpid(2) if its signal comes just before that call. Nor would a
+    thread: a process that has entered a PID namespace cannot start one.
     """
     while True:
         number = signal.sigwait(signals | {signal.SIGCHLD})
@@ -87,7 +86,7 @@ def forward(child: int, signals: set[signal.Signals]) -> int:
 
 
 def enter(command: Command) -> None:
-    """This process is in the host's namespaces then, and its children also in that of its pids."""
+    """Enters the host's namespaces; only children of this process enter its PID namespace."""
     with socket.socket(socket.AF_UNIX) as connection:
         try:
             connection.connect(command.control)
@@ -107,7 +106,7 @@ def give_up(code: int, words: str) -> NoReturn:
 
 
 def become(command: Command, terminal: int) -> NoReturn:
-    """A session of its own: the caller's has no number inside."""
+    """Starts the command in a session of its own: the caller's session has no id in the host's PID namespace."""
     try:
         os.setsid()
         if terminal >= 0:
@@ -136,7 +135,7 @@ def take_terminal(terminal: int) -> None:
 
 
 def carry_terminal(master: int) -> None:
-    """Copies both ways until the command's side is closed."""
+    """Copies bytes both ways until the command's side is closed."""
     import fcntl
     import select
     import termios
@@ -158,7 +157,7 @@ def carry_terminal(master: int) -> None:
             for fd in select.select(sources, [], [])[0]:
                 data = read_some(fd)
                 if fd == 0:
-                    os.write(master, data or b"\x04")  # end of file, as typed
+                    os.write(master, data or b"\x04")  # Ctrl-D: end of file
                     if not data:
                         sources.remove(0)
                 elif data:
@@ -173,7 +172,7 @@ def carry_terminal(master: int) -> None:
 def read_some(fd: int) -> bytes:
     try:
         return os.read(fd, 65536)
-    except OSError:  # a terminal without a user
+    except OSError:  # the terminal has no other user
         return b""
 
 
@@ -183,7 +182,7 @@ def write_all(fd: int, data: bytes) -> None:
 
 
 def end_as(status: int) -> NoReturn:
-    """With the command's code, or by the same signal."""
+    """Ends this process with the command's code or by the same signal."""
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         kernel.forbid_core_dump()

@@ -1,7 +1,7 @@
-"""Pid 1 of one host: makes its view of the machine, starts its services, reaps for ever.
+"""Pid 1 of one host: makes its mounts, starts its services and reaps processes for ever.
 
-The host shares this machine's programs and libraries, read-only. Its own are: name, network, process
-table, /dev, /dev/shm, /tmp, /run, /var; all hosts of the cluster share /home, /root and /etc.
+The host shares this machine's programs and libraries, read-only. It has its own name, network, process
+table, /dev, /dev/shm, /tmp, /run and /var. All hosts of the cluster share /home, /root and /etc.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from settings import FAKE_GPU_MAJOR, GPUS_PER_HOST, Host
 
 SERVICE_ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
 
-# Files of /etc that a system may lack, or that are links: then there is nothing to cover.
+# Files of /etc that each host replaces if this machine has them.
 ETC_FILES = ("passwd", "group", "shadow", "hosts", "resolv.conf", "nsswitch.conf")
 ETC_FOLDERS = ("ssh", "slurm")
 
@@ -31,7 +31,7 @@ LINKS = {"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/sel
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the cluster keeps what its hosts see: folders in a tmpfs that only the cluster mounts."""
+    """The folders that hosts bind into their trees; they lie in a tmpfs that only the cluster mounts."""
 
     inside: Path
 
@@ -40,7 +40,7 @@ class Layout:
         return self.inside / "etc"
 
     @property
-    def munge(self) -> Path:  # the socket of the one munged; bound to /run/munge
+    def munge(self) -> Path:  # holds the socket of the cluster's munged; bound to /run/munge
         return self.inside / "munge"
 
     def log(self, host: str) -> Path:
@@ -51,8 +51,8 @@ class Layout:
 
 
 def live(host: Host, layout: Layout, shown: list[Path], plugged: int) -> NoReturn:
-    """The rest of this process's life. `plugged` gives one byte once the network card is in.
-    Fails (raises) while the host is being made; nothing more can fail once its services run."""
+    """Runs the host until this process is killed. `plugged` is a pipe that gets one byte once the network card is there.
+    Raises an exception if the host cannot be made."""
     kernel.set_process_name(f"host {host.name}")
     socket.sethostname(host.name)
     make_mounts(host, layout, shown)
@@ -65,7 +65,7 @@ def live(host: Host, layout: Layout, shown: list[Path], plugged: int) -> NoRetur
 
 def make_mounts(host: Host, layout: Layout, shown: list[Path]) -> None:
     kernel.make_mounts_private()
-    # Held by descriptor, because what is mounted next covers the paths.
+    # Opened before the next mounts cover the paths.
     shown_fds = {path: os.open(path, os.O_PATH) for path in shown}
     own = {name: os.open(folder, os.O_PATH) for name, folder in
            {"home": layout.inside / "home", "root": layout.inside / "root", "log": layout.log(host.name),
@@ -73,7 +73,7 @@ def make_mounts(host: Host, layout: Layout, shown: list[Path]) -> None:
     terminals = os.open("/dev/pts", os.O_PATH)
     kernel.set_read_only("/", True)
     kernel.set_read_only(str(layout.inside), False)
-    kernel.set_read_only("/dev/pts", False)  # who opens a terminal becomes its owner
+    kernel.set_read_only("/dev/pts", False)  # opening a terminal changes its owner
 
     kernel.mount("proc", "/proc", "proc", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC)
     kernel.mount("sysfs", "/sys", "sysfs", kernel.MS_RDONLY)
@@ -106,8 +106,8 @@ def bind_fd(fd: int, target: str) -> None:
 
 
 def make_dev(terminals: int) -> None:
-    """A /dev of the host's own; only the terminals are this machine's, so that a terminal which is
-    handed in has its name inside too."""
+    """Makes the host's own /dev. It shares only this machine's /dev/pts, so that a terminal of this machine has the same
+    name inside."""
     kernel.mount("tmpfs", "/dev", "tmpfs", kernel.MS_NOSUID, "mode=755")
     nodes = {**DEVICES, **{f"nvidia{index}": (FAKE_GPU_MAJOR, index) for index in range(GPUS_PER_HOST)}}
     for name, number in nodes.items():
@@ -154,7 +154,7 @@ def reap_for_ever() -> NoReturn:
 
 
 def reap() -> list[int]:
-    """The children that had ended."""
+    """Reaps children that have ended, and returns their pids."""
     ended = []
     try:
         while (pid := os.waitpid(-1, os.WNOHANG)[0]) != 0:

@@ -1,7 +1,7 @@
-"""Signals to all processes of a host: stops and continues them so that none can tell; kills users'.
+"""Stops and continues all processes of a host without any of them noticing; kills users' processes.
 
-The cgroup freezer would stop them too, but many machines do not let a test make cgroups. With signals
-the order matters: a parent that is awake sees its child stop (waitpid with WUNTRACED), so parents
+The cgroup freezer would do the same, but many machines do not let a test make cgroups. With signals
+the order matters: a running parent sees its child stop (waitpid with WUNTRACED), so parents
 are stopped before their children and continued after them.
 """
 
@@ -20,7 +20,7 @@ _STOP_BIT = 1 << (signal.SIGSTOP - 1)
 
 
 def processes_of(init: int) -> dict[int, int]:
-    """The pids in the namespace of this pid 1, each with its parent."""
+    """Returns the pids in the PID namespace of this pid 1, each with its parent."""
     namespace = os.readlink(f"/proc/{init}/ns/pid")
     found = {}
     for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
@@ -28,13 +28,13 @@ def processes_of(init: int) -> dict[int, int]:
             if os.readlink(f"/proc/{pid}/ns/pid") == namespace:
                 found[pid] = int(_status(pid)["PPid"])
         except (OSError, KeyError):
-            continue  # it has ended meanwhile
+            continue  # it has ended
     return found
 
 
 def freeze(init: int, limit_s: float = TIME_LIMIT_S / 3) -> set[int]:
-    """Returns the processes that it stopped, once all of the host's stand still.
-    Raises TimeoutError: one does not; those that were stopped are continued."""
+    """Stops all processes of the host; returns those that were not stopped before.
+    Raises TimeoutError if one does not stop, after continuing the others."""
     stopped: set[int] = set()
     deadline = time.monotonic() + limit_s
     while awake := [pid for pid in _parents_first(processes_of(init)) if _is_awake(pid)]:
@@ -44,27 +44,27 @@ def freeze(init: int, limit_s: float = TIME_LIMIT_S / 3) -> set[int]:
         for pid in awake:
             if _signal(pid, signal.SIGSTOP):
                 stopped.add(pid)
-            # A parent on its way out of waitpid() would see its child stop all the same.
+            # A parent that is returning from waitpid() would still see its child stop.
             while _is_awake(pid) and time.monotonic() < deadline:
                 time.sleep(0.0002)
     return stopped
 
 
 def thaw(init: int, stopped: set[int]) -> None:
-    """Continues what freeze() stopped; what had been stopped before stays so."""
+    """Continues the processes that freeze() stopped."""
     for pid in reversed(_parents_first(processes_of(init))):
         if pid in stopped:
             _signal(pid, signal.SIGCONT)
 
 
 def kill_users(init: int) -> None:
-    """Kills what ordinary users run on the host; the services go on."""
+    """Kills the processes of ordinary users on the host, but not its services."""
     for pid in processes_of(init):
         try:
             if int(_status(pid)["Uid"].split()[0]) >= FIRST_USER_UID:
                 _signal(pid, signal.SIGKILL)
         except (OSError, KeyError):
-            continue  # it has ended meanwhile
+            continue  # it has ended
 
 
 def _parents_first(parents: dict[int, int]) -> list[int]:
@@ -83,8 +83,8 @@ def _status(pid: int) -> dict[str, str]:
 
 
 def _is_awake(pid: int) -> bool:
-    """It can still run code of its own: not stopped, not dead, and not in a call that it cannot leave
-    without taking the stop (a vfork, whose child was stopped first)."""
+    """Returns whether the process can still run its own code: it is not stopped, not dead, and not in a vfork(2) whose child
+    was stopped first, which it cannot leave without stopping too."""
     try:
         status = _status(pid)
     except OSError:

@@ -1,8 +1,8 @@
-"""The keeper: pid 1 of the whole cluster, its network switch, and who turns hosts on and off.
+"""The keeper: pid 1 of the whole cluster. It is the network switch and turns hosts on and off.
 
-All hosts' processes live in pid namespaces under the keeper's, and their cables end in the keeper's
-network namespace. So the kernel takes everything away when the keeper ends, however it ends.
-It answers one request at a time on a unix socket. Request and answer are a line of
+All hosts' processes are in PID namespaces below the keeper's, and their veth links end in the keeper's
+network namespace. So the kernel removes everything when the keeper ends, however it ends.
+It answers one request at a time on a Unix socket. Request and answer are a line of
 JSON each: {"do": ..., "host": ...}, and {} or {"error": ...}; "enter" also hands over a pidfd.
 """
 
@@ -34,7 +34,7 @@ BRIDGE = "switch"
 
 
 class ClusterError(Exception):
-    """Something of the cluster did not do what was asked; the text says what and where."""
+    """A part of the cluster failed; the text says which and how."""
 
 
 def run_tool(*words: str) -> str:
@@ -53,21 +53,21 @@ def wait_until(condition: Callable[[], bool], what: str, limit_s: float) -> None
 
 
 def close_all_but(*kept: int) -> None:
-    """All descriptors but the standard ones and these."""
+    """Closes all descriptors except the standard ones and these."""
     for fd in map(int, os.listdir("/proc/self/fd")):
         if fd > 2 and fd not in kept:
             try:
                 os.close(fd)
             except OSError:
-                pass  # the listing's own, closed by now
+                pass  # that of os.listdir(), which is closed
 
 
 @dataclass
 class Machine:
-    """A host's power switch and cable."""
+    """The state of a host: its power and its network link."""
 
     host: Host
-    pid: int = 0  # of its pid 1; 0: it is off
+    pid: int = 0  # of its pid 1; 0 if it is off
     frozen: set[int] | None = None
     cut: bool = False
     rate: str = ""
@@ -77,7 +77,7 @@ class Machine:
         return "off" if self.pid == 0 else "frozen" if self.frozen is not None else "on"
 
     def wait_for_services(self) -> None:
-        """Returns when all its services can be reached."""
+        """Waits until all its services listen."""
         name = self.host.name
 
         def listens() -> bool:
@@ -85,14 +85,14 @@ class Machine:
                 raise ClusterError(f"{name} ended while it started")
             return self.listens()
 
-        wait_until(listens, f"sshd and Slurm's daemon listen on {name}", START_LIMIT_S)
+        wait_until(listens, f"sshd and Slurm's daemon to listen on {name}", START_LIMIT_S)
 
     def listens(self) -> bool:
         return set(self.host.ports) <= listening_ports(self.pid)
 
 
 def listening_ports(pid: int) -> set[int]:
-    """The TCP ports on which something listens in the network of this process."""
+    """Returns the TCP ports on which a process listens in this process's network namespace."""
     found = set()
     for table in ("tcp", "tcp6"):
         try:
@@ -104,7 +104,7 @@ def listening_ports(pid: int) -> set[int]:
 
 
 class Keeper:
-    """Lives on one thread, in the keeper's process."""
+    """The cluster's hosts and services. Used by the one thread of the keeper's process."""
 
     def __init__(self, name: str, hosts: list[Host], layout: Layout, shown: list[Path]) -> None:
         self._name = name
@@ -114,7 +114,7 @@ class Keeper:
         self._munged = 0
 
     def start(self) -> None:
-        """Returns when Slurm offers all hosts."""
+        """Boots all hosts and waits until Slurm reports them as idle."""
         provision(self._name, [machine.host for machine in self._machines.values()], self._layout)
         run_tool("ip", "link", "add", BRIDGE, "type", "bridge", "stp_state", "0", "forward_delay", "0",
                  "mcast_snooping", "0")
@@ -122,15 +122,15 @@ class Keeper:
         self._start_munged()
         login, *others = self._machines.values()
         self._boot(login)
-        login.wait_for_services()  # else slurmd tries in vain, and waits before it tries again
+        login.wait_for_services()  # otherwise slurmd fails to connect and waits before it tries again
         for machine in others:
             self._boot(machine)
         for machine in others:
             machine.wait_for_services()
-        wait_until(lambda: self._states(login) == {"idle"}, "Slurm calls all hosts idle", START_LIMIT_S)
+        wait_until(lambda: self._states(login) == {"idle"}, "Slurm to report all hosts as idle", START_LIMIT_S)
 
     def _states(self, login: Machine) -> set[str]:
-        """What Slurm says of its hosts."""
+        """Returns Slurm's states of its hosts."""
         inside = ["nsenter", f"--target={login.pid}", "--mount", "--uts", "--ipc", "--net", "--pid"]
         return set(run_tool(*inside, "sinfo", "-h", "-N", "-o", "%T").split())
 
@@ -142,18 +142,18 @@ class Keeper:
                  f"--key-file={self._layout.inside}/munge.key", f"--pid-file={self._layout.inside}/munged.pid",
                  f"--log-file={self._layout.inside}/munged.log", f"--seed-file={self._layout.inside}/munged.seed"],
                 stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=SERVICE_ENVIRONMENT)
-        wait_until(lambda: (folder / "munge.socket.2").exists() or munged.poll() is not None, "munged listens",
+        wait_until(lambda: (folder / "munge.socket.2").exists() or munged.poll() is not None, "munged to listen",
                    START_LIMIT_S)
         if munged.returncode is not None:
             raise ClusterError(f"munged ended with code {munged.returncode}")
         self._munged = munged.pid
 
     def _boot(self, machine: Machine) -> None:
-        """Starts the host's pid 1 and gives it its cable; its services come up by themselves."""
+        """Starts the host's pid 1 and connects its network link; does not wait for its services."""
         plugged_read, plugged_write = os.pipe()
         pid_read, pid_write = os.pipe()
         if os.fork() == 0:
-            # Only children of this helper are in the new pid namespace, and the first is its pid 1.
+            # Only children of this process enter the new PID namespace; the first becomes its pid 1.
             try:
                 close_all_but(plugged_read, pid_write)
                 kernel.unshare(kernel.HOST_NAMESPACES | kernel.CLONE_NEWPID)
@@ -186,8 +186,8 @@ class Keeper:
         run_tool("ip", "link", "set", link, "master", BRIDGE, "up")
 
     def cut(self, machine: Machine) -> None:
-        """The switch's port forwards nothing either way. The host's card keeps its link: packets vanish,
-        nobody is told, no connection is closed."""
+        """Disables the host's port of the switch. The host's card stays up, so packets vanish silently and no connection
+        is closed."""
         self._require_power(machine)
         self._set_port(machine, forwarding=False)
 
@@ -200,7 +200,7 @@ class Keeper:
         machine.cut = not forwarding
 
     def slow(self, machine: Machine, rate: str) -> None:
-        """At most `rate` (as tc writes it: 10mbit) each way; "off" ends it."""
+        """Limits the rate each way, in tc's notation ("10mbit"); "off" ends the limit."""
         self._require_power(machine)
         limit = [] if rate == "off" else ["tbf", "rate", rate, "burst", "16kb", "latency", "200ms"]
         verb = "replace" if limit else "del"
@@ -222,19 +222,19 @@ class Keeper:
             machine.frozen = None
 
     def kill(self, machine: Machine) -> None:
-        """Power off. The cable goes first, so that no peer hears of the end of a connection."""
+        """Turns the host off. Cuts its link first, so that no peer sees a connection end."""
         if machine.pid == 0:
             return
         self._set_port(machine, forwarding=False)
         self._forget_connections_soon(machine)
         os.kill(machine.pid, signal.SIGKILL)
         pid, machine.pid = machine.pid, 0
-        wait_until(lambda: os.waitpid(pid, os.WNOHANG)[0] == pid, f"all processes of {machine.host.name} end",
+        wait_until(lambda: os.waitpid(pid, os.WNOHANG)[0] == pid, f"all processes of {machine.host.name} to end",
                    STOP_LIMIT_S)
         self._unplug(machine)
 
     def _unplug(self, machine: Machine) -> None:
-        """The cable of a host that is off. The kernel pulls it too, some time after the host's end."""
+        """Removes the link of a host that is off. The kernel removes it too, some time after the host's end."""
         link = machine.host.link
 
         def is_out() -> bool:
@@ -242,10 +242,10 @@ class Keeper:
 
         if not is_out():
             subprocess.run(["ip", "link", "del", "dev", link], stderr=subprocess.DEVNULL, env=SERVICE_ENVIRONMENT)
-        wait_until(is_out, f"the cable of {machine.host.name} is out", STOP_LIMIT_S)
+        wait_until(is_out, f"the link of {machine.host.name} to be removed", STOP_LIMIT_S)
 
     def _forget_connections_soon(self, machine: Machine) -> None:
-        """Else the kernel keeps the dead host's network for minutes, to say goodbye to its peers."""
+        """Limits TCP's retries: otherwise the kernel keeps the host's network for minutes to close its connections."""
         run_tool("nsenter", f"--net=/proc/{machine.pid}/ns/net", "sh", "-c",
                  "echo 1 >/proc/sys/net/ipv4/tcp_orphan_retries")
 
@@ -255,7 +255,7 @@ class Keeper:
         machine.wait_for_services()
 
     def heal(self, machine: Machine) -> None:
-        """As it was at first: on, connected, at full speed, its services running, no user's process left."""
+        """Restores the first state: on, connected, at full speed, services running, no user's process."""
         if machine.pid != 0:
             self.thaw(machine)
             if machine.cut:
@@ -267,7 +267,7 @@ class Keeper:
         self.power_on(machine)
 
     def clear(self, machine: Machine) -> None:
-        """No process of an ordinary user is left."""
+        """Kills all processes of ordinary users."""
         self._require_power(machine)
         host_processes.kill_users(machine.pid)
 
@@ -281,7 +281,7 @@ class Keeper:
                           for name, machine in self._machines.items()}}
 
     def serve(self, listener: socket.socket) -> NoReturn:
-        """Answers requests and reaps for ever."""
+        """Answers requests and reaps children for ever."""
         read_end, write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(write_end)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -297,7 +297,7 @@ class Keeper:
 
     def _note_ends(self, ended: list[int]) -> None:
         for machine in self._machines.values():
-            if machine.pid in ended:  # not by kill(): a program inside ended pid 1
+            if machine.pid in ended:  # a program on the host ended pid 1; kill() sets pid to 0 before
                 machine.pid = 0
                 self._unplug(machine)
         if self._munged in ended:
@@ -314,7 +314,7 @@ class Keeper:
         try:
             socket.send_fds(connection, [f"{json.dumps(answer)}\n".encode()], fds)
         except OSError:
-            pass  # who asked is gone
+            pass  # the client has gone
         for fd in fds:
             os.close(fd)
 

@@ -1,6 +1,6 @@
-"""The system calls that Python 3.11 does not offer: namespaces, mounts, ties between processes.
+"""System calls that Python 3.11 lacks: namespaces, mounts and prctl.
 
-Each fails with OSError, which names what was asked for. All need root.
+A function raises OSError, which names the call. All need root.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ CLONE_NEWUTS = 0x04000000
 CLONE_NEWIPC = 0x08000000
 CLONE_NEWPID = 0x20000000
 CLONE_NEWNET = 0x40000000
-HOST_NAMESPACES = CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWNET  # all but the pids'
+HOST_NAMESPACES = CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWNET  # except the PID namespace
 
 MS_NOSUID, MS_NODEV, MS_NOEXEC = 2, 4, 8
 MS_RDONLY, MS_BIND, MS_REC, MS_PRIVATE = 1, 4096, 16384, 1 << 18
@@ -37,12 +37,12 @@ def _checked(result: int, what: str) -> None:
 
 
 def unshare(flags: int) -> None:
-    """New namespaces for this process; a new pid namespace only for its later children."""
+    """Moves this process into new namespaces. Only its later children enter a new PID namespace."""
     _checked(_libc.unshare(ctypes.c_int(flags)), "unshare")
 
 
 def join(pidfd: int, flags: int) -> None:
-    """This process enters the namespaces of another (its later children, where it is the pids')."""
+    """Enters namespaces of another process. Only later children of this process enter a PID namespace."""
     _checked(_libc.setns(ctypes.c_int(pidfd), ctypes.c_int(flags)), "setns")
 
 
@@ -56,12 +56,12 @@ def bind(source: str, target: str) -> None:
 
 
 def make_mounts_private() -> None:
-    """What is mounted from here on is seen in this mount namespace only."""
+    """Makes later mounts visible in this mount namespace only."""
     mount("none", "/", flags=MS_REC | MS_PRIVATE)
 
 
 def set_read_only(path: str, on: bool) -> None:
-    """All that is mounted at and under the path, in this mount namespace only (mount_setattr(2))."""
+    """Makes all mounts at and below the path read-only or writable, in this mount namespace only (mount_setattr(2))."""
     attributes = struct.pack("QQQQ", _MOUNT_ATTR_RDONLY * on, _MOUNT_ATTR_RDONLY * (not on), 0, 0)
     _checked(_libc.syscall(ctypes.c_long(_SYS_MOUNT_SETATTR), ctypes.c_int(_AT_FDCWD), path.encode(),
                            ctypes.c_uint(_AT_RECURSIVE), attributes, ctypes.c_size_t(len(attributes))),
@@ -69,8 +69,8 @@ def set_read_only(path: str, on: bool) -> None:
 
 
 def die_with_parent(signal_number: int) -> None:
-    """The kernel sends this signal when the parent ends. A change of user or an exec of a set-user-id
-    program undoes it."""
+    """Makes the kernel send this signal when the parent ends. A change of user or an exec of a set-user-id program
+    cancels it."""
     _checked(_libc.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal_number)), "prctl")
 
 

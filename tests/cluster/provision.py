@@ -24,7 +24,7 @@ def provision(cluster: str, hosts: list[Host], layout: Layout) -> None:
 
 
 def write_etc(cluster: str, hosts: list[Host], layout: Layout) -> None:
-    (layout.etc / "ssh/keys").mkdir(parents=True)  # where each host sees its own
+    (layout.etc / "ssh/keys").mkdir(parents=True)  # mount point of each host's own keys
     (layout.etc / "slurm").mkdir()
     for name, (text, mode) in etc_files(hosts, cluster).items():
         (layout.etc / name).write_text(text)
@@ -32,15 +32,15 @@ def write_etc(cluster: str, hosts: list[Host], layout: Layout) -> None:
 
 
 def make_host_key(host: Host, layout: Layout) -> str:
-    """Returns the public key."""
+    """Makes a host's folders and its SSH key; returns the public key."""
     layout.log(host.name).mkdir(parents=True)
     layout.keys(host.name).mkdir(parents=True, mode=0o700)
     return make_key(layout.keys(host.name) / "ssh_host_ed25519_key", host.name)
 
 
 def make_home(user: User, layout: Layout) -> None:
-    """The same on all hosts; the user's key opens all of them. /root can be passed through, because the
-    checkout may lie under it."""
+    """Makes a home that all hosts share, with a key that all hosts accept. /root has mode 0711, because the checkout may lie
+    in it."""
     home = layout.inside / user.home.lstrip("/")
     home.mkdir(mode=0o711 if user == ROOT else 0o700)
     (home / ".ssh").mkdir(mode=0o700)
@@ -51,7 +51,7 @@ def make_home(user: User, layout: Layout) -> None:
 
 
 def make_key(path: Path, comment: str) -> str:
-    """Returns the public key as known_hosts and authorized_keys have it."""
+    """Makes an SSH key; returns the public key in the format of known_hosts and authorized_keys."""
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", path],
                    stdin=subprocess.DEVNULL, check=True, env=SERVICE_ENVIRONMENT)
     return Path(f"{path}.pub").read_text().strip()

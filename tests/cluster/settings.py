@@ -1,6 +1,6 @@
-"""What a cluster looks like: its hosts, addresses, users, and the text of the files in its /etc.
+"""The settings of a cluster: its hosts, addresses and users, and the files in its /etc.
 
-All values and pure functions; nothing here touches the machine.
+This file has only values and pure functions.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ CPUS_PER_HOST = 16
 GPUS_PER_HOST = 4
 MEMORY_MB_PER_HOST = 16000
 
-# Nothing takes this long: what does hangs. HVD_TEST_SLOWNESS says how many times slower this machine is than most.
+# Whatever takes longer than this hangs. HVD_TEST_SLOWNESS is the factor by which this machine is slower than most.
 TIME_LIMIT_S = 60.0 * float(os.environ.get("HVD_TEST_SLOWNESS", "1"))
 
 SSH_PORT = 22
 SLURMCTLD_PORT = 6817
 SLURMD_PORT = 6818
 
-# A major number that the kernel leaves to local use: a fake device can never be a real GPU.
+# A major number that the kernel reserves for local use, so that a fake device is never a real GPU.
 FAKE_GPU_MAJOR = 240
 
 
@@ -39,7 +39,7 @@ USERS = (ROOT, USER, OTHER)
 
 @dataclass(frozen=True)
 class Host:
-    """A host's number is its place on the network; the login host is 1, n1 is 11, n2 is 12 …"""
+    """A host. Its number is the last part of its address: 1 for the login host, 11 for n1, 12 for n2 …"""
 
     name: str
     number: int
@@ -57,16 +57,16 @@ class Host:
         return f"fd80::{self.number}"
 
     @property
-    def mac(self) -> str:  # the same after a restart, as a network card's
+    def mac(self) -> str:  # constant, so that it is the same after a restart
         return f"02:80:00:00:00:{self.number:02x}"
 
     @property
     def ports(self) -> tuple[int, ...]:
-        """Where it listens once it is up."""
+        """Returns the ports of its services."""
         return (SSH_PORT, SLURMCTLD_PORT if self.is_login else SLURMD_PORT)
 
     @property
-    def link(self) -> str:  # the switch's end of its cable
+    def link(self) -> str:  # the keeper's end of its veth pair
         return f"to-{self.name}"
 
 
@@ -75,7 +75,7 @@ def hosts_of(count: int) -> list[Host]:
 
 
 def etc_files(hosts: list[Host], cluster: str) -> dict[str, tuple[str, int]]:
-    """Path under /etc, content and mode of the files that all hosts share."""
+    """Returns path below /etc, content and mode of the files that all hosts share."""
     return {
         "passwd": (passwd(), 0o644),
         "group": (group(), 0o644),
@@ -85,15 +85,15 @@ def etc_files(hosts: list[Host], cluster: str) -> dict[str, tuple[str, int]]:
         "nsswitch.conf": ("passwd: files\ngroup: files\nshadow: files\nhosts: files\n"
                           "protocols: files\nservices: files\n", 0o644),
         "slurm/slurm.conf": (slurm_conf(hosts, cluster), 0o644),
-        "slurm/cgroup.conf": ("CgroupPlugin=cgroup/v1\n", 0o644),  # unused; slurmd ends when it finds none itself
+        "slurm/cgroup.conf": ("CgroupPlugin=cgroup/v1\n", 0o644),  # unused, but slurmd ends if it finds no cgroup plugin
         "slurm/gres.conf": (gres_conf(), 0o644),
-        "ssh/ssh_known_hosts": ("", 0o644),  # filled once the keys are made
+        "ssh/ssh_known_hosts": ("", 0o644),  # provision() writes it once the keys are made
         "ssh/ssh_config": (SSH_CONFIG, 0o644),
         "ssh/sshd_config": (SSHD_CONFIG, 0o644),
     }
 
 
-SSHD = User("sshd", 101, "/run/sshd")  # sshd needs it to give up its privileges
+SSHD = User("sshd", 101, "/run/sshd")  # sshd needs this user for privilege separation
 
 
 def passwd() -> str:
@@ -109,7 +109,7 @@ def group() -> str:
 
 
 def hosts_file(hosts: list[Host]) -> str:
-    """IPv6 addresses have names of their own, so that a plain name has one meaning."""
+    """Returns /etc/hosts. IPv6 addresses have separate names, so that a plain name has one address."""
     lines = ["127.0.0.1 localhost", "::1 localhost6"]
     lines += [f"{host.address} {host.name}" for host in hosts]
     lines += [f"{host.address6} {host.name}-v6" for host in hosts]
@@ -117,11 +117,11 @@ def hosts_file(hosts: list[Host]) -> str:
 
 
 def known_hosts(keys: dict[str, str], hosts: list[Host]) -> str:
-    """`keys` has each host's public key; all names that a host goes by are listed."""
+    """Returns known_hosts with each host's key for all of its names and addresses."""
     return "".join(f"{host.name},{host.name}-v6,{host.address},{host.address6} {keys[host.name]}\n" for host in hosts)
 
 
-# Of the key exchanges this one is the cheapest by far on a small machine.
+# This key exchange takes by far the least processor time.
 SSH_CONFIG = "Host *\n  KexAlgorithms curve25519-sha256\n  SendEnv LANG LC_*\n"
 
 SSHD_CONFIG = f"""\
@@ -142,10 +142,11 @@ Subsystem sftp /usr/lib/openssh/sftp-server
 
 
 def slurm_conf(hosts: list[Host], cluster: str) -> str:
-    """Slurm 22.05. The hosts claim more CPUs than there are (config_overrides with task/none), and no
-    accounting daemon runs. A host that comes back is used again at once (ReturnToService). The main
-    scheduler looks at the whole queue each second (sched_interval): by default it waits for 60 s when it
-    has missed an event."""
+    """Returns slurm.conf for Slurm 22.05.
+
+    Hosts claim more CPUs than this machine has (config_overrides with task/none). There is no accounting daemon. A host
+    that returns is used at once (ReturnToService). The main scheduler checks the whole queue every second
+    (sched_interval); by default it waits for 60 s if it has missed an event."""
     login = next(host for host in hosts if host.is_login)
     nodes = "\n".join(
         f"NodeName={host.name} NodeAddr={host.address} CPUs={CPUS_PER_HOST} Sockets=2 "

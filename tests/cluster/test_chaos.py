@@ -1,8 +1,9 @@
-"""kill -9 and SIGSTOP of any process of a job over ssh, at any moment. Whatever dies, the restarted training ends with the
-losses of an undisturbed one, the first cause is true, and nothing is left on any host.
+"""SIGKILL or SIGSTOP to any process of a job over ssh, at any moment. The restarted training ends with the losses of an
+undisturbed one, hvdrun reports the true first cause, and nothing is left on any host.
 
-What is hit and when is drawn from a constant seed, so that a failure comes again. ./check --all runs all trials, with a seed
-that it prints."""
+A constant seed chooses process and moment, so that a failure is reproducible. ./check --all runs all trials, with a seed
+A constant seed chooses process and moment, so that a failure is reproducible. ./check --all runs all trials, with a seed that
+it prints."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from test_ssh import Jobs, jobs  # noqa: F401, the fixture
 
 SEED = int(os.environ.get("HVD_TEST_SEED", 11))
 EPOCHS = 40
-# By role: its host's part of the job, and what hvdrun may say of its end. An agent may report its guard before it dies, too.
+# What hvdrun may report after the end of a process of each role. An agent may report its guard before it ends itself.
 CAUSES = {
     "launcher": "",
     "hvd-guard": r"the (guard of the )?agent on n[12] was (killed|lost)",
@@ -37,7 +38,7 @@ def start(jobs: Jobs, shared: Path, client: str, *options: object) -> subprocess
 
 
 def pids_of(jobs: Jobs, job: subprocess.Popen, role: str) -> list[int]:  # noqa: F811
-    """As this machine numbers them."""
+    """Returns the pids on this machine of the job's processes with this role."""
     if role == "launcher":
         return [pid for pid in all_pids() if parent_of(pid) == job.pid]
     hosts = ("login",) if role == "ssh" else ("n1", "n2")
@@ -47,7 +48,7 @@ def pids_of(jobs: Jobs, job: subprocess.Popen, role: str) -> list[int]:  # noqa:
 
 
 def wait_for_epoch(job: subprocess.Popen, epoch: int) -> str:
-    """Returns the output up to that epoch, or all of it if the job ends before."""
+    """Waits for that epoch or the job's end; returns the output so far."""
     out = ""
     while f"epoch {epoch} " not in out and (line := job.stdout.readline()):
         out += line
@@ -90,18 +91,18 @@ def kill_in_a_training(jobs: Jobs, shared: Path, client: str, roles: list[str], 
     assert last_loss(out + rest) == undisturbed_loss(jobs), what
     if "restart 1 of 3" in err:
         first = next(line for line in err.splitlines() if "restart 1 of 3" in line)
-        # Of two that die together either may be noticed first, and ranks of a lost host die of that.
+        # If two processes die together, hvdrun may notice either first.
         assert any(re.search(CAUSES[role], first) for role in hit), what
 
 
 @pytest.mark.gate
 @pytest.mark.parametrize("role, client", [("hvd-guard", "libssh"), ("hvdrun-agent", "openssh"), ("digits", "libssh"), ("sshd", "openssh")])
-def test_a_training_survives_the_death_of_any_part(jobs: Jobs, shared: Path, role: str, client: str) -> None:  # noqa: F811
+def test_a_training_is_restarted_after_the_kill_of_one_process(jobs: Jobs, shared: Path, role: str, client: str) -> None:  # noqa: F811
     kill_in_a_training(jobs, shared, client, [role], random.Random(f"{SEED} {role}"))
 
 
 @pytest.mark.parametrize("trial", range(30))
-def test_a_training_survives_one_death(jobs: Jobs, shared: Path, trial: int) -> None:  # noqa: F811
+def test_a_training_is_restarted_after_the_kill_of_a_random_process(jobs: Jobs, shared: Path, trial: int) -> None:  # noqa: F811
     draw = random.Random(f"{SEED} one {trial}")
     client = draw.choice(["libssh", "openssh"])
     roles = [role for role in CAUSES if role != "ssh" or client == "openssh"]
@@ -109,7 +110,7 @@ def test_a_training_survives_one_death(jobs: Jobs, shared: Path, trial: int) -> 
 
 
 @pytest.mark.parametrize("trial", range(24))
-def test_a_training_survives_two_deaths_at_once(jobs: Jobs, shared: Path, trial: int) -> None:  # noqa: F811
+def test_a_training_is_restarted_after_the_kill_of_two_random_processes(jobs: Jobs, shared: Path, trial: int) -> None:  # noqa: F811
     draw = random.Random(f"{SEED} two {trial}")
     client = draw.choice(["libssh", "openssh"])
     roles = [role for role in CAUSES if role != "ssh" or client == "openssh"]
@@ -117,7 +118,7 @@ def test_a_training_survives_two_deaths_at_once(jobs: Jobs, shared: Path, trial:
 
 
 def stop_in_a_training(jobs: Jobs, shared: Path, client: str, role: str, until: str) -> None:  # noqa: F811
-    """SIGSTOP, until hvdrun has printed `until` or, if that is empty, for a moment; then SIGCONT. The job ends as if nothing had been."""
+    """Stops a process until hvdrun has printed `until`, or only for a moment if that is empty. The job must end as if undisturbed."""
     job = start(jobs, shared, client, "--host-timeout", 2)
     out = wait_for_epoch(job, 2)
     stopped = [pid for pid in pids_of(jobs, job, role)[-1:] if send(pid, signal.SIGSTOP)]
@@ -134,11 +135,11 @@ def stop_in_a_training(jobs: Jobs, shared: Path, client: str, role: str, until: 
 
 @pytest.mark.gate
 @pytest.mark.parametrize("role, client", [("hvdrun-agent", "libssh"), ("sshd", "openssh")])
-def test_a_training_survives_a_long_stop(jobs: Jobs, shared: Path, role: str, client: str) -> None:  # noqa: F811
+def test_a_training_survives_a_long_stop_of_one_process(jobs: Jobs, shared: Path, role: str, client: str) -> None:  # noqa: F811
     stop_in_a_training(jobs, shared, client, role, "but its host does; waiting for it")
 
 
 @pytest.mark.parametrize("client", ["libssh", "openssh"])
 @pytest.mark.parametrize("role", ["launcher", "hvd-guard", "digits"])
-def test_a_training_survives_a_short_stop(jobs: Jobs, shared: Path, role: str, client: str) -> None:  # noqa: F811
+def test_a_training_survives_a_short_stop_of_one_process(jobs: Jobs, shared: Path, role: str, client: str) -> None:  # noqa: F811
     stop_in_a_training(jobs, shared, client, role, "")

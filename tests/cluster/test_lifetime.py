@@ -1,4 +1,4 @@
-"""Bringing clusters up and down, and what is left of them: nothing."""
+"""Start and end of simulated clusters, which leave nothing on this machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may make na
 
 @pytest.fixture
 def own() -> Iterator[Cluster]:
-    """A name for a cluster of the test's own; what is up under it is taken down."""
+    """A handle with a new name, for a cluster of the test's own; ends the cluster after the test."""
     handle = Cluster(f"own-{uuid.uuid4().hex[:8]}")
     try:
         yield handle
@@ -32,7 +32,7 @@ def script(name: str, *words: str, **options: object) -> subprocess.CompletedPro
 
 
 def traces(cluster: Cluster) -> dict[str, object]:
-    """What shows of a cluster on this machine, or might."""
+    """Returns all that this machine may show of a cluster."""
     return {
         "folder": cluster.folder.exists(),
         "processes": processes_with(str(cluster.folder)) + warden_of(cluster),
@@ -43,7 +43,7 @@ def traces(cluster: Cluster) -> dict[str, object]:
 
 
 def processes_with(word: str) -> list[int]:
-    """The processes in whose mount namespace something of this name is mounted: all that is inside."""
+    """Returns the processes whose mount namespace has a mount with this word: those inside the cluster."""
     found = []
     for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
         try:
@@ -55,7 +55,7 @@ def processes_with(word: str) -> list[int]:
 
 
 def warden_of(cluster: Cluster) -> list[int]:
-    """The warden, while it runs."""
+    """Returns the warden's pid while it runs."""
     try:
         pid = int((cluster.folder / "warden").read_text())
     except (OSError, ValueError):
@@ -67,13 +67,13 @@ NOTHING = {"folder": False, "processes": [], "mounts": [], "links": []}
 
 
 def assert_no_trace(cluster: Cluster, before: dict[str, object]) -> None:
-    wait_until(lambda: not cluster.folder.exists(), "the cluster's folder is gone")
+    wait_until(lambda: not cluster.folder.exists(), "the cluster's folder to be removed")
     after = traces(cluster)
     assert {**after, "named namespaces": None} == {**NOTHING, "named namespaces": None}
     assert after["named namespaces"] == before["named namespaces"]
 
 
-def test_up_and_down_can_be_repeated(own: Cluster) -> None:
+def test_repeated_up_and_down_have_no_effect(own: Cluster) -> None:
     before = traces(own)
     said = script("up", "--name", own.name, "--hosts", "2")
     assert said.returncode == 0 and f"tests/cluster/run --name {own.name}" in said.stdout, said.stderr
@@ -81,9 +81,9 @@ def test_up_and_down_can_be_repeated(own: Cluster) -> None:
     assert len(members) > 6
     again = script("up", "--name", own.name, "--hosts", "2")
     assert again.returncode == 0 and "up already" in again.stdout
-    assert set(members) <= set(processes_with(str(own.folder))), "it is still the first one"
+    assert set(members) <= set(processes_with(str(own.folder))), "the second up has replaced the cluster"
     assert own.hosts == ["n1", "n2"]
-    assert traces(own)["links"] == [] and traces(own)["mounts"] == [], "nothing shows on this machine"
+    assert traces(own)["links"] == [] and traces(own)["mounts"] == [], "the cluster's links or mounts are visible on this machine"
 
     assert "is gone" in script("down", "--name", own.name).stdout
     assert "was not there" in script("down", "--name", own.name).stdout
@@ -91,7 +91,7 @@ def test_up_and_down_can_be_repeated(own: Cluster) -> None:
     assert_no_trace(own, before)
 
 
-def test_two_clusters_do_not_meet(cluster: Cluster, own: Cluster) -> None:
+def test_two_clusters_are_independent(cluster: Cluster, own: Cluster) -> None:
     own.up(hosts=2)
     assert sorted(own.output("srun", "-N2", "hostname").split()) == ["n1", "n2"]
     assert len(cluster.output("srun", "-N4", "hostname").split()) == 4
@@ -103,7 +103,7 @@ def test_two_clusters_do_not_meet(cluster: Cluster, own: Cluster) -> None:
     assert cluster.output("ssh", "n2", "hostname") == "n2\n"
 
 
-def test_two_checkouts_have_clusters_of_the_same_name(own: Cluster, tmp_path: Path) -> None:
+def test_two_checkouts_can_have_clusters_of_the_same_name(own: Cluster, tmp_path: Path) -> None:
     there = tmp_path / "tests/cluster"
     shutil.copytree(HERE, there)
     ups = [subprocess.Popen([PYTHON, folder / "up", "--name", own.name, "--hosts", "1"], stdout=subprocess.DEVNULL)
@@ -111,7 +111,7 @@ def test_two_checkouts_have_clusters_of_the_same_name(own: Cluster, tmp_path: Pa
     assert [process.wait() for process in ups] == [0, 0]
     assert script("down", "--name", own.name).returncode == 0
     run = [PYTHON, there / "run", "--name", own.name, "--", "srun", "hostname"]
-    assert subprocess.run(run, capture_output=True, text=True).stdout == "n1\n", "the other one is still up"
+    assert subprocess.run(run, capture_output=True, text=True).stdout == "n1\n", "down of one checkout has ended the other's cluster"
     assert "is gone" in subprocess.run([PYTHON, there / "down", "--name", own.name], capture_output=True, text=True).stdout
 
 
@@ -137,11 +137,11 @@ def test_an_interrupted_up_leaves_nothing(own: Cluster, moment: str, number: sig
 
 
 def interrupted_up(cluster: Cluster, moment: str, number: signal.Signals) -> int:
-    """The code of an `up` that got the signal when it had made this."""
+    """Sends the signal to `up` once the path `moment` exists; returns its exit code."""
     process = subprocess.Popen([PYTHON, HERE / "up", "--name", cluster.name], stdout=subprocess.DEVNULL,
                                stderr=subprocess.DEVNULL)
     with process:
-        wait_until(lambda: process.poll() is not None or has_come_to(cluster, moment), f"up has made {moment}")
+        wait_until(lambda: process.poll() is not None or has_come_to(cluster, moment), f"up to make {moment}")
         process.send_signal(number)
     return process.returncode
 
@@ -163,8 +163,8 @@ def test_a_cluster_ends_with_its_owner(own: Cluster) -> None:
 
 
 @pytest.mark.parametrize("victims", ["warden", "keeper", "warden and keeper"])
-def test_a_killed_warden_takes_all_with_it(own: Cluster, victims: str) -> None:
-    """In the middle of a job, and the next cluster of that name comes up at once."""
+def test_a_cluster_ends_with_its_warden_or_keeper(own: Cluster, victims: str) -> None:
+    """The kill comes during a job. A new cluster of that name can start at once."""
     before = traces(own)
     own.up(hosts=1)
     members = processes_with(str(own.folder))
@@ -177,19 +177,19 @@ def test_a_killed_warden_takes_all_with_it(own: Cluster, victims: str) -> None:
             os.kill(pid, signal.SIGKILL)
     own.up(hosts=1)
     job.communicate()
-    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in members), f"{members} are gone")
-    assert own.output("srun", "hostname") == "n1\n", "what was left of the old one is in nobody's way"
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in members), f"the end of {members}")
+    assert own.output("srun", "hostname") == "n1\n", "the new cluster does not work"
     own.down()
     assert_no_trace(own, before)
 
 
-def test_what_cannot_run_is_said_with_code_77(own: Cluster) -> None:
+def test_up_exits_with_77_without_rights_or_packages(own: Cluster) -> None:
     weak = subprocess.run(["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin", PYTHON, HERE / "up"],
                           capture_output=True, text=True)
     assert (weak.returncode, "lacks CAP_SYS_ADMIN" in weak.stderr) == (77, True), weak
-    as_nobody = script("up", "--name", own.name, user="nobody")
-    assert (as_nobody.returncode, "only root" in as_nobody.stderr) == (77, True), as_nobody
-    # A private mount over slurmd's folder of plugins hides one of the packages.
+    unprivileged = script("up", "--name", own.name, user="nobody")
+    assert (unprivileged.returncode, "only root" in unprivileged.stderr) == (77, True), unprivileged
+    # A private mount over the folder of slurmd's plugins hides one of the packages.
     hidden = subprocess.run(["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none "$1" && exec "$2" --name "$3"', "sh",
                              f"/usr/lib/{os.uname().machine}-linux-gnu/slurm-wlm", HERE / "up", own.name],
                             capture_output=True, text=True)
@@ -197,7 +197,7 @@ def test_what_cannot_run_is_said_with_code_77(own: Cluster) -> None:
     assert not own.folder.exists()
 
 
-def test_a_bad_name_is_refused(own: Cluster) -> None:
+def test_a_bad_name_for_a_cluster_is_an_error(own: Cluster) -> None:
     assert "is no name" in script("up", "--name", "../x").stderr
     with pytest.raises(ClusterFailed):
         Cluster("")

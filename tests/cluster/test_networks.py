@@ -1,5 +1,4 @@
-"""Jobs on hosts of two kinds: those whose own name is an address of loopback, as Debian's installer writes it, and those
-without IPv4."""
+"""Jobs on hosts whose own name resolves to 127.0.1.1 (Debian's default), with docker0, or without IPv4."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ def hosts_file(cluster: Cluster, host: str, text: str) -> Iterator[None]:
 
 
 @pytest.fixture
-def named_as_debian_does(jobs: Jobs) -> Iterator[Jobs]:  # noqa: F811
+def own_name_is_loopback(jobs: Jobs) -> Iterator[Jobs]:  # noqa: F811
     with ExitStack() as stack:
         for own in HOSTS:
             lines = ["127.0.0.1 localhost", f"127.0.1.1 {own}.example.org {own}",
@@ -77,35 +76,35 @@ def programs(*names: str) -> pytest.MarkDecorator:
 
 @PLACES
 @pytest.mark.parametrize("pmix", ["auto", "off"])
-def test_libhvd_on_hosts_whose_own_name_is_loopback(named_as_debian_does: Jobs, hosts: str, pmix: str) -> None:
-    expect_hello(named_as_debian_does, "-H", hosts, "--pmix", pmix)
+def test_libhvd_connects_hosts_whose_own_name_is_loopback(own_name_is_loopback: Jobs, hosts: str, pmix: str) -> None:
+    expect_hello(own_name_is_loopback, "-H", hosts, "--pmix", pmix)
 
 
 @PLACES
-def test_mpi_on_hosts_whose_own_name_is_loopback(named_as_debian_does: Jobs, hosts: str) -> None:
-    done = named_as_debian_does.run("--label", "none", "-H", hosts, ALLREDUCE)
+def test_mpi_connects_hosts_whose_own_name_is_loopback(own_name_is_loopback: Jobs, hosts: str) -> None:
+    done = own_name_is_loopback.run("--label", "none", "-H", hosts, ALLREDUCE)
     assert done.returncode == 0 and done.stdout.count("of 2: sum 3") == 2, f"{done.stdout}\n{done.stderr}"
 
 
-# JAX on CPUs uses gloo too, and no variable of JAX names the interface.
+# JAX is left out: on CPUs it uses gloo too, but it has no variable for the interface.
 @PLACES
 @programs("torch_ddp", "tensorflow_workers")
-def test_frameworks_on_hosts_whose_own_name_is_loopback(named_as_debian_does: Jobs, case: Case, hosts: str) -> None:
-    """gloo would give the other ranks the address of its host's own name."""
-    expect_program(named_as_debian_does, case, "-H", hosts)
+def test_frameworks_connect_hosts_whose_own_name_is_loopback(own_name_is_loopback: Jobs, case: Case, hosts: str) -> None:
+    """By default gloo gives other ranks the address of its host's own name."""
+    expect_program(own_name_is_loopback, case, "-H", hosts)
 
 
 @pytest.mark.gate
-def test_the_interface_of_gloo_is_the_users_if_there_is_one(named_as_debian_does: Jobs) -> None:
+def test_gloo_socket_ifname_of_the_user_is_kept(own_name_is_loopback: Jobs) -> None:
     show = ("--label", "none", "-H", "n1:1,n2:1", "sh", "-c", "echo ${GLOO_SOCKET_IFNAME-unset}")
-    assert named_as_debian_does.run(*show).stdout == "eth0\neth0\n"
-    assert named_as_debian_does.run("-x", "GLOO_SOCKET_IFNAME=lo", *show).stdout == "lo\nlo\n"
-    assert named_as_debian_does.run("-np", 1, *show).stdout == "unset\n", "on one host loopback is right"
+    assert own_name_is_loopback.run(*show).stdout == "eth0\neth0\n"
+    assert own_name_is_loopback.run("-x", "GLOO_SOCKET_IFNAME=lo", *show).stdout == "lo\nlo\n"
+    assert own_name_is_loopback.run("-np", 1, *show).stdout == "unset\n", "GLOO_SOCKET_IFNAME is set on a single host"
 
 
 @pytest.fixture
 def with_docker0(jobs: Jobs) -> Iterator[Jobs]:  # noqa: F811
-    """n1 and n2 have an interface of the same name and address, which leads to neither."""
+    """n1 and n2 have docker0 with the same address; it connects them to no other host."""
     with ExitStack() as stack:
         for host in ("n1", "n2"):
             for words in ("link add docker0 type veth peer name docker0p", "link set docker0p up", "address add 172.17.0.1/16 dev docker0",
@@ -116,8 +115,8 @@ def with_docker0(jobs: Jobs) -> Iterator[Jobs]:  # noqa: F811
 
 
 @pytest.mark.gate
-def test_mpi_does_not_use_an_interface_that_every_host_has_for_itself(with_docker0: Jobs) -> None:
-    """Open MPI's ranks would connect to their own host."""
+def test_mpi_excludes_interfaces_with_the_same_address_on_each_host(with_docker0: Jobs) -> None:
+    """By default Open MPI's ranks would connect to their own host."""
     done = with_docker0.run("--label", "none", "-H", "n1:1,n2:1", ALLREDUCE)
     assert done.returncode == 0 and done.stdout.count("of 2: sum 3") == 2, f"{done.stdout}\n{done.stderr}"
     show = ("--label", "none", "-H", "n1:1,n2:1", "sh", "-c", "echo ${OMPI_MCA_btl_tcp_if_exclude-unset}")
@@ -128,12 +127,12 @@ def test_mpi_does_not_use_an_interface_that_every_host_has_for_itself(with_docke
 @NEEDS_IPV6
 @pytest.mark.parametrize("hosts", ["n1:1,n2:1", "login:1,n1:1", "[fd80::11]:1,[fd80::12]:1"])
 @pytest.mark.parametrize("pmix", ["auto", "off"])
-def test_libhvd_on_hosts_without_ipv4(ipv6_only: Jobs, hosts: str, pmix: str) -> None:
+def test_libhvd_connects_hosts_without_ipv4(ipv6_only: Jobs, hosts: str, pmix: str) -> None:
     expect_hello(ipv6_only, "-H", hosts, "--pmix", pmix)
 
 
 @NEEDS_IPV6
 @pytest.mark.parametrize("hosts", ["n1:1,n2:1", "login:1,n1:1", "[fd80::11]:1,[fd80::12]:1"])
 @programs("torch_ddp", "jax_gather", "tensorflow_workers")
-def test_frameworks_on_hosts_without_ipv4(ipv6_only: Jobs, case: Case, hosts: str) -> None:
+def test_frameworks_connect_hosts_without_ipv4(ipv6_only: Jobs, case: Case, hosts: str) -> None:
     expect_program(ipv6_only, case, "-H", hosts)

@@ -1,4 +1,4 @@
-"""PMIx between hosts: programs that need it run over four hosts with uneven ranks."""
+"""PMIx between four hosts with different numbers of ranks."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ GATE = [pytest.param(scenario, marks=pytest.mark.gate) for scenario in ("collect
 
 
 @pytest.mark.parametrize("scenario", [*GATE, "unfenced", "in_a_row", "in_flight", "late", "never_put"])
-def test_ranks_exchange_what_they_put(jobs: Jobs, scenario: str) -> None:  # noqa: F811
+def test_ranks_get_the_values_of_ranks_on_other_hosts(jobs: Jobs, scenario: str) -> None:  # noqa: F811
     done = jobs.run(*UNEVEN, program("pmix_exchange"), scenario)
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.gate
-def test_what_a_rank_put_outlives_it(jobs: Jobs) -> None:  # noqa: F811
-    """Also where it was the only one on its host."""
+def test_values_of_a_rank_can_be_read_after_its_end(jobs: Jobs) -> None:  # noqa: F811
+    """Also if it was the only rank of its host."""
     done = jobs.run(*UNEVEN, program("pmix_exchange"), "legacy")
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.gate
-def test_a_program_of_ours_runs(jobs: Jobs) -> None:  # noqa: F811
+def test_libhvd_connects_ranks_over_pmix(jobs: Jobs) -> None:  # noqa: F811
     done = jobs.run(*UNEVEN, BUILD / "bin/examples/hello")
     assert done.returncode == 0, done.stderr
     assert "the ranks add up to 36" in done.stdout
 
 
-def test_a_rank_that_opens_pmix_alone_on_its_host_is_named(jobs: Jobs) -> None:  # noqa: F811
-    """As a program of MPI does that a rank starts while the others start none. It waits for them."""
+def test_the_warning_names_the_only_rank_of_a_host_that_has_opened_pmix(jobs: Jobs) -> None:  # noqa: F811
+    """A rank that starts an MPI program alone waits for the others, which start none."""
     client = program("pmix_client")
     done = jobs.run("--stall-check-warning-time-seconds", 1, "-H", "n1:1,n2:1", "sh", "-c",
                     f"[ $HVD_RANK = 0 ] || sleep 3; {client}; echo over")
@@ -49,7 +49,7 @@ def test_a_rank_that_opens_pmix_alone_on_its_host_is_named(jobs: Jobs) -> None: 
 
 @pytest.mark.parametrize("lacking", [pytest.param(["n2"], marks=pytest.mark.gate), ["n1"], ["n1", "n2"]])
 def test_if_a_host_lacks_pmix_no_host_uses_it(jobs: Jobs, lacking: list[str]) -> None:  # noqa: F811
-    """As a host does that was sent hvdrun from a wheel, which has a PMIx inside."""
+    """A host to which hvdrun was copied may lack PMIx. A wheel brings its own libpmix."""
     library = Path("/usr/lib/x86_64-linux-gnu/libpmix.so.2").resolve()
     for host in lacking:
         jobs.cluster.output("mount", "--bind", "/dev/null", library, on=host, user="root")
@@ -65,8 +65,8 @@ def test_if_a_host_lacks_pmix_no_host_uses_it(jobs: Jobs, lacking: list[str]) ->
                     "install libpmix2", warnings[0]), done.stderr
 
 
-def test_a_host_on_which_the_server_cannot_start_ends_the_job_at_once(jobs: Jobs) -> None:  # noqa: F811
-    """Its ranks would look for the others in another way than these do, and would wait for each other."""
+def test_the_job_ends_at_once_if_a_host_cannot_start_its_pmix_server(jobs: Jobs) -> None:  # noqa: F811
+    """Otherwise its ranks would use another bootstrap than the others, and all would wait."""
     jobs.cluster.output("ip", "link", "set", "lo", "down", on="n2", user="root")
     try:
         done = jobs.run("-H", "n1:2,n2:1", "timeout", 60, BUILD / "bin/examples/hello")
@@ -77,23 +77,23 @@ def test_a_host_on_which_the_server_cannot_start_ends_the_job_at_once(jobs: Jobs
 
 
 @pytest.mark.gate
-def test_an_abort_on_another_host_ends_the_job_with_its_code(jobs: Jobs) -> None:  # noqa: F811
+def test_pmix_abort_on_another_host_ends_the_job_with_its_code(jobs: Jobs) -> None:  # noqa: F811
     done = jobs.run("--grace", "0.3", *UNEVEN, program("mpi_allreduce"), "--abort", 7)
     assert done.returncode == 7 and re.search(r"rank 7 on n3", done.stderr), done.stderr
 
 
-def test_a_death_in_a_fence_ends_the_job(jobs: Jobs) -> None:  # noqa: F811
+def test_a_kill_of_a_rank_during_a_fence_ends_the_job(jobs: Jobs) -> None:  # noqa: F811
     done = jobs.run("--grace", "0.3", *UNEVEN, program("pmix_exchange"), "death")
     assert done.returncode == 137 and re.search(r"rank 0 on n1", done.stderr), done.stderr
 
 
-def test_many_jobs_one_after_the_other(jobs: Jobs) -> None:  # noqa: F811
+def test_many_pmix_jobs_in_a_row_succeed(jobs: Jobs) -> None:  # noqa: F811
     for _ in range(100 if SOAK else 5):
         done = jobs.run(*UNEVEN, program("pmix_exchange"), "collected")
         assert done.returncode == 0, done.stderr
 
 
-def test_open_mpi_carries_the_data_of_large_messages(jobs: Jobs) -> None:  # noqa: F811
+def test_large_messages_over_open_mpi_give_the_same_results_as_over_tcp(jobs: Jobs) -> None:  # noqa: F811
     over_tcp, over_mpi = (jobs.run("--label", "none", "-x", f"HVD_TRANSPORT={transport}", "-x", "HVD_VERBOSE=1", *UNEVEN,
                                    program("transport_user"), "--again", "--set") for transport in ("tcp", "mpi"))
     assert over_mpi.returncode == 0 and "over Open MPI v" in over_mpi.stderr, over_mpi.stderr

@@ -1,4 +1,4 @@
-"""hvdrun jobs, follow and cancel: jobs in SLURM's queue, from the login host, as an ordinary user."""
+"""hvdrun jobs, follow and cancel on the login host, as an ordinary user."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HVDRUN = BUILD / "bin/hvdrun"
 
 
 class Follow:
-    """A `hvdrun follow` that goes on; its streams go to files."""
+    """A running `hvdrun follow`, whose output goes to files."""
 
     def __init__(self, cluster: Cluster, folder: Path, words: tuple[object, ...], **options: object) -> None:
         self._out, self._err = folder / "follow.out", folder / "follow.err"
@@ -52,14 +52,14 @@ class Follow:
 
 
 class Queue:
-    """What a test does with SLURM, as `user` on the login host, in a folder of its own."""
+    """Commands of the ordinary user on the login host, in a folder of the test's own."""
 
     def __init__(self, cluster: Cluster, shared: Path, tmp_path: Path) -> None:
         self.cluster, self.shared, self._tmp = cluster, shared, tmp_path
         self._follows: list[Follow] = []
 
     def submit(self, script: str, *options: object, user: str = "user") -> str:
-        """Returns the job's number."""
+        """Submits a batch script; returns the job's id."""
         folder = self.shared if user == "user" else f"/home/{user}"
         return self.cluster.output("sbatch", "--parsable", *options, input=f"#!/bin/sh\n{script}\n", folder=folder,
                                    user=user).strip()
@@ -74,18 +74,18 @@ class Queue:
         return self.cluster.run(HVDRUN, *words, **options)
 
     def wait_for_state(self, job: str, state: str) -> None:
-        wait_until(lambda: self.state(job) == state, f"job {job} is {state}")
+        wait_until(lambda: self.state(job) == state, f"job {job} to be {state}")
 
     def state(self, job: str) -> str:
         return self.cluster.output("squeue", "-h", "-t", "all", "-j", job, "-o", "%T").strip()
 
     def path(self, name: str) -> Path:
-        """Of a file in the test's folder, as this machine sees it."""
+        """Returns this machine's path of a file in the test's folder."""
         return self.cluster.root_of("login") / str(self.shared / name).lstrip("/")
 
     @contextmanager
     def full(self) -> Iterator[None]:
-        """All hosts are busy with another job meanwhile."""
+        """Keeps all hosts busy with another job."""
         job = self.submit("exec sleep 7777", "-N4", "--exclusive", "--output=/dev/null", "--job-name=busy")
         self.wait_for_state(job, "RUNNING")
         yield
@@ -104,15 +104,15 @@ def queue(cluster: Cluster, shared: Path, tmp_path: Path) -> Iterator[Queue]:
     place.close()
 
 
-def gate(name: str) -> str:
-    """Of a script: waits until the test has made that file."""
+def wait_for_file(name: str) -> str:
+    """Returns a shell command that waits until the test makes that file."""
     return f"while [ ! -e {name} ]; do sleep 0.02; done"
 
 
 @pytest.mark.gate
-def test_a_job_is_followed_from_the_queue_to_its_end(queue: Queue) -> None:
+def test_follow_shows_a_job_from_the_queue_to_its_end(queue: Queue) -> None:
     with queue.full():
-        job = queue.submit(f"echo one; echo two >&2; echo '\033[32m[3]\033[0m three'; {gate('go')}; exit 3", "-t10",
+        job = queue.submit(f"echo one; echo two >&2; echo '\033[32m[3]\033[0m three'; {wait_for_file('go')}; exit 3", "-t10",
                            "-wn1")
         follow = queue.follow(job)
         follow.wait_for(f"hvdrun: note: job {job} is pending (Resources): waits for hosts to become free\n")
@@ -125,8 +125,8 @@ def test_a_job_is_followed_from_the_queue_to_its_end(queue: Queue) -> None:
 
 
 @pytest.mark.gate
-def test_output_is_shown_as_it_grows(queue: Queue) -> None:
-    job = queue.submit(f"echo one; {gate('go')}; printf two", "--output=a %x-%j.txt", "--job-name=odd name = 'x'")
+def test_follow_shows_output_as_it_grows(queue: Queue) -> None:
+    job = queue.submit(f"echo one; {wait_for_file('go')}; printf two", "--output=a %x-%j.txt", "--job-name=odd name = 'x'")
     follow = queue.follow(job)
     follow.wait_for("one\n", "out")
     queue.path("go").touch()
@@ -136,7 +136,7 @@ def test_output_is_shown_as_it_grows(queue: Queue) -> None:
 
 
 @pytest.mark.gate
-def test_stderr_of_its_own(queue: Queue) -> None:
+def test_follow_shows_a_separate_stderr_file_on_stderr(queue: Queue) -> None:
     job = queue.submit("echo out; echo err >&2", "--error=err-%j.txt")
     follow = queue.follow(job)
     assert follow.end() == 0
@@ -144,13 +144,13 @@ def test_stderr_of_its_own(queue: Queue) -> None:
 
 
 @pytest.mark.gate
-def test_no_output_when_only_the_state_is_asked_for(queue: Queue) -> None:
+def test_follow_with_no_output_shows_only_the_state(queue: Queue) -> None:
     follow = queue.follow("--no-output", queue.submit("echo out"))
     assert follow.end() == 0 and follow.out == "" and "succeeded" in follow.err
 
 
 @pytest.mark.gate
-def test_what_an_earlier_job_left_is_not_shown(queue: Queue) -> None:
+def test_follow_skips_the_output_of_an_earlier_job(queue: Queue) -> None:
     queue.cluster.output("tee", queue.shared / "out.txt", input="of an earlier job\n" * 100)
     with queue.full():
         job = queue.submit("echo new", "--output=out.txt")
@@ -163,16 +163,16 @@ def test_what_an_earlier_job_left_is_not_shown(queue: Queue) -> None:
 @pytest.mark.parametrize("script, code, words", [
     ("kill -9 $$", 137, "was ended by SIGKILL"), ("exit 77", 77, "failed with exit code 77"),
     ("exit 0", 0, "succeeded")])
-def test_the_exit_code_is_the_jobs_also_afterwards(queue: Queue, script: str, code: int, words: str) -> None:
+def test_follow_exits_with_the_code_of_a_job_that_has_ended(queue: Queue, script: str, code: int, words: str) -> None:
     job = queue.submit(script, "-wn1")
-    wait_until(lambda: queue.state(job) in ("COMPLETED", "FAILED"), "the job has ended")
+    wait_until(lambda: queue.state(job) in ("COMPLETED", "FAILED"), "the job to end")
     follow = queue.follow(job)
     assert follow.end() == code
     assert f"hvdrun: note: job {job} ran on n1 from " in follow.err and f"hvdrun: note: job {job} {words}" in follow.err
 
 
 @pytest.mark.gate
-def test_a_cancelled_job(queue: Queue) -> None:
+def test_cancel_ends_a_running_job_and_follow_reports_it(queue: Queue) -> None:
     job = queue.submit("echo one; exec sleep 7777")
     follow = queue.follow(job)
     follow.wait_for("one\n", "out")
@@ -182,7 +182,7 @@ def test_a_cancelled_job(queue: Queue) -> None:
 
 
 @pytest.mark.gate
-def test_a_job_that_is_cancelled_before_it_ran(queue: Queue) -> None:
+def test_follow_reports_a_job_that_was_cancelled_in_the_queue(queue: Queue) -> None:
     with queue.full():
         job = queue.submit("true")
         follow = queue.follow(job)
@@ -193,7 +193,7 @@ def test_a_job_that_is_cancelled_before_it_ran(queue: Queue) -> None:
 
 
 @pytest.mark.gate
-def test_a_host_that_fails(queue: Queue) -> None:
+def test_follow_reports_a_job_that_ended_with_a_failed_host(queue: Queue) -> None:
     job = queue.submit("echo one; exec sleep 7777", "-w", "n2")
     follow = queue.follow(job)
     follow.wait_for("one\n", "out")
@@ -201,19 +201,19 @@ def test_a_host_that_fails(queue: Queue) -> None:
         queue.cluster.output("scontrol", "update", "nodename=n2", "state=down", "reason=test", user="root")
         assert follow.end() == 125
     finally:
-        queue.cluster.run("scontrol", "update", "nodename=n2", "state=resume", user="root")  # unless it came back itself
+        queue.cluster.run("scontrol", "update", "nodename=n2", "state=resume", user="root")  # it may have returned by itself
     assert f"job {job} was ended because one of its hosts failed" in follow.err
 
 
-if SOAK:  # SLURM's shortest limit is a minute, and it looks twice a minute
+if SOAK:  # SLURM's shortest limit is a minute, and it checks limits twice per minute
 
-    def test_a_time_limit(queue: Queue) -> None:
+    def test_follow_reports_a_job_that_reached_its_time_limit(queue: Queue) -> None:
         follow = queue.follow(queue.submit("exec sleep 7777", "-t1"))
         assert follow.process.wait(180) == 124
         assert "reached its time limit and was ended after 1:" in follow.err
 
-    def test_a_job_that_is_requeued_is_followed_again(queue: Queue) -> None:
-        """SLURM holds it back for two minutes."""
+    def test_follow_continues_with_a_requeued_job(queue: Queue) -> None:
+        """SLURM delays a requeued job by two minutes."""
         job = queue.submit("echo start $SLURM_RESTART_COUNT; [ $SLURM_RESTART_COUNT ] || exec sleep 7777", "--requeue")
         follow = queue.follow(job)
         follow.wait_for("start\n", "out")
@@ -223,8 +223,8 @@ if SOAK:  # SLURM's shortest limit is a minute, and it looks twice a minute
         assert follow.out.startswith("start\n") and follow.out.endswith("start 1\n")
 
 
-def test_the_output_file_is_removed(queue: Queue) -> None:
-    job = queue.submit(f"echo one; {gate('go')}; echo two; exit 5", "--output=out.txt")
+def test_follow_shows_later_output_of_a_file_that_was_removed(queue: Queue) -> None:
+    job = queue.submit(f"echo one; {wait_for_file('go')}; echo two; exit 5", "--output=out.txt")
     follow = queue.follow(job)
     follow.wait_for("one\n", "out")
     queue.path("out.txt").unlink()
@@ -233,8 +233,8 @@ def test_the_output_file_is_removed(queue: Queue) -> None:
     assert follow.end() == 5 and follow.out == "one\ntwo\n"
 
 
-def test_the_output_file_is_rotated(queue: Queue) -> None:
-    job = queue.submit(f"echo one; {gate('go')}", "--output=out.txt")
+def test_follow_continues_with_the_new_file_after_a_rotation(queue: Queue) -> None:
+    job = queue.submit(f"echo one; {wait_for_file('go')}", "--output=out.txt")
     follow = queue.follow(job)
     follow.wait_for("one\n", "out")
     queue.path("out.txt").rename(queue.path("out.1"))
@@ -244,8 +244,8 @@ def test_the_output_file_is_rotated(queue: Queue) -> None:
     assert follow.end() == 0 and f"{queue.shared}/out.txt is another file now" in follow.err
 
 
-def test_the_output_file_is_truncated(queue: Queue) -> None:
-    job = queue.submit(f"echo one, and more; {gate('go')}", "--output=out.txt")
+def test_follow_continues_after_the_file_was_truncated(queue: Queue) -> None:
+    job = queue.submit(f"echo one, and more; {wait_for_file('go')}", "--output=out.txt")
     follow = queue.follow(job)
     follow.wait_for("more\n", "out")
     queue.path("out.txt").write_text("anew\n")
@@ -255,7 +255,7 @@ def test_the_output_file_is_truncated(queue: Queue) -> None:
 
 
 @pytest.mark.gate
-def test_the_output_file_is_on_another_host(queue: Queue) -> None:
+def test_follow_notes_that_the_output_is_on_another_host(queue: Queue) -> None:
     job = queue.submit("echo one; exit 4", "-w", "n3", "--output=/tmp/job.txt")
     follow = queue.follow(job)
     assert follow.end() == 4 and follow.out == ""
@@ -264,13 +264,13 @@ def test_the_output_file_is_on_another_host(queue: Queue) -> None:
     queue.cluster.output("rm", "/tmp/job.txt", on="n3")
 
 
-def test_an_output_that_is_no_file(queue: Queue) -> None:
+def test_follow_notes_an_output_that_is_no_regular_file(queue: Queue) -> None:
     follow = queue.follow(queue.submit("echo one", "--output=/dev/null"))
     assert follow.end() == 0 and "cannot read /dev/null: it is no regular file" in follow.err
 
 
 @pytest.mark.gate
-def test_a_job_without_a_script(queue: Queue) -> None:
+def test_follow_shows_no_output_for_a_job_of_salloc(queue: Queue) -> None:
     salloc = queue.cluster.start("salloc", "-Q", "-N1", "-wn1", "--no-shell", stdin=subprocess.DEVNULL)
     assert salloc.wait(TIME_LIMIT_S) == 0
     job = queue.cluster.output("squeue", "-h", "--me", "-o", "%A").strip()
@@ -281,11 +281,10 @@ def test_a_job_without_a_script(queue: Queue) -> None:
     assert "output" not in follow.err
 
 
-def test_slurmctld_is_away_for_a_while(queue: Queue) -> None:
-    """The output is shown meanwhile."""
+def test_follow_shows_output_while_slurmctld_does_not_answer(queue: Queue) -> None:
     conf = queue.cluster.output("cat", "/etc/slurm/slurm.conf")
     queue.path("slurm.conf").write_text(conf + "MessageTimeout=1\n")
-    job = queue.submit(f"echo one; {gate('go1')}; echo two; {gate('go2')}; exit 6")
+    job = queue.submit(f"echo one; {wait_for_file('go1')}; echo two; {wait_for_file('go2')}; exit 6")
     follow = queue.follow(job, environment={"SLURM_CONF": str(queue.shared / "slurm.conf")})
     follow.wait_for("one\n", "out")
     with queue.cluster.without_slurmctld():
@@ -299,7 +298,7 @@ def test_slurmctld_is_away_for_a_while(queue: Queue) -> None:
 
 @pytest.mark.gate
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_job_goes_on_when_follow_is_ended(queue: Queue, number: signal.Signals) -> None:
+def test_the_job_continues_after_a_signal_ends_follow(queue: Queue, number: signal.Signals) -> None:
     job = queue.submit("echo one; exec sleep 7777")
     follow = queue.follow(job)
     follow.wait_for("one\n", "out")
@@ -311,11 +310,11 @@ def test_the_job_goes_on_when_follow_is_ended(queue: Queue, number: signal.Signa
 
 
 @pytest.mark.gate
-def test_a_job_that_the_partition_cannot_run_is_explained_with_what_it_has(queue: Queue) -> None:
+def test_follow_explains_why_a_partition_cannot_run_a_job(queue: Queue) -> None:
     job = queue.submit("true", "-N5")
     follow = queue.follow(job)
     follow.wait_for("partition all has 4 nodes with 16 CPUs and 4 GPUs each")
-    # The reason at submission, and the one that SLURM's scheduler finds soon after.
+    # The reason at submission, or the one that SLURM's scheduler sets soon after.
     reason = (r"\(PartitionConfig\): asks for more hosts, CPUs, GPUs, memory or time than|"
               r"\(PartitionNodeLimit\): asks for more hosts, or fewer, than")
     assert re.search(fr"^hvdrun: note: job {job} is pending ({reason}) the partition gives to a job: it never starts as it is; "
@@ -323,7 +322,7 @@ def test_a_job_that_the_partition_cannot_run_is_explained_with_what_it_has(queue
 
 
 @pytest.mark.gate
-def test_ctrl_c_on_a_terminal(queue: Queue) -> None:
+def test_ctrl_c_on_a_terminal_ends_follow_and_not_the_job(queue: Queue) -> None:
     job = queue.submit("printf 'no newline'; exec sleep 7777")
     words = queue.cluster.command([HVDRUN, "follow", job], tty=True)
     terminal = pexpect.spawn(words[0], words[1:], timeout=TIME_LIMIT_S)
@@ -336,8 +335,8 @@ def test_ctrl_c_on_a_terminal(queue: Queue) -> None:
     assert queue.state(job) == "RUNNING"
 
 
-def test_a_reader_who_goes_away_ends_follow_and_not_the_job(queue: Queue) -> None:
-    job = queue.submit(f"yes | head -1000; {gate('go')}; yes")
+def test_a_closed_pipe_ends_follow_and_not_the_job(queue: Queue) -> None:
+    job = queue.submit(f"yes | head -1000; {wait_for_file('go')}; yes")
     follow = queue.cluster.start("sh", "-c", f"{HVDRUN_WORD} follow {job} | head -1", stdout=subprocess.PIPE, text=True)
     assert follow.stdout.readline() == "y\n"
     queue.path("go").touch()
@@ -346,7 +345,7 @@ def test_a_reader_who_goes_away_ends_follow_and_not_the_job(queue: Queue) -> Non
 
 
 @pytest.mark.gate
-def test_an_array_and_one_of_its_tasks(queue: Queue) -> None:
+def test_follow_works_with_a_job_array_and_one_of_its_tasks(queue: Queue) -> None:
     job = queue.submit("echo task $SLURM_ARRAY_TASK_ID; [ $SLURM_ARRAY_TASK_ID != 2 ]", "--array=1-3%1")
     task, whole = queue.follow(f"{job}_3"), queue.follow(job)
     assert task.end() == 0 and task.out == "task 3\n", task.err
@@ -357,13 +356,13 @@ def test_an_array_and_one_of_its_tasks(queue: Queue) -> None:
 
 
 @pytest.mark.gate
-def test_jobs_lists_ones_own(queue: Queue) -> None:
+def test_jobs_lists_only_the_callers_jobs(queue: Queue) -> None:
     queue.submit("sleep 7777", user="other")
     running = queue.submit("sleep 7777", "-t5", "-w", "n2", "--comment=hvdrun: ./train --lr 0.1")
     queue.wait_for_state(running, "RUNNING")
     waiting = queue.submit("sleep 7777", "-t5", "-w", "n2", "--job-name=a b|c\x1b[31m\nd")
     wait_until(lambda: queue.cluster.output("squeue", "-h", "-j", waiting, "-o", "%r %S").startswith("Resources 2"),
-               "SLURM says why the job waits, and until when")
+               "SLURM to give a reason and an expected start")
     done = queue.hvdrun("jobs")
     lines = done.stdout.splitlines()
     assert len(lines) == 3, done
@@ -378,7 +377,7 @@ def test_jobs_lists_ones_own(queue: Queue) -> None:
     assert listed[waiting]["expected_start"] > listed[running]["start"]
 
 
-def test_one_call_for_ten_thousand_jobs(queue: Queue) -> None:
+def test_jobs_calls_squeue_once_for_ten_thousand_jobs(queue: Queue) -> None:
     job = queue.submit("sleep 7777")
     queue.path("squeue").write_text('#!/bin/sh\necho call >> "$LOG"\nyes "$(/usr/bin/squeue "$@")" | head -10000\n')
     queue.path("squeue").chmod(0o755)
@@ -388,7 +387,7 @@ def test_one_call_for_ten_thousand_jobs(queue: Queue) -> None:
 
 
 @pytest.mark.gate
-def test_a_narrow_terminal(queue: Queue) -> None:
+def test_jobs_cuts_lines_to_the_width_of_the_terminal(queue: Queue) -> None:
     queue.submit("sleep 7777", "--comment=hvdrun: " + "x" * 300)
     words = queue.cluster.command([HVDRUN, "jobs"], tty=True)
     terminal = pexpect.spawn(words[0], words[1:], timeout=TIME_LIMIT_S, dimensions=(24, 80), encoding="utf-8")
@@ -398,14 +397,14 @@ def test_a_narrow_terminal(queue: Queue) -> None:
 
 
 @pytest.mark.gate
-def test_no_jobs(queue: Queue) -> None:
+def test_jobs_notes_an_empty_queue(queue: Queue) -> None:
     done = queue.hvdrun("jobs")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "hvdrun: note: you have no jobs in the queue\n")
     assert queue.hvdrun("jobs", "--json").stdout == "[]\n"
 
 
 @pytest.mark.gate
-def test_cancel_takes_ones_own_only(queue: Queue) -> None:
+def test_cancel_refuses_jobs_of_other_users(queue: Queue) -> None:
     others = queue.submit("sleep 7777", user="other")
     ended = queue.submit("true")
     queue.wait_for_state(ended, "COMPLETED")
@@ -421,7 +420,7 @@ def test_cancel_takes_ones_own_only(queue: Queue) -> None:
 
 
 @pytest.mark.gate
-def test_somebody_elses_job_is_not_followed(queue: Queue) -> None:
+def test_follow_refuses_jobs_of_other_users(queue: Queue) -> None:
     job = queue.submit("sleep 7777", user="other")
     done = queue.hvdrun("follow", job)
     assert (done.returncode, done.stderr) == (2, f"hvdrun: error: job {job} is not yours but other's; hvdrun jobs lists yours\n")
@@ -429,14 +428,14 @@ def test_somebody_elses_job_is_not_followed(queue: Queue) -> None:
 
 
 @pytest.mark.gate
-def test_without_slurm(queue: Queue) -> None:
+def test_jobs_follow_and_cancel_without_slurm_are_an_error(queue: Queue) -> None:
     for words in (("jobs",), ("follow", "1"), ("cancel", "1")):
         done = queue.hvdrun(*words, environment={"PATH": "/nowhere"})
         assert done.returncode == 127, f"{words}: {done}"
         assert done.stderr.startswith("hvdrun: error: there is no SLURM on this machine: squeue is not"), f"{words}: {done}"
 
 
-CANNOT_WORK = [
+BAD_ARGUMENTS = [
     (("follow",), "hvdrun follow needs a job's number"), (("follow", "train"), '"train" is no job id'),
     (("follow", "1", "2"), "hvdrun follow takes one job"), (("follow", "--no-outptu", "1"), "did you mean --no-output?"),
     (("cancel",), "hvdrun cancel needs the numbers of jobs"), (("cancel", "1", "x"), '"x" is no job id'),
@@ -444,22 +443,22 @@ CANNOT_WORK = [
 
 
 @pytest.mark.gate
-def test_words_that_cannot_work(queue: Queue) -> None:
-    for words, said in CANNOT_WORK:
+def test_bad_arguments_of_jobs_follow_and_cancel_are_an_error(queue: Queue) -> None:
+    for words, said in BAD_ARGUMENTS:
         done = queue.hvdrun(*words)
         assert done.returncode == 2 and said in done.stderr, f"{words}: {done}"
 
 
 @pytest.mark.gate
-def test_help(queue: Queue) -> None:
+def test_help_of_jobs_follow_and_cancel_prints_their_usage(queue: Queue) -> None:
     for command in ("jobs", "follow", "cancel"):
         done = queue.hvdrun(command, "--help")
         assert done.returncode == 0 and done.stdout.startswith(f"usage: hvdrun {command}") and not done.stderr, done
 
 
 @pytest.mark.gate
-def test_a_host_of_no_cluster_says_so(cluster: Cluster) -> None:
-    """SLURM's commands are there, and there is no slurm.conf."""
+def test_commands_on_a_host_without_slurm_conf_are_an_error(cluster: Cluster) -> None:
+    """SLURM's commands are installed, but slurm.conf is missing."""
     for words in ("follow 12", "jobs", "cancel 12", "sbatch -np 1 --submit -- true", "salloc -np 1 -- true"):
         done = cluster.run("unshare", "--mount", "sh", "-c", f"mount -t tmpfs none /etc/slurm && exec {HVDRUN_WORD} {words}",
                            user="root")
@@ -468,7 +467,7 @@ def test_a_host_of_no_cluster_says_so(cluster: Cluster) -> None:
 
 
 @pytest.mark.gate
-def test_more_nodes_than_the_partition_has_are_refused(cluster: Cluster) -> None:
+def test_more_nodes_than_the_partition_has_are_an_error(cluster: Cluster) -> None:
     for command in ("sbatch", "salloc"):
         done = cluster.run(HVDRUN, command, "-np", 99, "--", "true")
         assert done.returncode == 2 and "99 ranks on 25 nodes, and partition all has 4" in done.stderr, done.stderr

@@ -1,4 +1,4 @@
-"""hvdrun sbatch and templates, on a real cluster, as an ordinary user."""
+"""hvdrun sbatch, its templates and hvdrun scale --submit on a cluster with real Slurm, as an ordinary user."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from settings import TIME_LIMIT_S
 HVDRUN = BUILD / "bin/hvdrun"
 DIGITS = BUILD / "bin/examples/digits"
 
-# What no value may do anything with but arrive.
+# Values with characters that shells, sbatch, templates or terminals treat specially.
 AWKWARD = ["two words", "it's", '"quoted"', "$(touch pwned)", "`touch pwned`", "a;touch pwned", "a\ntouch pwned",
            "-dash", "--", "größe 漢字", "$HOME", "*", "\\", "\\n", "#x", "&&", "{{time}}", "!!", "~", "\x1b[1m", "a=b", "%j"]
 TEMPLATES = ["generic", "cte-power", "marconi100", "container", "requeue"]
@@ -39,8 +39,8 @@ def state_of(cluster: Cluster, job: str) -> str:
 
 
 @pytest.mark.gate
-def test_a_job_from_the_login_host_to_its_result(cluster: Cluster, shared: Path) -> None:
-    """Eight ranks with a GPU each: what was said is what SLURM gave."""
+def test_a_followed_job_gets_the_requested_ranks_gpus_and_cpus(cluster: Cluster, shared: Path) -> None:
+    """Eight ranks with one GPU each on two nodes."""
     done = hvdrun(cluster, shared, "sbatch", "-np", 8, "--gpus-per-node", 4, "--cpus-per-node", 16, "--follow", "--label", "none",
                   "--", "sh", "-c", "echo $HVD_RANK $(hostname) $HVD_LOCAL_DEVICE $CUDA_VISIBLE_DEVICES $SLURM_CPUS_PER_TASK")
     assert done.returncode == 0, done.stderr
@@ -50,7 +50,7 @@ def test_a_job_from_the_login_host_to_its_result(cluster: Cluster, shared: Path)
 
 
 @pytest.mark.gate
-def test_what_a_node_has_is_asked_of_slurm(cluster: Cluster, shared: Path) -> None:
+def test_gpus_and_cpus_of_a_node_are_read_from_sinfo(cluster: Cluster, shared: Path) -> None:
     done = hvdrun(cluster, shared, "sbatch", "-np", 6, "--", "true")
     assert done.stderr == ("hvdrun: note: a node of partition all has 4 GPUs and 16 CPUs (--gpus-per-node 0: ranks without GPUs)\n"
                            "hvdrun: note: 6 ranks: 2 nodes × 3 GPUs, 4 CPUs per rank\n")
@@ -62,13 +62,13 @@ def test_what_a_node_has_is_asked_of_slurm(cluster: Cluster, shared: Path) -> No
 @pytest.mark.parametrize("words, warning", [
     (["--gpus-per-node", 8], "requests 8 GPUs on each node, and a node of partition all has 4 (sinfo)"),
     (["--gpus-per-node", 4, "--cpus-per-rank", 5], "requests 20 CPUs on each node, and a node of partition all has 16 (sinfo)")])
-def test_more_than_a_node_has_is_said_before_the_submission(cluster: Cluster, shared: Path, words: list[object], warning: str) -> None:
+def test_a_request_larger_than_a_node_is_a_warning(cluster: Cluster, shared: Path, words: list[object], warning: str) -> None:
     done = hvdrun(cluster, shared, "sbatch", "-np", 8, *words, "--", "true")
     assert done.returncode == 0 and f"hvdrun: warning: the job {warning}: it may never start; " in done.stderr, done.stderr
 
 
 @pytest.mark.gate
-def test_one_cpu_per_rank_for_lack_of_knowledge_is_a_warning(cluster: Cluster, shared: Path) -> None:
+def test_one_cpu_per_rank_because_sinfo_is_missing_is_a_warning(cluster: Cluster, shared: Path) -> None:
     words = ("sbatch", "-np", 4, "--gpus-per-node", 4, "--", "true")
     unknown = hvdrun(cluster, shared, *words, environment={"PATH": str(shared)})  # no sinfo there
     assert "hvdrun: warning: each rank gets 1 CPU, because it is not known here how many a node has; " in unknown.stderr, unknown.stderr
@@ -77,7 +77,7 @@ def test_one_cpu_per_rank_for_lack_of_knowledge_is_a_warning(cluster: Cluster, s
 
 
 @pytest.mark.gate
-def test_an_uneven_number_of_ranks(cluster: Cluster, shared: Path) -> None:
+def test_hosts_of_a_job_may_have_different_numbers_of_ranks(cluster: Cluster, shared: Path) -> None:
     done = hvdrun(cluster, shared, "sbatch", "-np", 7, "--gpus-per-node", 4, "--follow", "--label", "none", "--", "hostname")
     assert done.returncode == 0, done.stderr
     hosts = [line for line in done.stdout.splitlines() if re.fullmatch("n[1-4]", line)]
@@ -85,7 +85,7 @@ def test_an_uneven_number_of_ranks(cluster: Cluster, shared: Path) -> None:
 
 
 @pytest.mark.gate
-def test_what_is_printed_is_what_is_submitted(cluster: Cluster, shared: Path) -> None:
+def test_the_submitted_script_is_the_printed_one(cluster: Cluster, shared: Path) -> None:
     words = ["sbatch", "-np", 2, "--time", 5, "--job-name", "my job", "--set", "x=1"]
     write(cluster, shared / "own.sbatch", "---\nabout: mine\nx: number | a number\n---\n#!/bin/bash\n{{#directives}}\n#SBATCH {{.}}\n"
           "{{/directives}}\nexport X={{x}}\nexec {{#command}}{{.}} {{/command}}\n")
@@ -100,18 +100,18 @@ def test_what_is_printed_is_what_is_submitted(cluster: Cluster, shared: Path) ->
     assert cluster.output("scontrol", "write", "batch_script", job, "-") == printed.stdout
     by_hand = cluster.run("sbatch", "--wait", "job.sh", folder=shared)
     assert by_hand.returncode == 0, by_hand.stderr
-    wait_until(lambda: state_of(cluster, job) in ("COMPLETED", ""), "the job has ended")
+    wait_until(lambda: state_of(cluster, job) in ("COMPLETED", ""), "the job to end")
     assert "[1] rank 1 1\n" in cluster.output("cat", shared / f"slurm-{job}.out")
 
 
 @pytest.mark.gate
-def test_wait_ends_with_the_jobs_code(cluster: Cluster, shared: Path) -> None:
+def test_sbatch_wait_exits_with_the_code_of_the_job(cluster: Cluster, shared: Path) -> None:
     done = hvdrun(cluster, shared, "sbatch", "-np", 2, "--wait", "--output", "/dev/null", "--", "sh", "-c", "exit 7")
     assert done.returncode == 7, done.stderr
     assert "failed with exit code 7" in done.stderr, done.stderr
 
 
-def test_jobs_shows_what_it_runs(cluster: Cluster, shared: Path) -> None:
+def test_jobs_shows_the_program_of_a_job(cluster: Cluster, shared: Path) -> None:
     job = hvdrun(cluster, shared, "sbatch", "-np", 1, "--submit", "--", "sleep", "7777").stdout.strip()
     listed = json.loads(hvdrun(cluster, shared, "jobs", "--json").stdout)
     assert [(one["id"], one["runs"]) for one in listed] == [(job, "sleep 7777")]
@@ -119,7 +119,7 @@ def test_jobs_shows_what_it_runs(cluster: Cluster, shared: Path) -> None:
 
 
 @pytest.mark.gate
-def test_test_only_submits_nothing(cluster: Cluster, shared: Path) -> None:
+def test_the_test_only_option_submits_nothing(cluster: Cluster, shared: Path) -> None:
     done = hvdrun(cluster, shared, "sbatch", "-np", 4, "--test-only", "--", "true")
     assert done.returncode == 0, done.stderr
     assert re.search(r"hvdrun: note: the job could start at .* nothing is submitted", done.stderr), done.stderr
@@ -131,8 +131,8 @@ def test_test_only_submits_nothing(cluster: Cluster, shared: Path) -> None:
     (["-np", 1, "--gpus-per-node", 99, "--ranks-per-host", 1], "node configuration is not available", "--gpus-per-node"),
     (["-np", 1, "--dependency", "nonsense:1"], "dependency", "--dependency"),
 ])
-def test_what_slurm_refuses(cluster: Cluster, shared: Path, words: list[object], refusal: str, advice: str) -> None:
-    """In its own words, and what to change."""
+def test_a_refusal_of_slurm_is_an_error_with_advice(cluster: Cluster, shared: Path, words: list[object], refusal: str, advice: str) -> None:
+    """The error has SLURM's message and the option to change."""
     done = hvdrun(cluster, shared, "sbatch", *words, "--submit", "--", "true")
     assert done.returncode == 2 and done.stdout == ""
     last = done.stderr.splitlines()[-1]
@@ -140,17 +140,18 @@ def test_what_slurm_refuses(cluster: Cluster, shared: Path, words: list[object],
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
-def test_awkward_values_arrive_as_they_are(cluster: Cluster, shared: Path, tmp_path: Path, template: str) -> None:
-    """In every variable of every template: the script is clean, runs, and nothing but the program has run. The program
-    gets all values, a variable those of one line as one text. Soak: each value for itself."""
+def test_special_characters_in_values_reach_the_program_unchanged(cluster: Cluster, shared: Path, tmp_path: Path, template: str) -> None:
+    """Puts the values into every variable of every template. The script passes shellcheck and runs only the program.
+    The program gets all values as arguments; each variable gets all values without control characters as one text.
+    In the soak, each value has a job of its own."""
     shown = cluster.output(HVDRUN, "templates", "show", template)
     own = re.findall(r"^  (\w+) +(word|text|list) ", shown.partition("of its own")[2].partition("fills in")[0], re.MULTILINE)
-    # The programs that the scripts call, which a test machine has not: each writes down its words.
+    # Replacements of programs that the scripts call: each records its arguments.
     note = f"printf '%s\\n' \"${{0##*/}} $(printf '<%q>' \"$@\")\" >> {shared}/called"
     for tool in ("module", "conda"):
         write(cluster, shared / tool, f"#!/bin/bash\n{note}\n[ \"$1\" = shell.bash ] && "
               f"echo 'conda() {{ {shared}/conda \"$@\"; }}'\nexit 0\n")
-    # A container runtime that has nothing to contain: what follows the image is what it runs.
+    # Replaces the container runtime: runs the words after the image.
     write(cluster, shared / "apptainer", f"#!/bin/bash\n{note}\nwhile [[ $1 != */image* ]]; do shift; done; shift; exec \"$@\"\n")
     if template != "container":
         cluster.output("mkdir", "-p", shared / "venv/bin")
@@ -185,7 +186,7 @@ def test_awkward_values_arrive_as_they_are(cluster: Cluster, shared: Path, tmp_p
 
 
 @pytest.mark.gate
-def test_a_value_that_would_end_its_directive_is_refused(cluster: Cluster, shared: Path) -> None:
+def test_a_newline_in_a_directives_value_is_an_error(cluster: Cluster, shared: Path) -> None:
     done = hvdrun(cluster, shared, "sbatch", "-np", 1, "--job-name", "a\ntouch pwned", "--", "true")
     assert done.returncode == 2 and '--job-name must be one line of text, not "a\\ntouch pwned"' in done.stderr
 
@@ -194,8 +195,8 @@ def losses(text: str) -> dict[str, str]:
     return dict(re.findall(r"epoch (\d+) loss (\S+)", text))
 
 
-def signal_in_a_pause(cluster: Cluster, host: str, name: str, number: signal.Signals, send: Callable[[], object]) -> None:
-    """The host's processes of this name stand still, from now until they have the signal that `send` makes SLURM send."""
+def signal_while_stopped(cluster: Cluster, host: str, name: str, number: signal.Signals, send: Callable[[], object]) -> None:
+    """Stops the host's processes of this name until the signal that `send` makes SLURM send is pending in all of them."""
     pids = [int(line.split()[0]) for line in cluster.processes(host) if line.split()[2] == name]
     assert pids, f"no {name} runs on {host}"
     for pid in pids:
@@ -206,13 +207,13 @@ def signal_in_a_pause(cluster: Cluster, host: str, name: str, number: signal.Sig
         return all(int(mask, 16) >> number - 1 & 1 for mask in masks)
 
     send()
-    wait_until(have_it, f"{name} has {number.name}")
+    wait_until(have_it, f"{number.name} to be pending in {name}")
     for pid in pids:
         os.kill(pid, signal.SIGCONT)
 
 
-def test_a_job_goes_through_the_queue_again_and_on_from_its_checkpoint(cluster: Cluster, shared: Path) -> None:
-    """The losses are those of a run that nobody interrupted. Soak: twice, and once by the time limit."""
+def test_a_requeued_job_continues_from_its_checkpoint(cluster: Cluster, shared: Path) -> None:
+    """The losses are those of an uninterrupted run. In the soak the job is requeued twice."""
     epochs = 100
     whole = cluster.output(HVDRUN, "-np", 2, DIGITS, "--epochs", epochs, folder=shared)
     requeues = 2 if SOAK else 1
@@ -225,60 +226,60 @@ def test_a_job_goes_through_the_queue_again_and_on_from_its_checkpoint(cluster: 
 
     for number in range(1, requeues + 1):
         begun = len(losses(text()))
-        wait_until(lambda: len(losses(text())) > begun + 5, "some epochs of the run are over")
-        signal_in_a_pause(cluster, "n1", "digits", signal.SIGUSR1,
+        wait_until(lambda: len(losses(text())) > begun + 5, "some epochs of the run")
+        signal_while_stopped(cluster, "n1", "digits", signal.SIGUSR1,
                           lambda: cluster.output("scancel", "--batch", "--signal=USR1", job))
         wait_until(lambda: f"job {job} goes back into the queue ({number} of 10)" in text(), f"requeue {number}: {text()[-500:]}")
-        # SLURM may hold it back for two minutes.
-        wait_until(lambda: text().count("continuing from") == number, f"run {number + 1} has begun", 120 + TIME_LIMIT_S)
-    wait_until(lambda: "test accuracy" in text(), "the job has come to its end")
+        # SLURM may delay the job by two minutes.
+        wait_until(lambda: text().count("continuing from") == number, f"the start of run {number + 1}", 120 + TIME_LIMIT_S)
+    wait_until(lambda: "test accuracy" in text(), "the end of the training")
     assert losses(text()) == losses(whole)
-    assert losses((out.parent / "logs/rank.0000/stdout").read_text()) == losses(whole), "a requeue keeps the files of ranks"
+    assert losses((out.parent / "logs/rank.0000/stdout").read_text()) == losses(whole), "the ranks' files lack output of an earlier run"
     reports = [f"run.json.job{job}.part{number}" for number in range(requeues)]
     assert [path.name for path in sorted(out.parent.glob("run.json.*"))] == reports
 
 
 @pytest.mark.gate
-def test_a_job_that_stops_before_its_end_does_not_count_as_done(cluster: Cluster, shared: Path) -> None:
-    """Also behind a shell, which the signal would end."""
+def test_a_job_that_stops_early_fails_in_slurm(cluster: Cluster, shared: Path) -> None:
+    """Also if the program runs below a shell, which the signal would end."""
     job = hvdrun(cluster, shared, "sbatch", "-np", 2, "--nodes", 2, "--gpus-per-node", 0, "--output", "out", "--submit", "--",
                  "sh", "-c", '"$0" "$@"; exit $?', DIGITS, "--epochs", 10**6, "--checkpoint-dir", "ck").stdout.strip()
     after = hvdrun(cluster, shared, "sbatch", "-np", 1, "--dependency", f"afterok:{job}", "--submit", "--", "true").stdout.strip()
     out = cluster.root_of("login") / str(shared / "out").lstrip("/")
-    wait_until(lambda: out.exists() and "epoch 1 " in out.read_text(), "the first epoch is over")
+    wait_until(lambda: out.exists() and "epoch 1 " in out.read_text(), "the end of the first epoch")
     cluster.output("scancel", "--batch", "--signal=USR1", job)
     done = hvdrun(cluster, shared, "follow", "--no-output", job)
     assert done.returncode == 124 and "failed with exit code 124" in done.stderr, done.stderr + out.read_text()
     assert "hvdrun: note: the program stopped before its end; exit code 124; with --max-requeues" in out.read_text()
-    wait_until(lambda: "DependencyNeverSatisfied" in cluster.output("squeue", "-h", "-j", after, "-o", "%T %r"), "the job after it is not started")
+    wait_until(lambda: "DependencyNeverSatisfied" in cluster.output("squeue", "-h", "-j", after, "-o", "%T %r"), "a refused dependency")
     assert hvdrun(cluster, shared, "cancel", after).returncode == 0
 
 
-def test_what_an_earlier_job_has_appended_is_not_shown(cluster: Cluster, shared: Path) -> None:
+def test_sbatch_follow_skips_the_output_of_an_earlier_job(cluster: Cluster, shared: Path) -> None:
     for word in ("first", "second"):
         done = hvdrun(cluster, shared, "sbatch", "-np", 1, "--requeue", "--output", "train.log", "--follow", "--", "echo", word)
         assert done.returncode == 0 and done.stdout.splitlines()[0] == word, done.stdout + done.stderr
     assert done.stdout.count("succeeded") == 1, done.stdout
 
 
-# SLURM looks at time limits once a minute, so this is part of the soak.
+# SLURM checks time limits once per minute, so this is part of the soak.
 if SOAK:
-    def test_the_time_limit_sends_a_job_through_the_queue(cluster: Cluster, shared: Path) -> None:
+    def test_the_signal_before_the_time_limit_requeues_the_job(cluster: Cluster, shared: Path) -> None:
         job = hvdrun(cluster, shared, "sbatch", "-np", 2, "--requeue", "--time", 2, "--signal", "B:USR1@100", "--output", "out",
                      "--submit", "--", DIGITS, "--epochs", 10**6, "--checkpoint-dir", "ck").stdout.strip()
         out = cluster.root_of("login") / str(shared / "out").lstrip("/")
-        wait_until(lambda: out.exists() and f"job {job} goes back into the queue (1 of 10)" in out.read_text(), "the warning came", 240)
+        wait_until(lambda: out.exists() and f"job {job} goes back into the queue (1 of 10)" in out.read_text(), "the requeue", 240)
         assert hvdrun(cluster, shared, "cancel", job).returncode == 0
 
 
 @pytest.mark.gate
-def test_no_slurm_here(cluster: Cluster, shared: Path) -> None:
+def test_sbatch_submit_without_slurm_is_an_error(cluster: Cluster, shared: Path) -> None:
     done = hvdrun(cluster, shared, "sbatch", "-np", 2, "--submit", "--", "true", environment={"PATH": "/nowhere"})
     assert done.returncode == 127
     assert "there is no SLURM on this machine" in done.stderr and "prints the script" in done.stderr, done.stderr
 
 
-def test_a_study_with_a_job_for_each_run(cluster: Cluster, shared: Path) -> None:
+def test_scale_submit_runs_each_run_as_a_job(cluster: Cluster, shared: Path) -> None:
     done = hvdrun(cluster, shared, "scale", "-np", "1,2", "--repeat", 2, "--submit", "--report", "study", "--time", 5, "--gpus-per-node", 0,
                   "--", DIGITS, "--epochs", 4)
     assert done.returncode == 0, done.stderr + done.stdout
@@ -290,7 +291,7 @@ def test_a_study_with_a_job_for_each_run(cluster: Cluster, shared: Path) -> None
     assert cluster.output("squeue", "-h", "-t", "PD,R") == ""
 
 
-def test_a_study_of_a_program_that_drives_all_gpus_of_a_node(cluster: Cluster, shared: Path) -> None:
+def test_scale_submit_with_devices_requests_that_many_gpus(cluster: Cluster, shared: Path) -> None:
     done = hvdrun(cluster, shared, "scale", "--devices", "1,2", "--submit", "--report", "study", "--time", 5, "--",
                   "sh", "-c", "echo $HVD_SIZE rank, $CUDA_VISIBLE_DEVICES, $1 >> said", "sh", "{np}")
     assert done.returncode == 0, done.stderr + done.stdout
@@ -300,17 +301,17 @@ def test_a_study_of_a_program_that_drives_all_gpus_of_a_node(cluster: Cluster, s
     assert study["hosts"][0]["host"] == "n1" and len(study["hosts"][0]["devices"]) in (1, 2), study["hosts"]
 
 
-def test_a_study_that_is_stopped_cancels_its_jobs(cluster: Cluster, shared: Path) -> None:
+def test_ctrl_c_of_a_submitted_study_cancels_its_jobs(cluster: Cluster, shared: Path) -> None:
     process = cluster.start(HVDRUN, "scale", "-np", "1,2", "--submit", "--report", "study", "--", "sleep", "7777", folder=shared,
                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    wait_until(lambda: cluster.output("squeue", "-h", "-o", "%T").count("RUNNING") == 2, "both jobs run")
+    wait_until(lambda: cluster.output("squeue", "-h", "-o", "%T").count("RUNNING") == 2, "both jobs to run")
     process.send_signal(signal.SIGINT)
     said, _ = process.communicate(timeout=TIME_LIMIT_S)
     assert process.returncode == 130, said
-    wait_until(lambda: cluster.output("squeue", "-h", "-t", "PD,R") == "", "its jobs are gone")
+    wait_until(lambda: cluster.output("squeue", "-h", "-t", "PD,R") == "", "the end of its jobs")
 
 
-def test_a_study_that_slurm_refuses(cluster: Cluster, shared: Path) -> None:
+def test_a_study_that_slurm_refuses_is_an_error(cluster: Cluster, shared: Path) -> None:
     done = hvdrun(cluster, shared, "scale", "-np", "1,2", "--submit", "--report", "study", "--partition", "nix", "--", "true")
     assert done.returncode == 2 and "1 rank: sbatch refuses: " in done.stderr and "Invalid partition name" in done.stderr, done.stderr
     alone = hvdrun(cluster, shared, "scale", "-np", "1,2", "--partition", "all", "--", "true")

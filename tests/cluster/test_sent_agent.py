@@ -1,5 +1,5 @@
-"""Hosts without hvdrun, or with another version, get the launcher's, over ssh and srun. The launcher is a copy in the
-login host's own /tmp, which the other hosts do not see; each host's cache is in its own /tmp."""
+"""The launcher sends hvdrun to hosts that lack it or have another version, over ssh and srun. The launcher is a copy in the
+login host's own /tmp, which other hosts do not see. Each host's cache is in its own /tmp."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ KINDS = pytest.mark.parametrize("kind", ["libssh", "openssh", "srun"])
 
 
 def other_version(program: bytes) -> bytes:
-    """The program, with another number of its version."""
+    """Returns the program with another version number."""
     other = VERSION[:-1] + (b"8" if VERSION[-1:] == b"9" else b"9")
     assert program.count(VERSION + b"\0")
     return program.replace(VERSION + b"\0", other + b"\0")
 
 
 class Launcher:
-    """hvdrun on the login host, where the other hosts have none."""
+    """hvdrun on the login host, at a path that other hosts lack."""
 
     def __init__(self, jobs: Jobs) -> None:  # noqa: F811
         self.jobs = jobs
@@ -37,14 +37,14 @@ class Launcher:
         self.put("login", (BUILD / "bin/hvdrun").read_bytes())
 
     def put(self, host: str, program: bytes) -> None:
-        """Puts a program where the launcher is on the login host."""
+        """Writes a program to the launcher's path on a host."""
         self.cluster.output("mkdir", "-p", Path(PATH).parent, on=host)
         file = self.cluster.root_of(host) / PATH.lstrip("/")
         file.write_bytes(program)
         file.chmod(0o755)
 
     def words(self, kind: str, hosts: str, *words: object) -> list[object]:
-        """One rank on each of the hosts."""
+        """Returns a command that runs one rank on each of the hosts."""
         if kind == "srun":
             return ["salloc", "--quiet", "-w", hosts, PATH, "--ranks-per-host", 1, "--label", "none", *words]
         return [PATH, "--ssh-client", kind, "-H", ",".join(f"{host}:1" for host in hosts.split(",")), "--label", "none", *words]
@@ -57,7 +57,7 @@ class Launcher:
                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def files(self, host: str, cache: str = CACHE) -> list[Path]:
-        """What was sent there, whole or in part."""
+        """Returns the complete and partial files that were sent to the host."""
         folder = self.cluster.root_of(host) / cache.lstrip("/")
         return sorted(file for file in folder.glob("hvdrun/*/*") if file.name != "used")
 
@@ -80,7 +80,7 @@ def identity(file: Path) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("kind", [pytest.param("libssh", marks=pytest.mark.gate), "openssh", pytest.param("srun", marks=pytest.mark.gate)])
-def test_a_host_without_hvdrun_gets_it_once(launcher: Launcher, kind: str) -> None:
+def test_hvdrun_is_sent_once_to_hosts_that_lack_it(launcher: Launcher, kind: str) -> None:
     assert names_of_ranks(launcher.run(kind, "n1,n2", "hostname")) == ["n1", "n2"]
     got = {host: launcher.files(host) for host in ("n1", "n2")}
     for files in got.values():
@@ -88,18 +88,18 @@ def test_a_host_without_hvdrun_gets_it_once(launcher: Launcher, kind: str) -> No
         assert files[0].parent.stat().st_mode & 0o7777 == 0o700 and files[0].stat().st_mode & 0o7777 == 0o700
     before = {host: identity(files[0]) for host, files in got.items()}
     assert names_of_ranks(launcher.run(kind, "n1,n2", "hostname")) == ["n1", "n2"]
-    assert {host: identity(files[0]) for host, files in got.items()} == before, "it was sent again"
+    assert {host: identity(files[0]) for host, files in got.items()} == before, "hvdrun was sent again"
 
 
 @KINDS
-def test_hosts_with_one_home_get_it_once(launcher: Launcher, shared: Path, kind: str) -> None:
+def test_hvdrun_is_sent_once_to_hosts_that_share_a_home(launcher: Launcher, shared: Path, kind: str) -> None:
     cache = str(shared / "cache")
     assert names_of_ranks(launcher.run(kind, "n1,n2,n3,n4", "hostname", cache=cache)) == ["n1", "n2", "n3", "n4"]
     assert len(launcher.files("login", cache)) == 1
 
 
 @KINDS
-def test_another_version_is_reported_and_replaced(launcher: Launcher, kind: str) -> None:
+def test_a_host_with_another_version_gets_the_launchers_with_a_note(launcher: Launcher, kind: str) -> None:
     launcher.put("n1", other_version((BUILD / "bin/hvdrun").read_bytes()))
     done = launcher.run(kind, "n1", "hostname")
     assert names_of_ranks(done) == ["n1"]
@@ -119,7 +119,7 @@ def test_another_version_at_the_agent_path_is_an_error(launcher: Launcher, kind:
 
 
 @KINDS
-def test_a_program_of_another_processor_there_is_replaced(launcher: Launcher, kind: str) -> None:
+def test_a_host_with_a_program_for_another_processor_gets_the_launchers(launcher: Launcher, kind: str) -> None:
     program = bytearray((BUILD / "bin/hvdrun").read_bytes())
     program[18] ^= 0xFF  # e_machine of the ELF header
     launcher.put("n1", bytes(program))
@@ -127,8 +127,8 @@ def test_a_program_of_another_processor_there_is_replaced(launcher: Launcher, ki
 
 
 @KINDS
-def test_a_host_with_another_processor_is_reported_before_anything_starts(launcher: Launcher, kind: str) -> None:
-    """The launcher runs as on a 32-bit machine."""
+def test_a_host_with_another_processor_is_an_error_before_ranks_start(launcher: Launcher, kind: str) -> None:
+    """setarch makes the launcher see a 32-bit machine."""
     launcher.put("n2", (BUILD / "bin/hvdrun").read_bytes())
     done = launcher.run(kind, "n1,n2", "touch", "/tmp/cache-started", before=("setarch", "i686"))
     assert done.returncode == 125 and not launcher.files("n1"), done.stderr
@@ -141,7 +141,7 @@ def test_a_host_with_another_processor_is_reported_before_anything_starts(launch
 @pytest.mark.parametrize("options, reason", [
     ("size=1m", "No space left on device"), ("noexec", r"its file system does not execute programs \(noexec\)"),
     ("ro", "Read-only file system")])
-def test_a_folder_that_takes_no_program_is_named(launcher: Launcher, kind: str, options: str, reason: str) -> None:
+def test_the_error_names_a_cache_folder_that_cannot_hold_hvdrun(launcher: Launcher, kind: str, options: str, reason: str) -> None:
     launcher.cluster.output("mkdir", "-m", "755", CACHE, on="n1", user="root")
     launcher.cluster.output("mount", "-t", "tmpfs", "-o", f"mode=1777,{options}", "none", CACHE, on="n1", user="root")
     try:
@@ -156,7 +156,7 @@ def test_a_folder_that_takes_no_program_is_named(launcher: Launcher, kind: str, 
 
 
 @KINDS
-def test_a_file_that_was_changed_is_sent_again(launcher: Launcher, kind: str) -> None:
+def test_a_changed_file_in_the_cache_is_sent_again(launcher: Launcher, kind: str) -> None:
     assert names_of_ranks(launcher.run(kind, "n1", "hostname")) == ["n1"]
     [file] = launcher.files("n1")
     whole = file.read_bytes()
@@ -166,7 +166,7 @@ def test_a_file_that_was_changed_is_sent_again(launcher: Launcher, kind: str) ->
 
 
 @KINDS
-def test_a_folder_of_another_user_is_not_used(launcher: Launcher, kind: str) -> None:
+def test_a_cache_folder_of_another_user_is_an_error(launcher: Launcher, kind: str) -> None:
     assert names_of_ranks(launcher.run(kind, "n1", "hostname")) == ["n1"]
     [file] = launcher.files("n1")
     launcher.cluster.output("chown", "-R", "other", CACHE, on="n1", user="root")
@@ -178,7 +178,7 @@ def test_a_folder_of_another_user_is_not_used(launcher: Launcher, kind: str) -> 
 
 
 @KINDS
-def test_two_launches_at_once(launcher: Launcher, kind: str) -> None:
+def test_parallel_launches_send_one_file_per_host(launcher: Launcher, kind: str) -> None:
     launches = [launcher.start("srun" if kind == "srun" else kind, "n1,n2", "hostname") for _ in range(3)]
     for launch in launches:
         code, out, err = finish(launch)
@@ -188,22 +188,22 @@ def test_two_launches_at_once(launcher: Launcher, kind: str) -> None:
 
 
 @CLIENTS
-def test_a_launcher_that_is_killed_while_it_sends(launcher: Launcher, client: str) -> None:
+def test_a_partial_file_is_removed_after_the_launcher_is_killed(launcher: Launcher, client: str) -> None:
     launcher.cluster.slow("n1", "20mbit")
     launch = launcher.start(client, "n1", "hostname")
-    wait_until(lambda: any(file.name.startswith("new") for file in launcher.files("n1")), "the file is being sent")
+    wait_until(lambda: any(file.name.startswith("new") for file in launcher.files("n1")), "the transfer to begin")
     launcher.cluster.output("pkill", "-KILL", "-x", "hvdrun")
     assert finish(launch)[0] == -signal.SIGKILL
-    wait_until(lambda: not launcher.files("n1"), "the part that has arrived is removed")
+    wait_until(lambda: not launcher.files("n1"), "the partial file to be removed")
     launcher.cluster.slow("n1", "off")
     assert names_of_ranks(launcher.run(client, "n1", "hostname")) == ["n1"]
 
 
 @CLIENTS
-def test_a_command_that_is_killed_while_it_receives(launcher: Launcher, client: str) -> None:
+def test_a_kill_of_the_receiving_shell_is_an_error_and_the_next_launch_works(launcher: Launcher, client: str) -> None:
     launcher.cluster.slow("n1", "20mbit")
     launch = launcher.start(client, "n1", "hostname")
-    wait_until(lambda: any(file.name.startswith("new") for file in launcher.files("n1")), "the file is being sent")
+    wait_until(lambda: any(file.name.startswith("new") for file in launcher.files("n1")), "the transfer to begin")
     launcher.cluster.output("pkill", "-KILL", "-f", "^/bin/sh -c .*hvdrun cannot be sent", on="n1", user="root")
     code, _, err = finish(launch)
     assert code == 125 and "n1: hvdrun not found" in err, err
@@ -213,23 +213,23 @@ def test_a_command_that_is_killed_while_it_receives(launcher: Launcher, client: 
 
 
 @KINDS
-def test_ctrl_c_while_it_sends(launcher: Launcher, kind: str) -> None:
+def test_ctrl_c_during_the_transfer_removes_the_partial_file(launcher: Launcher, kind: str) -> None:
     launcher.cluster.slow("n1", "20mbit")
     launch = launcher.start(kind, "n1", "hostname")
-    wait_until(lambda: any(file.name.startswith("new") for file in launcher.files("n1")), "the file is being sent")
+    wait_until(lambda: any(file.name.startswith("new") for file in launcher.files("n1")), "the transfer to begin")
     launcher.cluster.output("pkill", "-INT", "-x", "hvdrun")
     code, out, _ = finish(launch)
     assert code == 130 and not out
     if kind == "srun":
-        return  # SLURM kills the command, whose part stays for a day, and may need a minute to free the slow host
-    wait_until(lambda: not launcher.files("n1"), "the part that has arrived is removed")
+        return  # SLURM kills the shell, so the partial file stays for a day; freeing the slow host may take a minute
+    wait_until(lambda: not launcher.files("n1"), "the partial file to be removed")
     launcher.cluster.slow("n1", "off")
     assert names_of_ranks(launcher.run(kind, "n1", "hostname")) == ["n1"]
     assert sum(file.name.startswith("agent") for file in launcher.files("n1")) == 1
 
 
 @KINDS
-def test_what_a_killed_agent_left_is_removed_by_a_sent_one(launcher: Launcher, kind: str) -> None:
+def test_an_agent_that_was_sent_cleans_up_after_guard_and_agent_are_killed(launcher: Launcher, kind: str) -> None:
     job = launcher.start(kind, "n1,n2", "sleep", "7777")
     launcher.jobs.wait_for_ranks("n1", 1)
     launcher.jobs.wait_for_ranks("n2", 1)

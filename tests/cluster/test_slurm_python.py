@@ -1,4 +1,4 @@
-"""hvd.slurm.submit(): functions and programs as SLURM jobs, from the login host, as an ordinary user."""
+"""hvd.slurm.submit() runs functions and programs as SLURM jobs, from the login host, as an ordinary user."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness import HVDRUN, PYTHON, TOP, python_environment
 
 
 def run(cluster: Cluster, shared: Path, code: str) -> subprocess.CompletedProcess:
-    """Runs a script in the test's folder. The script is imported by ranks, so its calls are in main()."""
+    """Runs a script in the test's folder. Ranks import the script, so only main() makes calls."""
     text = f"import hvd\nfrom hvd.slurm import submit\n{code}\nif __name__ == '__main__':\n    main()\n"
     cluster.output("tee", shared / "train.py", input=text)
     return cluster.run(PYTHON, "train.py", folder=shared,
@@ -26,7 +26,7 @@ def folders(cluster: Cluster, shared: Path) -> list[str]:
 
 
 @pytest.mark.gate
-def test_a_function_from_its_submission_to_its_results(cluster: Cluster, shared: Path) -> None:
+def test_submit_runs_a_function_and_returns_the_results_of_all_ranks(cluster: Cluster, shared: Path) -> None:
     done = run(cluster, shared, """
 def train(factor, more):
     hvd.init()
@@ -47,7 +47,7 @@ def main():
 
 
 @pytest.mark.gate
-def test_an_exception_of_a_rank_and_a_refusal_of_sbatch(cluster: Cluster, shared: Path) -> None:
+def test_submit_raises_the_exception_of_a_rank_and_the_error_of_sbatch(cluster: Cluster, shared: Path) -> None:
     done = run(cluster, shared, """
 class Bad(Exception): pass
 def train():
@@ -76,7 +76,7 @@ def main():
 
 
 @pytest.mark.gate
-def test_a_program_and_a_job_that_is_cancelled(cluster: Cluster, shared: Path) -> None:
+def test_submit_runs_a_program_and_cancel_ends_it(cluster: Cluster, shared: Path) -> None:
     done = run(cluster, shared, """
 def main():
     job = submit(["sh", "-c", "echo $HVD_RANK of $HVD_SIZE, $MINE"], np=2, gpus_per_node=0, time=5, env={"MINE": "mine"},
@@ -100,7 +100,7 @@ def main():
     assert folders(cluster, shared) == []
 
 
-def test_results_that_are_missing_and_bad_arguments(cluster: Cluster, shared: Path) -> None:
+def test_submit_raises_errors_for_missing_results_and_bad_arguments(cluster: Cluster, shared: Path) -> None:
     done = run(cluster, shared, """
 import os, threading
 def train():
@@ -125,8 +125,8 @@ def main():
     assert folders(cluster, shared) == []
 
 
-def test_a_job_that_slurm_has_forgotten(cluster: Cluster, shared: Path) -> None:
-    """SLURM forgets a job five minutes after its end. It has never known the number that the folder gets here."""
+def test_results_of_a_job_that_slurm_has_forgotten_can_be_read(cluster: Cluster, shared: Path) -> None:
+    """SLURM forgets a job five minutes after its end. The test instead writes an unknown job id into the folder."""
     done = run(cluster, shared, """
 def train():
     return 7
@@ -152,7 +152,7 @@ def main():
     assert folders(cluster, shared) == []
 
 
-def test_without_slurm(cluster: Cluster, shared: Path) -> None:
+def test_submit_without_slurm_is_an_error(cluster: Cluster, shared: Path) -> None:
     done = run(cluster, shared, f"""
 import os
 def main():
@@ -166,7 +166,7 @@ def main():
 
 
 @pytest.mark.notebook
-def test_the_example_notebook(cluster: Cluster, shared: Path) -> None:
+def test_the_example_notebook_runs_in_slurm(cluster: Cluster, shared: Path) -> None:
     python = python_of("NOTEBOOK")
     if not python:
         pytest.skip("./check --all makes the environment for it")

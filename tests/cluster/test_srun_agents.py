@@ -1,4 +1,5 @@
-"""Agents that srun starts: who comes, through what, and what is left. (tests/programs/srun_agents.cpp)"""
+"""Agents that srun starts: their connections to the launcher, their failures and their cleanup.
+Uses tests/programs/srun_agents.cpp as launcher."""
 
 from __future__ import annotations
 
@@ -15,9 +16,9 @@ from cluster import PYTHON, Cluster, wait_until
 from harness import HVDRUN, HVDRUN_WORD, program, read_bytes
 
 HOSTS = ["n1", "n2", "n3", "n4"]
-# A rank that takes its time when it is asked to stop.
+# A rank that ends one second after SIGTERM.
 SLOW_RANK = "trap 'sleep 1; echo left; exit 0' TERM; echo up; while :; do sleep 0.1; done"
-# 200 connections that say nothing, and 200 that say nonsense; "ready", then until stdin ends.
+# Opens 200 silent connections and 200 that send garbage, prints "ready" and waits for the end of stdin.
 CROWD = """
 import socket, sys
 def connect():
@@ -33,7 +34,7 @@ sys.stdin.read()
 
 
 class Agents:
-    """A running srun_agents inside an allocation of its own, from the login host."""
+    """A running srun_agents in an allocation of its own, started on the login host."""
 
     def __init__(self, cluster: Cluster, *words: object, allocation: tuple[str, ...] | None = ("-N4",),
                  agent: object = HVDRUN, user: str = "user", environment: dict[str, str] | None = None) -> None:
@@ -44,16 +45,16 @@ class Agents:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
     def wait_for(self, text: str, count: int = 1) -> str:
-        """The last of the first `count` lines that hold the text."""
+        """Waits for `count` lines with the text; returns the last of these."""
         while len(found := [line for line in self.lines if text in line]) < count:
             line = self.process.stdout.readline()
-            assert line, f"ended without {count} lines with {text!r}: {self.lines}"
+            assert line, f"srun_agents ended before {count} lines with {text!r}: {self.lines}"
             self.lines.append(line.rstrip("\n"))
             assert text == "trouble" or not line.startswith("trouble"), line
         return found[count - 1]
 
     def wait(self) -> list[str]:
-        """What it said until its end."""
+        """Waits for its end; returns all of its lines."""
         self.lines += self.process.stdout.read().splitlines()
         assert self.process.wait() == 0, self.lines
         return self.lines
@@ -72,7 +73,7 @@ class Agents:
 
 @pytest.fixture
 def started(cluster: Cluster) -> Iterator[list[Agents]]:
-    """Whatever a test starts is ended with it."""
+    """A list of Agents that are ended after the test."""
     running: list[Agents] = []
     yield running
     for agents in running:
@@ -83,12 +84,12 @@ def started(cluster: Cluster) -> Iterator[list[Agents]]:
 
 
 def pids(cluster: Cluster, host: str, name: str) -> list[int]:
-    """The processes of that name on a host, as it numbers them."""
+    """Returns the host's pids of its processes of that name."""
     return [int(word) for word in cluster.run("pgrep", "-x", name, on=host, user="root").stdout.split()]
 
 
 def leftovers(cluster: Cluster, job: str) -> list[str]:
-    """What is left on any host: processes of ours, or with the job's cookie; folders."""
+    """Returns processes and folders of the job that are left on any host."""
     found = []
     for host in ["login", *cluster.hosts]:
         for line in cluster.processes(host):
@@ -101,11 +102,11 @@ def leftovers(cluster: Cluster, job: str) -> list[str]:
 
 
 def assert_nothing_left(cluster: Cluster, job: str) -> None:
-    wait_until(lambda: not leftovers(cluster, job), "nothing is left")
+    wait_until(lambda: not leftovers(cluster, job), "the cleanup of processes and folders")
 
 
 @pytest.mark.parametrize("user", ["user", "root"])
-def test_an_agent_on_each_host_greets_and_leaves(cluster: Cluster, started: list[Agents], user: str) -> None:
+def test_an_agent_on_each_host_connects_and_ends_on_request(cluster: Cluster, started: list[Agents], user: str) -> None:
     agents = Agents(cluster, *HOSTS, user=user)
     started.append(agents)
     agents.wait_for("hello", 4)
@@ -119,11 +120,11 @@ def test_an_agent_on_each_host_greets_and_leaves(cluster: Cluster, started: list
 
 
 @pytest.mark.gate
-def test_srun_is_let_go_when_all_have_greeted(cluster: Cluster, started: list[Agents]) -> None:
+def test_srun_ends_once_all_agents_have_connected(cluster: Cluster, started: list[Agents]) -> None:
     agents = Agents(cluster, "--rank", SLOW_RANK, *HOSTS)
     started.append(agents)
     agents.wait_for("output", 4)
-    wait_until(lambda: not pids(cluster, "login", "srun"), "no srun runs")
+    wait_until(lambda: not pids(cluster, "login", "srun"), "the end of srun")
     agents.say("stop")
     agents.wait()
     assert len(agents.said("exited")) == len(agents.said("done")) == 4, agents.lines
@@ -131,19 +132,19 @@ def test_srun_is_let_go_when_all_have_greeted(cluster: Cluster, started: list[Ag
 
 
 @pytest.mark.gate
-def test_agents_listen_to_nobody_and_the_launcher_to_one_address(cluster: Cluster, started: list[Agents]) -> None:
+def test_only_the_launcher_listens_and_only_until_all_agents_connect(cluster: Cluster, started: list[Agents]) -> None:
     agents = Agents(cluster, *HOSTS)
     started.append(agents)
     address = agents.wait_for("listens").split()[1]
-    assert address == "10.80.0.1"  # where the hosts' names lead from here
+    assert address == "10.80.0.1"  # the address from which the hosts are reached
     agents.wait_for("hello", 4)
     port = agents.said("listens")[0].split()[2]
-    wait_until(lambda: f":{port} " not in cluster.output("ss", "-Hltn", on="login", user="root"), "it listens no more")
+    wait_until(lambda: f":{port} " not in cluster.output("ss", "-Hltn", on="login", user="root"), "the launcher to stop listening")
     agents.say("stop")
     agents.wait()
 
 
-def test_interfaces_can_be_named(cluster: Cluster, started: list[Agents]) -> None:
+def test_network_interface_sets_the_launchers_address(cluster: Cluster, started: list[Agents]) -> None:
     wrong = Agents(cluster, "--interface", "ib7", *HOSTS)
     started.append(wrong)
     assert "this host has no network interface ib7 (--network-interface)" in wrong.wait_for("error")
@@ -151,12 +152,12 @@ def test_interfaces_can_be_named(cluster: Cluster, started: list[Agents]) -> Non
     agents = Agents(cluster, "--interface", name, *HOSTS)
     started.append(agents)
     agents.wait_for("hello", 4)
-    assert len(agents.said("listens")) == 2, "IPv4 and IPv6"
+    assert len(agents.said("listens")) == 2, "the launcher does not listen on IPv4 and IPv6"
     agents.say("stop")
     agents.wait()
 
 
-def test_hosts_with_unlike_gpus_each_show_all_of_theirs(cluster: Cluster, started: list[Agents]) -> None:
+def test_hosts_with_different_numbers_of_gpus_show_all_of_theirs(cluster: Cluster, started: list[Agents]) -> None:
     show = "tr '\\0' '\\n' < /proc/$PPID/environ | grep ^CUDA_VISIBLE_DEVICES="
     agents = Agents(cluster, "--rank", show, "n1:4", "n2:3", allocation=("-n7", "--gpus-per-task=1"))
     started.append(agents)
@@ -165,7 +166,7 @@ def test_hosts_with_unlike_gpus_each_show_all_of_theirs(cluster: Cluster, starte
     assert agents.said("output") == ["output n1 CUDA_VISIBLE_DEVICES=0,1,2,3", "output n2 CUDA_VISIBLE_DEVICES=0,1,2"]
 
 
-def test_a_crowd_at_the_door_changes_nothing(cluster: Cluster, started: list[Agents], shared: Path) -> None:
+def test_agents_connect_despite_hundreds_of_foreign_connections(cluster: Cluster, started: list[Agents], shared: Path) -> None:
     gate = shared / "go"
     slow = shared / "slow-agent"
     script = f'#!/bin/sh\nwhile ! [ -e {gate} ]; do sleep 0.02; done\nexec {HVDRUN_WORD} "$@"\n'
@@ -185,12 +186,12 @@ def test_a_crowd_at_the_door_changes_nothing(cluster: Cluster, started: list[Age
         crowd.communicate("")
     refused = agents.wait_for("refused").split()
     assert refused[2:] == "connections without the job's key were refused".split()
-    assert int(refused[1]) >= 200  # who says nothing stays in the kernel
+    assert int(refused[1]) >= 200  # silent connections are not accepted and stay in the kernel
     assert len(agents.said("done")) == 4
 
 
 @pytest.mark.gate
-def test_a_killed_launcher_leaves_nothing(cluster: Cluster, started: list[Agents]) -> None:
+def test_nothing_is_left_after_a_kill_of_the_launcher_under_srun(cluster: Cluster, started: list[Agents]) -> None:
     agents = Agents(cluster, "--rank", SLOW_RANK, *HOSTS)
     started.append(agents)
     agents.wait_for("output", 4)
@@ -198,7 +199,7 @@ def test_a_killed_launcher_leaves_nothing(cluster: Cluster, started: list[Agents
     assert_nothing_left(cluster, agents.job)
 
 
-def test_a_launcher_killed_before_agents_have_come_leaves_nothing(
+def test_nothing_is_left_after_a_kill_of_the_launcher_before_agents_connect(
         cluster: Cluster, started: list[Agents], shared: Path) -> None:
     waiting = shared / "waiting-agent"
     script = f'#!/bin/sh\ntouch {shared}/$SLURMD_NODENAME\ncat > /dev/null\nexec {HVDRUN_WORD} "$@"\n'
@@ -206,13 +207,13 @@ def test_a_launcher_killed_before_agents_have_come_leaves_nothing(
     agents = Agents(cluster, *HOSTS, agent=waiting)
     started.append(agents)
     agents.wait_for("listens")
-    wait_until(lambda: len(cluster.output("ls", shared).split()) == 5, "all are started")
+    wait_until(lambda: len(cluster.output("ls", shared).split()) == 5, "the start of all agents")
     cluster.output("pkill", "-KILL", "-x", "srun_agents")
     assert_nothing_left(cluster, agents.job)
 
 
 @pytest.mark.parametrize("name", ["hvd-guard", "hvdrun-agent", "hvdrun-link"])
-def test_one_of_our_processes_is_killed(cluster: Cluster, started: list[Agents], name: str) -> None:
+def test_nothing_is_left_after_a_kill_of_guard_agent_or_link(cluster: Cluster, started: list[Agents], name: str) -> None:
     agents = Agents(cluster, "--rank", SLOW_RANK, *HOSTS)
     started.append(agents)
     agents.wait_for("output", 4)
@@ -223,13 +224,13 @@ def test_one_of_our_processes_is_killed(cluster: Cluster, started: list[Agents],
     agents.wait()
     assert len(agents.said("closed")) == 4
     assert agents.lines[-1] == "reaped yes", agents.lines
-    # SLURM kills what is left of a step on a host when its task is dead: n3 is cleaned up afterwards.
+    # When a task is dead, SLURM kills the rest of its step on that host, so the launcher cleans up n3 afterwards.
     assert ("cleaned up" in agents.lines) == (name != "hvd-guard")
     assert_nothing_left(cluster, agents.job)
 
 
 @pytest.mark.gate
-def test_guard_and_agent_are_killed_at_once(cluster: Cluster, started: list[Agents]) -> None:
+def test_nothing_is_left_after_a_kill_of_guard_and_agent_under_srun(cluster: Cluster, started: list[Agents]) -> None:
     agents = Agents(cluster, "--rank", SLOW_RANK, *HOSTS)
     started.append(agents)
     agents.wait_for("output", 4)
@@ -241,7 +242,7 @@ def test_guard_and_agent_are_killed_at_once(cluster: Cluster, started: list[Agen
     assert_nothing_left(cluster, agents.job)
 
 
-def test_a_killed_srun_ends_the_job(cluster: Cluster, started: list[Agents]) -> None:
+def test_a_kill_of_srun_ends_the_job(cluster: Cluster, started: list[Agents]) -> None:
     agents = Agents(cluster, "--keep-srun", "--rank", SLOW_RANK, *HOSTS)
     started.append(agents)
     agents.wait_for("output", 4)
@@ -253,8 +254,8 @@ def test_a_killed_srun_ends_the_job(cluster: Cluster, started: list[Agents]) -> 
     assert_nothing_left(cluster, agents.job)
 
 
-def test_scancel_leaves_ranks_their_grace(cluster: Cluster, shared: Path) -> None:
-    """SLURM sends TERM to all of the job; what ends the ranks is the launcher, with its patience."""
+def test_scancel_lets_ranks_use_their_grace_period(cluster: Cluster, shared: Path) -> None:
+    """SLURM sends SIGTERM to all processes of the job, but only the launcher ends the ranks, after their grace period."""
     script = (f"#!/bin/sh\nmkfifo {shared}/input\n"
               f"exec {shlex.quote(program('srun_agents'))} {HVDRUN_WORD} --rank \"{SLOW_RANK}\" {' '.join(HOSTS)} 0<>{shared}/input\n")
     cluster.output("sh", "-c", f"cat > {shared}/job.sh", input=script)
@@ -264,9 +265,9 @@ def test_scancel_leaves_ranks_their_grace(cluster: Cluster, shared: Path) -> Non
     def lines() -> list[str]:
         return output.read_text().splitlines() if output.exists() else []
 
-    wait_until(lambda: sum(" up" in line for line in lines()) == 4, "all ranks run")
+    wait_until(lambda: sum(" up" in line for line in lines()) == 4, "all ranks to start")
     cluster.output("scancel", said[-1])
-    wait_until(lambda: any(line.startswith("reaped") for line in lines()), "its end")
+    wait_until(lambda: any(line.startswith("reaped") for line in lines()), "the end of srun_agents")
     assert sum(line.startswith("exited") and line.endswith(" 0") for line in lines()) == 4, lines()
     assert not any(line.startswith("failed") for line in lines()), lines()
     assert lines()[-1] == "reaped yes"
@@ -275,7 +276,7 @@ def test_scancel_leaves_ranks_their_grace(cluster: Cluster, shared: Path) -> Non
 
 
 @pytest.mark.gate
-def test_a_program_that_is_missing_on_one_host_is_named(cluster: Cluster, started: list[Agents]) -> None:
+def test_the_error_names_a_host_without_hvdrun(cluster: Cluster, started: list[Agents]) -> None:
     for host in ["n1", "n2", "n4"]:
         cluster.output("cp", HVDRUN, "/tmp/hvdrun-copy", on=host)
     try:
@@ -296,7 +297,7 @@ def test_a_program_that_is_missing_on_one_host_is_named(cluster: Cluster, starte
     (("-N2",), ["n1", "n4"], "SLURM cannot start a step there; is each host in the allocation, and up?"),
     (("-N2", "--gres=gpu:1"), ["n1:2", "n2:2"], "the allocation has fewer GPUs on these hosts than were asked for"),
 ])
-def test_what_slurm_refuses_is_explained(cluster: Cluster, started: list[Agents], allocation: tuple[str, ...],
+def test_the_error_explains_why_slurm_refuses_a_step(cluster: Cluster, started: list[Agents], allocation: tuple[str, ...],
                                          hosts: list[str], words: str) -> None:
     agents = Agents(cluster, *hosts, allocation=allocation)
     started.append(agents)
@@ -306,7 +307,7 @@ def test_what_slurm_refuses_is_explained(cluster: Cluster, started: list[Agents]
 
 
 @pytest.mark.gate
-def test_an_allocation_that_is_gone_is_explained(cluster: Cluster, started: list[Agents]) -> None:
+def test_the_error_explains_that_the_allocation_has_ended(cluster: Cluster, started: list[Agents]) -> None:
     agents = Agents(cluster, "n1", allocation=None, environment={"SLURM_JOB_ID": "99999"})
     started.append(agents)
     assert "the allocation has ended, or SLURM_JOB_ID names another" in agents.wait_for("trouble")

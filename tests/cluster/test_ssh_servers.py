@@ -1,4 +1,4 @@
-"""hvdrun over ssh servers that limit logins, and configurations of ssh that would keep a job from starting."""
+"""Logins to ssh servers that close or delay connections, jump hosts, and unsuitable configurations of ssh."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from test_ssh import CLIENTS, Jobs, finish, jobs, pid_of_hvdrun, ssh_config  # noqa: F401, the fixture
 
-# Closes the first connections at once, as sshd does beyond MaxStartups. The later ones lead to the host's own server.
+# Closes the first N connections at once, like sshd beyond MaxStartups. Forwards later ones to the host's own server.
 RELAY = """
 import asyncio, sys
 closed = 0
@@ -39,7 +39,7 @@ asyncio.run(main())
 
 @contextmanager
 def server_that_closes(jobs: Jobs, connections: int) -> Iterator[None]:
-    """Port 2222 of n1."""
+    """Runs such a relay on port 2222 of n1."""
     server = jobs.cluster.start("/usr/bin/python3", "-c", RELAY, connections, on="n1", stdin=subprocess.DEVNULL,
                                 stdout=subprocess.PIPE, text=True)
     try:
@@ -52,18 +52,18 @@ def server_that_closes(jobs: Jobs, connections: int) -> Iterator[None]:
 
 @pytest.mark.gate
 @CLIENTS
-def test_a_login_that_the_server_closes_is_tried_again(jobs: Jobs, client: str) -> None:
+def test_a_login_is_tried_again_after_the_server_closes_the_connection(jobs: Jobs, client: str) -> None:
     with server_that_closes(jobs, 2), ssh_config(jobs, "UserKnownHostsFile ~/.ssh/none\n"):
         done = jobs.run("--ssh-client", client, "--label", "none", "--ssh-accept-new", "-H", "n1:1", "-p", 2222, "hostname")
     assert done.returncode == 0 and done.stdout == "n1\n", done.stderr
 
 
-# The first connection gets no answer. The later ones lead to the host's own server.
+# Does not answer the first connection. Forwards later ones to the host's own server.
 SILENT_AT_FIRST = RELAY.replace("        return writer.close()\n", "        return print('connected', flush=True)\n")
 
 
-def test_a_pause_of_hvdrun_in_a_login_is_not_the_servers_fault(jobs: Jobs) -> None:
-    """hvdrun is stopped for longer than ssh's ConnectTimeout."""
+def test_a_login_continues_after_a_pause_of_hvdrun(jobs: Jobs) -> None:
+    """The pause is longer than ssh's ConnectTimeout."""
     server = jobs.cluster.start("/usr/bin/python3", "-c", SILENT_AT_FIRST, 1, on="n1", stdin=subprocess.DEVNULL,
                                 stdout=subprocess.PIPE, text=True)
     try:
@@ -84,7 +84,7 @@ def test_a_pause_of_hvdrun_in_a_login_is_not_the_servers_fault(jobs: Jobs) -> No
 
 @contextmanager
 def jump_host(jobs: Jobs, options: str) -> Iterator[None]:
-    """Another sshd on the login host, on port 2223."""
+    """Runs a second sshd on port 2223 of the login host."""
     folder = "/run/jump"
     jobs.cluster.output("sh", "-c", f"mkdir -p {folder} && cp /etc/ssh/keys/ssh_host_ed25519_key {folder}/key && cat > {folder}/config && "
                         f"/usr/sbin/sshd -f {folder}/config", user="root",
@@ -96,8 +96,8 @@ def jump_host(jobs: Jobs, options: str) -> Iterator[None]:
 
 
 @pytest.mark.gate
-def test_many_hosts_behind_a_jump_host(jobs: Jobs) -> None:
-    """Of 16 logins at once this server would close some. Here it closes them always, where sshd's default leaves it to chance."""
+def test_16_hosts_are_reached_through_a_jump_host_that_limits_logins(jobs: Jobs) -> None:
+    """The server always closes logins beyond nine. sshd's default closes them at random."""
     names = [f"w{number}" for number in range(16)]
     config = "StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\nHost jump\nHostName 127.0.0.1\nPort 2223\n"
     config += "".join(f"Host {name}\nHostName 10.80.0.{11 + number % 4}\nProxyJump jump\n" for number, name in enumerate(names))
@@ -109,8 +109,8 @@ def test_many_hosts_behind_a_jump_host(jobs: Jobs) -> None:
 
 @pytest.mark.gate
 @CLIENTS
-def test_a_configuration_for_logins_by_hand(jobs: Jobs, client: str) -> None:
-    """Settings that keep ssh from running a command, and from carrying its stdin."""
+def test_ssh_settings_for_interactive_logins_do_not_break_a_job(jobs: Jobs, client: str) -> None:
+    """These settings keep ssh from running a command and from forwarding its stdin."""
     settings = "RequestTTY yes\nRemoteCommand tmux attach\nStdinNull yes\nSessionType none\nForkAfterAuthentication yes\n"
     with ssh_config(jobs, f"Host n1\n{settings}"):
         done = jobs.run("--verbose", "--ssh-client", client, "--label", "none", "-H", "n1:1", "hostname")

@@ -1,4 +1,4 @@
-"""The switches do what they say."""
+"""The cluster's switches: cut, slow, freeze, kill, power on and heal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from cluster import HERE, PYTHON, Cluster, wait_until
 from settings import TIME_LIMIT_S
 
-# What is sent to it comes back.
+# An echo server.
 LISTENER = """
 import socket
 server = socket.create_server(("", 4000))
@@ -19,7 +19,7 @@ while data := connection.recv(65536):
     connection.sendall(data)
 """
 
-# Connects to a host's listener and says what becomes of the connection. Each line says how long to wait for an echo.
+# Connects to a host's echo server. For each line of stdin, a time limit, it sends data and prints the outcome.
 TALKER = """
 import socket, sys
 connection = socket.create_connection((sys.argv[1], 4000))
@@ -36,7 +36,7 @@ for line in sys.stdin:
 
 
 class Conversation:
-    """A TCP connection from the login host to another."""
+    """A TCP connection from the login host to an echo server on another host."""
 
     def __init__(self, cluster: Cluster, host: str) -> None:
         self._ends: list[subprocess.Popen] = []
@@ -52,7 +52,7 @@ class Conversation:
         return process
 
     def say(self, limit_s: float = 1.0) -> str:
-        """What came back: echo, silence, closed or reset."""
+        """Sends data; returns the outcome: echo, silence, closed or reset."""
         self._talker.stdin.write(f"{limit_s}\n")
         self._talker.stdin.flush()
         return self._talker.stdout.readline().strip()
@@ -70,16 +70,16 @@ def switch(cluster: Cluster, *words: str) -> subprocess.CompletedProcess:
     return subprocess.run([PYTHON, HERE / "host", "--name", cluster.name, *words], capture_output=True, text=True)
 
 
-def test_a_cut_host_hears_and_says_nothing_until_it_is_joined(cluster: Cluster) -> None:
+def test_cut_drops_packets_until_join_and_keeps_connections(cluster: Cluster) -> None:
     with Conversation(cluster, "n2") as conversation:
         cluster.cut("n2")
         assert conversation.say() == "silence"
-        assert "state UP" in cluster.output("ip", "link", "show", "eth0", on="n2"), "the card keeps its link"
+        assert "state UP" in cluster.output("ip", "link", "show", "eth0", on="n2"), "the network card has lost its link"
         cluster.join("n2")
-        wait_until(lambda: conversation.say() == "echo", "the old connection goes on")
+        wait_until(lambda: conversation.say() == "echo", "the old connection to work again")
 
 
-def test_a_killed_host_says_no_goodbye_and_comes_back_empty(cluster: Cluster) -> None:
+def test_kill_closes_no_connection_and_power_on_boots_an_empty_host(cluster: Cluster) -> None:
     cluster.output("touch", "/tmp/mine", "/dev/shm/mine", on="n3")
     with Conversation(cluster, "n3") as conversation:
         cluster.kill("n3")
@@ -87,36 +87,36 @@ def test_a_killed_host_says_no_goodbye_and_comes_back_empty(cluster: Cluster) ->
         assert conversation.say() == "silence"
         assert "n3 is off" in cluster.run("true", on="n3").stderr
         cluster.power_on("n3")
-        wait_until(lambda: conversation.say() in ("reset", "closed"), "the new host knows nothing of the connection")
-    # Nothing but the way to the checkout, should that lie there.
+        wait_until(lambda: conversation.say() in ("reset", "closed"), "the new host to reset the unknown connection")
+    # These folders may have the path of the checkout.
     found = set(cluster.output("ls", "/tmp", "/dev/shm", on="n3").split())
     assert found <= {"/dev/shm:", "/tmp:", *HERE.parts}
     cluster.wait_idle()
     assert cluster.output("srun", "-w", "n3", "hostname") == "n3\n"
 
 
-def test_a_frozen_host_stands_still_and_goes_on(cluster: Cluster) -> None:
+def test_freeze_stops_all_processes_of_a_host_and_thaw_continues_them(cluster: Cluster) -> None:
     count = "import time\nn = 0\nwhile True:\n  n += 1\n  open('/dev/shm/n', 'w').write(str(n))\n  time.sleep(0.001)\n"
     with Conversation(cluster, "n1") as conversation, \
             cluster.start(PYTHON, "-c", count, on="n1") as counter:
         number = host_file(cluster, "n1", "/dev/shm/n")
-        wait_until(lambda: number.exists(), "the counter counts")
+        wait_until(lambda: number.exists(), "the counter to start")
         cluster.freeze("n1")
         before = number.read_text()
         assert conversation.say() == "silence"
         assert number.read_text() == before
         cluster.thaw("n1")
-        wait_until(lambda: number.read_text() != before, "the counter goes on")
-        wait_until(lambda: conversation.say() == "echo", "the connection goes on")
+        wait_until(lambda: number.read_text() != before, "the counter to continue")
+        wait_until(lambda: conversation.say() == "echo", "the connection to work again")
         counter.kill()
 
 
 def host_file(cluster: Cluster, host: str, path: str) -> Path:
-    """A file of a host, seen from outside, where nothing is frozen."""
+    """Returns this machine's path of a file of a host, which works while the host is frozen."""
     return cluster.root_of(host) / path.lstrip("/")
 
 
-def test_nobody_on_a_frozen_host_can_tell(cluster: Cluster) -> None:
+def test_a_parent_on_a_frozen_host_does_not_see_its_child_stop(cluster: Cluster) -> None:
     parent = ("import os, time\npid = os.fork()\n"
               "if pid == 0:\n  os.close(1)\n  time.sleep(3600)\n"
               "print('ready', flush=True)\n"
@@ -130,31 +130,31 @@ def test_nobody_on_a_frozen_host_can_tell(cluster: Cluster) -> None:
         assert process.communicate()[0] == ""
 
 
-def test_what_was_stopped_before_stays_stopped(cluster: Cluster) -> None:
+def test_thaw_does_not_continue_processes_that_were_stopped_before(cluster: Cluster) -> None:
     with cluster.start("sh", "-c", "kill -STOP $$; echo on", on="n1", stdout=subprocess.PIPE) as process:
         stopped = ("sh", "-c", "ps -eo stat=,args= | grep '^T.*echo on'")
-        wait_until(lambda: cluster.run(*stopped, on="n1").returncode == 0, "it has stopped itself")
+        wait_until(lambda: cluster.run(*stopped, on="n1").returncode == 0, "the process to stop itself")
         cluster.freeze("n1")
         cluster.thaw("n1")
         assert cluster.run(*stopped, on="n1").returncode == 0
         process.kill()
 
 
-def test_a_slow_link_is_slow_both_ways(cluster: Cluster) -> None:
+def test_slow_limits_the_rate_both_ways(cluster: Cluster) -> None:
     def seconds(source: str, target: str) -> float:
         begin = time.monotonic()
         cluster.output("sh", "-c", f"head -c 200000 /dev/zero | ssh {target} 'cat >/dev/null'", on=source)
         return time.monotonic() - begin
 
     cluster.slow("n4", "1mbit")
-    # 200,000 bytes are 1.6 Mbit, and the bucket holds 0.13: a lower bound, never an upper one.
+    # 200,000 bytes are 1.6 Mbit, and the token bucket holds 0.13 Mbit. Only the lower bound is asserted.
     assert seconds("login", "n4") > 1
     assert seconds("n4", "login") > 1
     cluster.slow("n4", "off")
     assert "tbf" not in cluster.output("tc", "qdisc", on="n4", user="root")
 
 
-def test_switches_are_commands_too(cluster: Cluster) -> None:
+def test_the_host_command_operates_the_switches(cluster: Cluster) -> None:
     assert switch(cluster, "n2", "cut").returncode == 0
     assert '"cut": true' in switch(cluster, "n2", "status").stdout
     assert switch(cluster, "n2", "join").returncode == 0
@@ -163,7 +163,7 @@ def test_switches_are_commands_too(cluster: Cluster) -> None:
     assert switch(cluster, "n2", "slow").returncode == 2
 
 
-def test_healing_undoes_everything(cluster: Cluster) -> None:
+def test_heal_undoes_all_switches_jobs_and_kills(cluster: Cluster) -> None:
     cluster.output("sbatch", "-N4", "--output=/dev/null", input="#!/bin/sh\ntrap '' TERM\nsleep 1000\n")
     cluster.freeze("n1")
     cluster.cut("n1")

@@ -1,4 +1,4 @@
-"""--tty for a rank on another host: over ssh and under srun."""
+"""--tty for a rank on another host, over ssh and under srun."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PROGRAM = """if True:
         loss, over = 0.25, False
         breakpoint()
         print("waits", flush=True)
-        while not over: time.sleep(0.01)  # not pause(), which Ctrl-C might precede
+        while not over: time.sleep(0.01)  # not pause(): Ctrl-C might come before it
 """
 
 
@@ -24,8 +24,8 @@ def terminal(jobs: Jobs, *words: object) -> pexpect.spawn:  # noqa: F811
     return pexpect.spawn(plain[0], plain[1:], timeout=TIME_LIMIT_S, dimensions=(30, 100))
 
 
-def check_the_session(child: pexpect.spawn) -> None:
-    """pdb with history in rank 1, a new size of the window, and Ctrl-C, with which pdb stops that rank alone."""
+def check_debugging(child: pexpect.spawn) -> None:
+    """Checks pdb in rank 1: its history, a resize of the terminal, and Ctrl-C, which interrupts only that rank."""
     child.expect_exact("(Pdb) ")
     child.send("p loss * 2\r")
     child.expect_exact("0.5\r\n(Pdb) ")
@@ -54,16 +54,16 @@ def check_the_session(child: pexpect.spawn) -> None:
 
 @pytest.mark.gate
 @pytest.mark.parametrize("client", ["libssh", "openssh"])
-def test_a_rank_reached_by_ssh_has_the_terminal(jobs: Jobs, client: str) -> None:  # noqa: F811
-    check_the_session(terminal(jobs, HVDRUN, "--ssh-client", client, "-H", "n1:1,n2:1", "--tty", 1, PYTHON, "-c", PROGRAM))
+def test_a_rank_on_another_host_over_ssh_has_the_terminal(jobs: Jobs, client: str) -> None:  # noqa: F811
+    check_debugging(terminal(jobs, HVDRUN, "--ssh-client", client, "-H", "n1:1,n2:1", "--tty", 1, PYTHON, "-c", PROGRAM))
 
 
-def test_a_rank_under_srun_has_the_terminal(jobs: Jobs) -> None:  # noqa: F811
-    check_the_session(terminal(jobs, "salloc", "-Q", "-N2", "--ntasks-per-node=1", HVDRUN, "--tty", 1, PYTHON, "-c", PROGRAM))
+def test_a_rank_on_another_host_under_srun_has_the_terminal(jobs: Jobs) -> None:  # noqa: F811
+    check_debugging(terminal(jobs, "salloc", "-Q", "-N2", "--ntasks-per-node=1", HVDRUN, "--tty", 1, PYTHON, "-c", PROGRAM))
 
 
-def test_nothing_is_left_when_the_terminal_goes(jobs: Jobs) -> None:  # noqa: F811
-    """The fixture looks for what is left on all hosts."""
+def test_nothing_is_left_after_the_terminal_of_a_tty_job_closes(jobs: Jobs) -> None:  # noqa: F811
+    """The fixture `jobs` checks all hosts."""
     child = terminal(jobs, HVDRUN, "-H", "n1:1,n2:1", "--tty", 1, "sh", "-c", "echo up; exec sleep 7777")
     child.expect_exact("up")
     jobs.wait_for_ranks("n2", 1)

@@ -1,8 +1,8 @@
-"""The warden: a process outside of the cluster's namespaces, for as long as the cluster lives.
+"""The warden: a process outside of the cluster's namespaces that runs as long as the cluster.
 
-It starts the keeper, and takes everything away when the keeper ends, when the cluster's owner ends,
-when `up` is killed before it is done, or when it is told to (SIGTERM). When the warden itself is
-killed the keeper goes with it, and only an empty folder is left, which `up` and `down` take away.
+It starts the keeper. It ends the cluster when the keeper ends, when the cluster's owner ends, when `up` is killed
+before it is done, or on SIGTERM. If the warden itself is killed, the keeper ends too, and only an empty folder is
+left, which `up` and `down` remove.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LOG_LINES = 15
 @dataclass(frozen=True)
 class Plan:
     name: str
-    folder: Path  # of the cluster's own; there is nothing in it yet
+    folder: Path  # the cluster's; empty
     host_count: int
     shown: list[Path]  # folders of this machine that the hosts see, read-only
     owner: int | None  # a pidfd: the cluster ends with this process
@@ -41,13 +41,13 @@ def control_path(folder: Path) -> Path:
 
 
 def warden_path(folder: Path) -> Path:
-    """Holds the warden's pid, and is locked (flock) by it while it lives."""
+    """Returns the file with the warden's pid, which the warden locks (flock) while it runs."""
     return folder / "warden"
 
 
 def live(plan: Plan, report: int, release: int) -> NoReturn:
-    """The life of this process. Writes READY to `report` when the cluster is up, else what is wrong. The
-    cluster stays once a byte comes through `release`; it goes if that ends without one."""
+    """Runs the warden. Writes READY to `report` when the cluster is up, or an error message.
+    The cluster ends if the other end of `release` closes before it has sent a byte."""
     os.setsid()
     os.umask(0o022)
     kernel.set_process_name("cluster-warden")
@@ -68,8 +68,8 @@ def live(plan: Plan, report: int, release: int) -> NoReturn:
         watch(keeper, stop, said_read, report, release, plan.owner)
     finally:
         os.kill(keeper, signal.SIGKILL)
-        os.waitpid(keeper, 0)  # returns when all its namespace is gone
-        if is_file_at(lock.fileno(), warden_path(plan.folder)):  # else the folder is a later warden's
+        os.waitpid(keeper, 0)  # returns when all processes of its PID namespace have ended
+        if is_file_at(lock.fileno(), warden_path(plan.folder)):  # otherwise the folder belongs to a later warden
             shutil.rmtree(plan.folder)
         os._exit(0)
 
@@ -82,7 +82,7 @@ def is_file_at(fd: int, path: Path) -> bool:
 
 
 def catch_signals() -> int:
-    """A descriptor that becomes readable when this process is told to stop."""
+    """Returns a descriptor that becomes readable when this process gets a signal to end."""
     read_end, write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(write_end)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -101,7 +101,7 @@ def redirect_streams(log: Path) -> None:
 
 
 def watch(keeper: int, stop: int, said: int, report: int, release: int, owner: int | None) -> None:
-    """Returns when the cluster is to end."""
+    """Waits until the cluster must end. Forwards the keeper's report to `report`."""
     poller = select.poll()
     for fd in (stop, os.pidfd_open(keeper), said, release, *([] if owner is None else [owner])):
         poller.register(fd, select.POLLIN)
@@ -149,7 +149,7 @@ def live_as_keeper(plan: Plan, say: int) -> NoReturn:
 
 
 def tails(own: Path, inside: Path) -> str:
-    """The ends of the keeper's and the services' logs."""
+    """Returns the last lines of the keeper's and the services' logs."""
     logs = [own, *sorted(path for path in [*inside.glob("*.log"), *inside.glob("log/*/*.log")])]
     return "\n".join(f"-- {path.relative_to(own.parent)}\n" + "\n".join(lines[-LOG_LINES:])
                      for path in logs if (lines := path.read_text(errors="replace").splitlines()))

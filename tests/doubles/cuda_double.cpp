@@ -1,4 +1,4 @@
-// The functions of libcudart, see cuda_double.hpp.
+// The functions of libcudart. cuda_double.hpp explains the double.
 #include "cuda_double.hpp"
 
 #include <array>
@@ -21,7 +21,7 @@ thread_local bool context_is_current = false;
 thread_local int capture_mode = 0;  // cudaStreamCaptureModeGlobal
 
 constexpr int kMostDevices = 64;
-std::array<std::atomic<bool>, kMostDevices> contexts{};  // of this process
+std::array<std::atomic<bool>, kMostDevices> contexts{};  // devices with a context in this process
 
 int device_count() {
   const char* const text = std::getenv("HVD_DOUBLE_DEVICES");
@@ -33,7 +33,8 @@ int answer(int status) {
   return status;
 }
 
-// Calls count from when the variable names their function.
+// Returns whether this call must fail (HVD_DOUBLE_CUDA_FAILS). Counting of its calls starts when
+// the variable names the function.
 bool must_fail(const char* function) {
   static std::atomic<int> calls{0};
   const char* const named = std::getenv("HVD_DOUBLE_CUDA_FAILS");
@@ -50,7 +51,7 @@ struct PointerAttributes {
   void* host_pointer;
 };
 
-// Device memory through the double's own view, host memory as it is.
+// Returns the double's own view of device memory. Host memory is returned unchanged.
 std::byte* place_of(const void* pointer) {
   std::byte* const view = reach(pointer);
   return view != nullptr ? view : static_cast<std::byte*>(const_cast<void*>(pointer));
@@ -94,7 +95,7 @@ HVD_EXPORT int cudaGetDevice(int* current) {
   return kSuccess;
 }
 
-// As since CUDA 12, it makes the context of the device, and makes it current.
+// As since CUDA 12, it creates the context of the device and makes it current.
 HVD_EXPORT int cudaSetDevice(int number) {
   if (number < 0 || number >= device_count()) return answer(kInvalidDevice);
   device = number;
@@ -173,7 +174,7 @@ HVD_EXPORT int cudaStreamWaitEvent(void* stream, void* event, unsigned) {
   return wait_for(stream, event);
 }
 
-// A function of the program, in order with the stream.
+// Calls a function of the program in the order of the stream.
 HVD_EXPORT int cudaLaunchHostFunc(void* stream, void (*function)(void*), void* argument) {
   return enqueue(stream, [=] { function(argument); });
 }
@@ -188,7 +189,7 @@ HVD_EXPORT int cudaEventRecord(void* event, void* stream) {
   return record(event, stream);
 }
 
-// As CUDA may while another thread captures a graph, it refuses threads in the global mode.
+// Refuses threads in the global mode, as CUDA may while another thread captures a graph.
 HVD_EXPORT int cudaEventQuery(void* event) {
   if (must_fail("cudaEventQuery")) return answer(kUnknown);
   if (std::getenv("HVD_DOUBLE_CAPTURES") != nullptr && capture_mode == 0) return answer(kUnsafe);

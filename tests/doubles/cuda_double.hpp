@@ -1,17 +1,18 @@
-// A double of the CUDA runtime, for machines without a GPU: what libhvd and its tests call of it.
-// It shows whether our calls are ordered and reach what they should, not how CUDA does.
+// A double of the CUDA runtime for machines without a GPU. It has the functions that libhvd and its
+// tests call. It shows whether libhvd's calls have the right order and arguments, not how CUDA
+// behaves.
 //
-//   HVD_DOUBLE_DEVICES  how many devices there are (8)
-//   HVD_DOUBLE_CUDA_FAILS  the function of that name returns cudaErrorUnknown (999); "NAME:N":
-//                          its first N calls work
-//   HVD_DOUBLE_CAPTURES    any value: another thread captures a graph, so cudaEventQuery refuses
-//                          threads in the global capture mode
-//   HVD_DOUBLE_PINNED_BYTES  the most that cudaMallocHost gives at a time
+//   HVD_DOUBLE_DEVICES       the number of devices (8)
+//   HVD_DOUBLE_CUDA_FAILS    the function of that name returns cudaErrorUnknown (999); "NAME:N":
+//                            after N successful calls
+//   HVD_DOUBLE_CAPTURES      any value: another thread captures a graph, so cudaEventQuery refuses
+//                            threads in the global capture mode
+//   HVD_DOUBLE_PINNED_BYTES  the limit of one cudaMallocHost
 //   HVD_DOUBLE_SYNCHRONIZED  a file that gets a byte for each cudaStreamSynchronize
 //
-// Device memory is a file in memory, mapped twice: the program gets a view without any access, so
-// that a stray access of the CPU crashes; the double's own "kernels" go through the other one.
-// A stream is a thread that carries out one thing after another.
+// Device memory is a file in memory that is mapped twice. The program's view has no access rights,
+// so that a wrong access by the CPU crashes. The double's "kernels" use the other view. A stream is
+// a thread that runs its operations one after another.
 #pragma once
 
 #include <cstddef>
@@ -29,9 +30,9 @@ inline constexpr int kUnknown = 999;
 
 #define HVD_DOUBLE_API __attribute__((visibility("default")))
 
-// The double's own view of device memory; null: there is none at that address.
+// Returns the double's own view of device memory, or null if the address is not device memory.
 HVD_DOUBLE_API std::byte* reach(const void* device);
-// The device that it is on; -1: it is not device memory.
+// Returns the device of the memory, or -1 if it is not device memory.
 int device_of(const void* pointer);
 bool is_pinned(const void* pointer);
 
@@ -40,16 +41,16 @@ int release(void* memory);
 int allocate_pinned(void** memory, std::size_t bytes);
 int release_pinned(void* memory);
 
-// What NCCL's double puts on a stream. The work may return early once `aborted` is asked for.
+// An operation that NCCL's double puts on a stream. It may return early once `aborted` is set.
 HVD_DOUBLE_API int enqueue(void* stream, std::function<void()> work);
 
-// Of this thread.
+// The current device of this thread.
 HVD_DOUBLE_API int current_device();
 HVD_DOUBLE_API int set_current_device(int device);
-// Makes the context of the current device, if there is none, and makes it current on this thread.
+// Creates the context of the current device if it has none, and makes it current on this thread.
 void use_context();
 HVD_DOUBLE_API bool has_current_context();
-// In this process.
+// Returns whether the device has a context in this process.
 HVD_DOUBLE_API bool has_context(int device);
 
 int create_stream(void** stream);

@@ -1,4 +1,4 @@
-// Device memory: without access for the program, reachable for the double.
+// Device memory, which the double can access and the program cannot.
 #include "cuda_double.hpp"
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct Allocation {
   int device;
 };
 
-// Never destroyed: streams may still run while the process exits.
+// Never destroyed, since streams may still run while the process exits.
 struct Memory {
   std::mutex mutex;
   std::map<std::uintptr_t, Allocation> device;

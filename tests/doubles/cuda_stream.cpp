@@ -1,4 +1,4 @@
-// Streams as threads, events as counters.
+// Implements streams as threads and events as counters.
 #include "cuda_double.hpp"
 
 #include <condition_variable>
@@ -15,7 +15,7 @@ class Stream {
  public:
   Stream() : thread_([this] { run(); }) {}
 
-  // Carries out what it has first, as cudaStreamDestroy does.
+  // Runs the remaining operations first, as cudaStreamDestroy does.
   ~Stream() {
     {
       const std::lock_guard lock(mutex_);
@@ -69,10 +69,10 @@ class Stream {
   std::deque<std::function<void()>> work_;
   bool busy_ = false;
   bool ended_ = false;
-  std::thread thread_;  // last: it uses all of the above
+  std::thread thread_;  // last, since it uses all members above
 };
 
-// Shared with what stands on streams: an event may be destroyed before.
+// Shared with operations on streams, which may outlive the event.
 struct Marks {
   std::mutex mutex;
   std::condition_variable changed;

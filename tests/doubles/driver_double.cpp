@@ -1,5 +1,5 @@
-// A double of libcuda.so.1 for our own kernels, which it carries out on the stream: what a grid of
-// blocks of the given size reaches, and nothing else.
+// A double of libcuda.so.1 for libhvd's kernels. It runs them on the stream, and touches only what
+// a grid of blocks of the given size would touch.
 #include "cuda_double.hpp"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ T parameter(void** parameters, int index) {
   return *static_cast<const T*>(parameters[index]);
 }
 
-// Our own view of numbers on the device.
+// Returns the double's own view of numbers on the device.
 double* reach_doubles(const double* device) {
   return reinterpret_cast<double*>(cuda_double::reach(device));
 }
@@ -174,7 +174,7 @@ HVD_EXPORT int cuDevicePrimaryCtxGetState(int device, unsigned* flags, int* acti
 
 HVD_EXPORT int cuModuleLoadData(void** module, const void* image) {
   if (!cuda_double::has_current_context()) return kInvalidContext;
-  constexpr unsigned kFatBinary = 0xba55ed50;  // how nvcc's files begin
+  constexpr unsigned kFatBinary = 0xba55ed50;  // the magic number of nvcc's files
   unsigned magic = 0;
   std::memcpy(&magic, image, sizeof magic);
   *module = &loaded;
@@ -194,7 +194,7 @@ HVD_EXPORT int cuModuleGetFunction(void** function, void*, const char* name) {
   return kNotFound;
 }
 
-// HVD_DOUBLE_LAUNCHES names a file that gets a byte for each launch.
+// HVD_DOUBLE_LAUNCHES names a file that gets a byte for each kernel launch.
 HVD_EXPORT int cuLaunchKernel(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                               unsigned block_x, unsigned block_y, unsigned block_z, unsigned,
                               void* stream, void** parameters, void**) {

@@ -9,7 +9,7 @@
 namespace nccl_double {
 namespace {
 
-// What sums are kept in: float for the 16-bit types, and unsigned where integers wrap.
+// The type in which sums are computed: float for 16-bit floats, unsigned for integers that wrap.
 template <class T>
 struct Wide {
   using type = T;

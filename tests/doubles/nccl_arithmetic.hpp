@@ -7,17 +7,17 @@
 
 namespace nccl_double {
 
-// ncclRedOp_t, or a sum of inputs that are multiplied by a factor first.
+// An ncclRedOp_t, or a sum of inputs that are first multiplied by a factor.
 struct Reduction {
   int op = 0;
   bool has_factor = false;
-  std::uint64_t factor = 0;  // one value of the type
+  std::uint64_t factor = 0;  // holds one value of the type
 };
 
-// Bytes of one element of an ncclDataType_t; 0: there is none.
+// Returns the bytes of one element of an ncclDataType_t, or 0 for an unknown type.
 std::size_t element_bytes(int type);
 
-// inputs[r]: `count` elements of rank r.
+// Reduces the inputs of all ranks. inputs[r] has `count` elements of rank r.
 void reduce(int type, const Reduction& reduction, const std::vector<const std::byte*>& inputs,
             std::byte* output, std::size_t count);
 

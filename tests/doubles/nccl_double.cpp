@@ -1,18 +1,17 @@
-// A double of libnccl.so.2 over the one of CUDA: collectives that meet in shared memory, on
-// communicators that do not block (but for those of one rank). As with NCCL, a rank whose peer is
-// gone hangs on its stream until it aborts the communicator itself. A collective takes the whole
-// device while it runs, so two of different communicators run one after the other, whichever
-// comes first; and a communicator starts only when none runs. What is wrong with how it is
-// used is an error: a call while the one before is in progress, two ranks on one GPU, memory that
-// is not on the device.
+// A double of libnccl.so.2 on top of the double of CUDA. Its collectives exchange data in shared
+// memory. Communicators of several ranks do not block. As with NCCL, a rank whose peer has ended
+// hangs on its stream until it aborts the communicator. A collective occupies the whole device:
+// collectives of two communicators run one after the other, in the order in which they start. A
+// communicator starts only when no collective runs. Wrong use is an error: a call while the
+// previous call is in progress, two ranks on one GPU, memory that is not on the device.
 //
 //   HVD_DOUBLE_NCCL_VERSION      the version (22809)
-//   HVD_DOUBLE_NCCL_INIT         "fail": ncclCommInitRankConfig fails; "hang": this rank never
-//   joins HVD_DOUBLE_NCCL_FAILS        the function of that name returns ncclInternalError
-//   HVD_DOUBLE_NCCL_GROUPS       a file that gets a byte for each group of calls (and each single
-//                                call) that is put on a stream
+//   HVD_DOUBLE_NCCL_INIT         "fail": ncclCommInitRankConfig fails; "hang": it never completes
+//   HVD_DOUBLE_NCCL_FAILS        the function of that name returns ncclInternalError
+//   HVD_DOUBLE_NCCL_GROUPS       a file that gets a byte for each enqueued group of calls, and for
+//                                each single call
 //   HVD_DOUBLE_NCCL_ASYNC_ERROR  from the n-th enqueued group on, the streams hang, and
-//                                ncclCommGetAsyncError tells of an error
+//                                ncclCommGetAsyncError returns an error
 #include "cuda_double.hpp"
 #include "nccl_arithmetic.hpp"
 #include "nccl_meeting.hpp"
@@ -64,12 +63,12 @@ enum class Kind { all_reduce, reduce, broadcast, all_gather, reduce_scatter, sen
 
 struct Communicator {
   std::shared_ptr<Meeting> meeting;
-  std::mutex mutex;  // the watcher asks while another thread calls
+  std::mutex mutex;  // the watcher thread queries while another thread calls
   bool joined = false;
   bool finalizing = false;
   int error = kSuccess;
-  int late_error = kSuccess;  // what it will be once the call itself has succeeded
-  int polls = 0;              // that still say "in progress"
+  int late_error = kSuccess;  // the status after the call itself has succeeded
+  int polls = 0;              // the number of polls that still return "in progress"
   int groups = 0;
   int last_op = kFirstOwnOp - 1;
   std::map<int, Reduction> ops;
@@ -149,14 +148,14 @@ void take_result(const Meeting& meeting, const Operation& own) {
 
 bool run_collective(Meeting& meeting, const Operation& own) {
   const std::size_t bytes = input_bytes(meeting, own);
-  if (bytes > nccl_double::kMailboxBytes) std::abort();  // the test must be smaller
+  if (bytes > nccl_double::kMailboxBytes) std::abort();  // the test's data is too large
   if (bytes > 0) std::memcpy(meeting.mailbox(meeting.rank), reach(own.input), bytes);
   if (!meeting.barrier()) return false;
   take_result(meeting, own);
   return meeting.barrier();
 }
 
-// On the stream's thread. Of a group all is sent before anything is waited for.
+// Runs on the stream's thread. Sends all data of a group before it waits for any.
 void run(Meeting& meeting, const std::vector<Operation>& operations) {
   for (const Operation& one : operations) {
     if (one.kind == Kind::send && !meeting.send(one.peer, reach(one.input), one.count)) return;
@@ -175,9 +174,9 @@ void hang(const Meeting& meeting) {
 }
 
 constexpr int kMostDevices = 64;
-std::array<std::atomic<bool>, kMostDevices> busy{};  // devices with a collective on them
+std::array<std::atomic<bool>, kMostDevices> busy{};  // devices on which a collective runs
 
-// On the stream's thread.
+// Runs on the stream's thread.
 void occupy(int device, const Meeting& meeting, const std::function<void()>& work) {
   auto& occupied = busy[static_cast<std::size_t>(device)];
   while (occupied.exchange(true)) {
@@ -250,14 +249,14 @@ int add(const char* function, void* comm, void* stream, Operation operation, int
   return end_group();
 }
 
-// Which GPU of which host. As in NCCL, ranks with different NCCL_HOSTID are on different hosts.
+// Returns a key for the GPU and its host. As in NCCL, NCCL_HOSTID distinguishes hosts.
 std::int32_t gpu_key(int device) {
   const char* const host = std::getenv("NCCL_HOSTID");
   const std::string key = std::to_string(device) + '/' + (host == nullptr ? "" : host);
   return static_cast<std::int32_t>(std::hash<std::string>()(key)) | 1;
 }
 
-// The caller holds the mutex.
+// Requires that the caller holds the mutex.
 int join(Communicator& communicator) {
   auto& shared = communicator.meeting->shared();
   if (shared.failed.load() != 0) return kRemoteError;
@@ -389,7 +388,7 @@ HVD_EXPORT int ncclReduceScatter(const void* input, void* output, std::size_t co
              {Kind::reduce_scatter, input, output, count, type, {}, 0}, op);
 }
 
-// Counts of these are bytes: libhvd moves rows as ncclInt8.
+// Sends and receives are of bytes only, since libhvd moves rows as ncclInt8.
 HVD_EXPORT int ncclSend(const void* input, std::size_t count, int type, int peer, void* comm,
                         void* stream) {
   if (type != 0) return kInvalidArgument;

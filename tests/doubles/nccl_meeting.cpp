@@ -58,7 +58,7 @@ bool Meeting::barrier() {
 }
 
 bool Meeting::send(int peer, const std::byte* bytes, std::size_t count) {
-  if (count > kParcelBytes) std::abort();  // the test must be smaller
+  if (count > kParcelBytes) std::abort();  // the test's data is too large
   auto& sent = shared().sent[rank][peer];
   auto& taken = shared().taken[rank][peer];
   if (!wait_until([&] { return taken.load() == sent.load(); })) return false;

@@ -1,4 +1,4 @@
-// Where the ranks of NCCL's double meet: a file in shared memory, named by the unique id.
+// The shared memory through which the ranks of NCCL's double exchange data, named by the unique id.
 #pragma once
 
 #include <atomic>
@@ -11,22 +11,22 @@
 namespace nccl_double {
 
 inline constexpr int kMostRanks = 16;
-inline constexpr std::size_t kMailboxBytes = 8u << 20;  // what a rank can show at a time
-inline constexpr std::size_t kParcelBytes = 1u << 20;   // what it can send to one other
+inline constexpr std::size_t kMailboxBytes = 8u << 20;  // per rank and collective
+inline constexpr std::size_t kParcelBytes = 1u << 20;   // per send
 
 struct Shared {
   std::atomic<std::int32_t> joined;
-  std::atomic<std::int32_t> failed;  // 1 + the rank whose start has failed
+  std::atomic<std::int32_t> failed;  // 1 + the rank that failed to start
   std::atomic<std::uint64_t> arrived;
-  std::atomic<std::int32_t> gpu[kMostRanks];  // of host and device; 0: not there yet
-  // How many parcels were put there and taken, by sender and receiver.
+  std::atomic<std::int32_t> gpu[kMostRanks];  // a hash of host and device; 0: not joined yet
+  // The numbers of parcels that were sent and received, by sender and receiver.
   std::atomic<std::uint64_t> sent[kMostRanks][kMostRanks];
   std::atomic<std::uint64_t> taken[kMostRanks][kMostRanks];
 };
 
 class Meeting {
  public:
-  // In HVD_SHM_DIR. Null: the file cannot be had.
+  // Opens the file in HVD_SHM_DIR. Returns null if that fails.
   static std::shared_ptr<Meeting> open(const std::string& name, int rank, int size);
   ~Meeting();
   Meeting(const Meeting&) = delete;
@@ -35,10 +35,9 @@ class Meeting {
   Shared& shared() const { return *static_cast<Shared*>(memory_); }
   std::byte* mailbox(int rank) const;
 
-  // Waits until all ranks are here, as often as each of them has been. False: this rank has
-  // aborted.
+  // Waits for all ranks, as a barrier. Returns false if this rank has aborted.
   bool barrier();
-  // Hands one parcel over, once the one before was taken; the same.
+  // Sends one parcel when the previous one was received. Returns false if this rank has aborted.
   bool send(int peer, const std::byte* bytes, std::size_t count);
   bool receive(int peer, std::byte* bytes, std::size_t count);
 

@@ -1,4 +1,4 @@
-"""./check that is interrupted leaves nothing running."""
+"""An interrupted ./check leaves no process running."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from check_run import Processes, StepFailed  # noqa: E402
 
 
 class Interrupted:
-    """A command of a check, which says in a file which process it has started; then the check is interrupted."""
+    """A command of ./check that writes the pid of its child to a file, until the check is interrupted."""
 
     def __init__(self, folder: Path, script: str) -> None:
         self.processes = Processes(shared_memory=folder)
@@ -25,8 +25,8 @@ class Interrupted:
         self._thread.start()
         wait_until(lambda: read_bytes(self._pid).endswith(b"\n"), "the command's child")
         self.child = int(read_bytes(self._pid))
-        # Its mark cannot be read while it is becoming another program.
-        wait_until(lambda: self.child in self.processes.marked(), "the mark of the command's child")
+        # /proc shows no environment, and so no mark, during exec().
+        wait_until(lambda: self.child in self.processes.marked(), "the mark in the child's environment")
 
     def end(self) -> None:
         self.processes.end(patience=0.3)
@@ -38,27 +38,27 @@ class Interrupted:
 
 @pytest.mark.parametrize("script", [
     "sleep 1000 & echo $! > pid; wait",
-    "setsid sh -c 'echo $$ > pid; exec sleep 1000' & wait",  # has left the command's session
+    "setsid sh -c 'echo $$ > pid; exec sleep 1000' & wait",  # in a session of its own
     "setsid sh -c 'trap \"\" TERM; echo $$ > pid; while :; do sleep 0.01; done' & wait",
-    "(setsid sh -c 'echo $$ > pid; exec sleep 1000' &); sleep 1000",  # and is no descendant of it any more
+    "(setsid sh -c 'echo $$ > pid; exec sleep 1000' &); sleep 1000",  # no longer a descendant
 ])
-def test_what_a_command_has_started_ends_with_it(tmp_path: Path, script: str) -> None:
+def test_interrupting_a_check_ends_what_its_command_started(tmp_path: Path, script: str) -> None:
     Interrupted(tmp_path, script).end()
 
 
-def test_a_command_may_tidy_up(tmp_path: Path) -> None:
+def test_an_interrupted_command_may_run_its_cleanup(tmp_path: Path) -> None:
     interrupted = Interrupted(tmp_path, "trap 'kill $!; touch tidy; exit' TERM; sleep 1000 & echo $! > pid; wait")
     interrupted.end()
     assert (tmp_path / "tidy").exists()
 
 
-def test_folders_in_shared_memory_go_with_it(tmp_path: Path) -> None:
+def test_interrupting_a_check_removes_only_its_own_folders_in_shared_memory(tmp_path: Path) -> None:
     interrupted = Interrupted(tmp_path, 'mkdir "hvdtest-${HVD_CHECK}1"; mkdir hvdtest-other; sleep 1000 & echo $! > pid; wait')
     interrupted.end()
     assert [path.name for path in tmp_path.glob("hvdtest-*")] == ["hvdtest-other"]
 
 
-def test_nothing_starts_any_more(tmp_path: Path) -> None:
+def test_an_interrupted_check_starts_no_further_command(tmp_path: Path) -> None:
     processes = Processes(shared_memory=tmp_path)
     processes.end(patience=0.1)
     with pytest.raises(StepFailed):

@@ -1,4 +1,4 @@
-"""Checkpoints under hvdrun: killed at any moment, on a full disk, without a folder."""
+"""Checkpoints of jobs that are killed at any moment, whose disk is full or whose folder vanishes."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounts need root")
 
 
 def loaded(done: Done) -> int:
-    """The step that the job went on from; 0 for nothing."""
+    """Returns the step from which the job resumed; 0 if it found no checkpoint."""
     found = re.search(r"loaded (\d+)|nothing", done.out_text)
     assert found, done
     return int(found[1] or 0)
 
 
 def seed(own: int) -> int:
-    """The test's own seed, or one from HVD_TEST_SEED where that is set."""
+    """Returns the test's own seed, or one derived from HVD_TEST_SEED if that is set."""
     given = os.environ.get("HVD_TEST_SEED")
     return int(given) + own if given else own
 
@@ -40,7 +40,7 @@ def saved(out: bytes) -> list[int]:
 
 @pytest.mark.core
 @pytest.mark.parametrize("options", [[], ["--sharded"]], ids=["whole", "sharded"])
-def test_a_run_goes_on_from_its_checkpoint_at_another_number_of_ranks(sandbox: Sandbox, options: list[str]) -> None:
+def test_a_job_resumes_from_its_checkpoint_with_another_number_of_ranks(sandbox: Sandbox, options: list[str]) -> None:
     for size, before in ((3, 0), (2, 4), (1, 8)):
         done = sandbox.run("-np", size, SAVER, "run", "--steps", 4, *options).expect(0)
         assert loaded(done) == before
@@ -48,33 +48,33 @@ def test_a_run_goes_on_from_its_checkpoint_at_another_number_of_ranks(sandbox: S
 
 
 class Kills:
-    """One folder in which job after job saves until it is killed."""
+    """A folder in which one job after another saves until it is killed."""
 
     def __init__(self, sandbox: Sandbox, chance: random.Random, options: list[str]) -> None:
         self._sandbox, self._chance, self._options = sandbox, chance, options
-        self._durable = 0  # the last step that a job was told to be on the disk
+        self._durable = 0  # the last step that a job knew to be on disk
 
     def round(self) -> None:
         ready = self._sandbox.files / "ready"
         ready.unlink(missing_ok=True)
         job = self._sandbox.start("-np", 2, "--grace", "0.2", SAVER, "run", "--ready", ready, *self._options)
         wait_until(lambda: ready.exists() and ready.read_bytes().count(b"\n") == 2 or job.process.poll() is not None,
-                   "both ranks have loaded")
+                   "both ranks to load their checkpoint")
         if job.process.poll() is None:
-            time.sleep(self._chance.uniform(0, 0.03))  # the moment
+            time.sleep(self._chance.uniform(0, 0.03))
             self._kill(job)
         done = job.wait()
-        wait_until(lambda: not self._sandbox.leftovers(), "what was killed is cleaned up")
-        # Whole and consistent (the program looks), and no older than what was known to be written. What the ranks have
-        # printed may have gone with hvdrun.
+        wait_until(lambda: not self._sandbox.leftovers(), "the cleanup after the kill")
+        # The program checks that the checkpoint is complete and consistent. Here: it is no older than the last durable step.
+        # The ranks' output may be lost with hvdrun.
         [step] = set(map(int, ready.read_text().split())) if ready.exists() else {loaded(done)}
         assert b"does not fit" not in done.err and "skipped" not in done.err_text, done
         assert step >= self._durable, done
-        # save() of a step returns when the one before is durable.
+        # save() of a step returns once the previous step is durable.
         self._durable = max([step, *(number - 1 for number in saved(done.out))])
 
     def _kill(self, job: Running) -> None:
-        """One rank, or all of them and hvdrun; who cleans up after hvdrun is left."""
+        """Kills one rank, or hvdrun and all ranks; leaves agent and guard, which clean up."""
         ranks = self._sandbox.ranks()
         one = self._chance.choice((0, 1)) if self._chance.random() < 0.5 else None
         for pid in [job.pid, *ranks.values()] if one is None else [ranks[one]] if one in ranks else []:
@@ -83,8 +83,8 @@ class Kills:
 
 
 @pytest.mark.parametrize("options", [[], ["--sharded"]], ids=["whole", "sharded"])
-def test_killed_at_any_moment_the_newest_checkpoint_can_be_read(sandbox: Sandbox, options: list[str]) -> None:
-    """HVD_TEST_SEED: many more kills, at moments that are drawn from it."""
+def test_the_newest_checkpoint_can_be_read_after_a_kill_at_any_moment(sandbox: Sandbox, options: list[str]) -> None:
+    """With HVD_TEST_SEED there are many more kills, at moments drawn with that seed."""
     fresh = "HVD_TEST_SEED" in os.environ
     rounds = 1000 if SOAK else 5 if not fresh else 20 if SANITIZED else 100
     drawn_from = seed(len(options))
@@ -98,12 +98,12 @@ def test_killed_at_any_moment_the_newest_checkpoint_can_be_read(sandbox: Sandbox
     names = sorted(path.name for path in (sandbox.files / "run").iterdir())
     assert not [name for name in names if name.startswith(".hvd-checkpoint.")], names
     whole = [name for name in names if name.endswith(".hvd")]
-    assert len(whole) <= 3, "the last three are kept"
+    assert len(whole) <= 3, "more than the last three checkpoints were kept"
     parts = [name for name in names if ".part-" in name]
     assert len(parts) == (2 * len(whole) if options else 0), names
 
 
-def test_the_second_job_on_a_folder_is_refused_by_name(sandbox: Sandbox) -> None:
+def test_a_second_job_on_a_folder_gets_an_error_that_names_the_first(sandbox: Sandbox) -> None:
     pace = sandbox.files / "pace"
     first = sandbox.start("-np", 2, SAVER, "run", "--steps", 1, "--pace", pace)
     first.wait_for(b"nothing")
@@ -117,7 +117,7 @@ def test_the_second_job_on_a_folder_is_refused_by_name(sandbox: Sandbox) -> None
 
 
 @needs_root
-def test_a_full_disk_is_an_error_on_all_ranks_and_the_old_files_stay(sandbox: Sandbox) -> None:
+def test_a_full_disk_is_an_error_on_all_ranks_and_keeps_older_checkpoints(sandbox: Sandbox) -> None:
     folder = sandbox.files / "small"
     folder.mkdir()
     sandbox.mounts.append(f"mount -t tmpfs -o size=1m tmpfs {folder}")
@@ -136,7 +136,7 @@ def test_a_full_disk_is_an_error_on_all_ranks_and_the_old_files_stay(sandbox: Sa
 
 
 @needs_root
-def test_a_read_only_folder_can_be_read_and_says_why_it_is_not_written(sandbox: Sandbox) -> None:
+def test_saving_to_a_read_only_folder_is_an_error_and_loading_works(sandbox: Sandbox) -> None:
     sandbox.run("-np", 2, SAVER, "run", "--steps", 2).expect(0)
     folder = sandbox.files / "run"
     sandbox.mounts += [f"mount --bind {folder} {folder}", f"mount -o remount,bind,ro {folder}"]
@@ -148,7 +148,7 @@ def test_a_read_only_folder_can_be_read_and_says_why_it_is_not_written(sandbox: 
 
 @needs_root
 @pytest.mark.parametrize("options", [[], ["--sharded"]], ids=["whole", "sharded"])
-def test_a_mount_that_vanishes_and_comes_back(sandbox: Sandbox, options: list[str]) -> None:
+def test_saving_fails_while_the_folder_is_unmounted_and_works_again_later(sandbox: Sandbox, options: list[str]) -> None:
     real, seen, pace = (sandbox.files / name for name in ("real", "seen", "pace"))
     real.mkdir()
     seen.mkdir()
@@ -164,6 +164,6 @@ def test_a_mount_that_vanishes_and_comes_back(sandbox: Sandbox, options: list[st
     sandbox.run("-c", script.replace("& job=$!;", "& job=$!\n"), tool="/bin/sh").expect(0)
     assert re.search(r"failed 2: .*is not the one that was opened; is its file system still mounted", out.read_text())
     assert "saved 3" in out.read_text()
-    assert not list(Path(seen).iterdir()), "nothing was written beneath the mount"
+    assert not list(Path(seen).iterdir()), "something was written to the folder beneath the mount"
     steps = sorted(int(path.name[11:31]) for path in real.glob("checkpoint-*.hvd"))
     assert steps == [1, 3]

@@ -1,4 +1,4 @@
-"""What zsh and fish offer after hvdrun's words. They are packages of ./check --all; bash is tested in tests/unit/cli."""
+"""Completion of hvdrun's command line in zsh and fish, which ./check --all installs. tests/unit/cli tests bash."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness import BUILD, TIME_LIMIT, TOP, Sandbox
 pytestmark = pytest.mark.slow
 COMPLETIONS = TOP / "completions"
 
-# A line, and what is the last word after TAB.
+# A typed line, and its last word after TAB.
 UNIQUE = [
     ("hvdrun sbat", "sbatch"),
     ("hvdrun --dry", "--dry-run"),
@@ -29,7 +29,7 @@ UNIQUE = [
     ("hvdrun -np 2 only-prog", "only-program"),
     ("horovodrun --oversub", "--oversubscribe"),
 ]
-# A line that is not completed.
+# Lines that TAB does not change.
 NOTHING = ["hvdrun --parti", "hvdrun -np 2 cat --oversub", "hvdrun jobs --oversub"]
 
 
@@ -48,7 +48,7 @@ def environment(place: Sandbox) -> dict[str, str]:
 
 
 class Zsh:
-    """An interactive zsh, whose ^X prints the line that has been typed."""
+    """An interactive zsh in which Ctrl-X prints the typed line."""
 
     def __init__(self, place: Sandbox) -> None:
         self.child = pexpect.spawn("/usr/bin/zsh", ["-f", "-i"], env=environment(place), cwd=str(place.files), timeout=TIME_LIMIT,
@@ -65,7 +65,7 @@ class Zsh:
         return str(self.child.match[1]).rstrip()
 
 
-def test_zsh_completes_what_is_unique(place: Sandbox) -> None:
+def test_zsh_completes_a_unique_prefix(place: Sandbox) -> None:
     zsh = Zsh(place)
     for line, last in UNIQUE:
         assert zsh.complete(line).split()[-1].rstrip("=") == last, line
@@ -74,20 +74,20 @@ def test_zsh_completes_what_is_unique(place: Sandbox) -> None:
 
 
 def fish(place: Sandbox, line: str) -> list[str]:
-    """The candidates for the last word."""
+    """Returns fish's candidates for the last word."""
     script = f"source {shlex.quote(str(COMPLETIONS / 'hvdrun.fish'))}; complete -C {shlex.quote(line)}"
     done = place.run("-N", "-c", script, tool="/usr/bin/fish", env=environment(place)).expect(0)
     assert not done.err, done
     return [candidate.split("\t")[0] for candidate in done.out_lines]
 
 
-def test_fish_completes_what_is_unique(place: Sandbox) -> None:
+def test_fish_completes_a_unique_prefix(place: Sandbox) -> None:
     for line, last in UNIQUE:
         assert fish(place, line) == [last], line
     for line in NOTHING:
         assert fish(place, line) == [], line
 
 
-def test_fish_describes_its_candidates(place: Sandbox) -> None:
+def test_fish_lists_all_candidates_of_an_ambiguous_prefix(place: Sandbox) -> None:
     assert {"core", "numa", "none", "auto"} == set(fish(place, "hvdrun --bind-to "))
     assert {"--num-proc", "--nnodes"} <= set(fish(place, "hvdrun --n"))

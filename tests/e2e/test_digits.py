@@ -1,4 +1,4 @@
-"""The digits example: training on real data, the same at every size."""
+"""The digits example trains on real data with the same result for every number of ranks."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ DIGITS_CUDA = BUILD / "bin/examples/digits_cuda"
 
 
 def losses(done: Done) -> list[float]:
-    """The loss of each epoch, in order."""
+    """Returns the loss of each epoch, in order."""
     found = re.findall(r"epoch\s+(\d+).*?loss\D*([0-9.eE+-]+)", done.out_text)
     assert [int(epoch) for epoch, _ in found] == list(range(int(found[0][0]), int(found[0][0]) + len(found)))
     return [float(loss) for _, loss in found]
 
 
 @pytest.mark.core
-def test_two_ranks_reach_the_accuracy_that_is_promised(sandbox: Sandbox) -> None:
+def test_two_ranks_reach_95_percent_accuracy(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 2, DIGITS, "--epochs", 20).expect(0)
     accuracy = re.search(r"test accuracy: ([0-9.]+) %", done.out_text)
     assert accuracy and float(accuracy[1]) >= 95.0, done
-    assert done.out_text.count("test accuracy") == 1, "only one rank says it"
+    assert done.out_text.count("test accuracy") == 1, "more than one rank printed the accuracy"
 
 
-def test_losses_agree_at_every_size(sandbox: Sandbox) -> None:
+def test_losses_are_the_same_for_every_number_of_ranks(sandbox: Sandbox) -> None:
     alone = losses(sandbox.run("--epochs", 5, tool=DIGITS).expect(0))
     assert len(alone) == 5
     for size in (1, 2, 3, 4):
@@ -43,7 +43,7 @@ def rows() -> list[str]:
 
 
 @pytest.mark.parametrize("bad", ["1,2,3", "x" + ",0" * 64])
-def test_a_bad_row_is_named_with_file_and_line(sandbox: Sandbox, bad: str) -> None:
+def test_the_error_for_a_bad_row_names_file_and_line(sandbox: Sandbox, bad: str) -> None:
     path: Path = sandbox.files / "broken.csv.gz"
     lines = rows()
     lines[41] = bad
@@ -54,13 +54,13 @@ def test_a_bad_row_is_named_with_file_and_line(sandbox: Sandbox, bad: str) -> No
     assert f"{path}:42" in done.err_text
 
 
-def test_a_data_file_that_is_not_there(sandbox: Sandbox) -> None:
+def test_a_missing_data_file_is_an_error(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 2, "--grace", "0.3", DIGITS, "--data", "missing.csv.gz")
     assert 0 < done.code < 128 and "missing.csv.gz" in done.err_text
 
 
-@pytest.mark.skipif(not DIGITS_CUDA.exists(), reason="is built where nvcc and cuBLAS are")
-def test_the_example_on_gpus_says_that_there_is_none(sandbox: Sandbox) -> None:
+@pytest.mark.skipif(not DIGITS_CUDA.exists(), reason="was built without nvcc or cuBLAS")
+def test_digits_cuda_without_a_gpu_is_an_error(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 2, "--grace", "0.3", "env", "CUDA_VISIBLE_DEVICES=", DIGITS_CUDA)
     assert done.code == 1 and not done.survivors, done
-    assert done.err_text.count("] digits_cuda: no CUDA device") == 1, "only one rank says it"
+    assert done.err_text.count("] digits_cuda: no CUDA device") == 1, "more than one rank printed the error"

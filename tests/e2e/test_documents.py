@@ -1,8 +1,8 @@
-"""The commands that README and docs show: each is run, and prints the lines that are shown below it.
+"""Runs the commands that README and docs show, and compares their output with the page.
 
-A block that begins with ```console has commands after "$ ", and what they print. Numbers and names of hosts may differ; a "…"
-is any text. One that begins with ```console sketch is not run: it needs a cluster, a GPU, a key press or a long time. Blocks of
-```python must parse, unless they are sketches."""
+A ```console block has commands after "$ ", and below them their output. Numbers and names of hosts may differ; "…" is any
+text. A ```console sketch is not run: it needs a cluster, a GPU, a key press or a long time. A ```python block must parse,
+unless it is a sketch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from harness import BUILD, TOP, Sandbox
 PAGES = [TOP / "README.md", TOP / "examples/README.md",
          *(path for path in sorted((TOP / "docs").rglob("*.md")) if "decisions" not in path.parts)]
 BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-# A stand-in for the reader's program: it takes any options, and ends at once.
+# Replaces the reader's program: takes any options and ends at once.
 TRAIN = """import os
 print("loss 0.5")
 """
@@ -33,7 +33,7 @@ class Command:
 
 
 def blocks(path: Path) -> Iterator[tuple[int, list[str], str]]:
-    """Each block's first line, the words after its fence, and its text."""
+    """Yields each block's first line, the words after its fence, and its text."""
     text = path.read_text()
     for block in BLOCK.finditer(text):
         yield text.count("\n", 0, block.start()) + 2, block[1].split(), block[2]
@@ -60,7 +60,7 @@ def commands(path: Path) -> Iterator[Command]:
 
 
 def pattern(shown: str) -> str:
-    """What a line must look like that is shown so."""
+    """Returns a regular expression for the lines that may be printed where the page shows this one."""
     parts = re.split(r"(…|\bn\d+\b|\d+(?:\.\d+)?)", shown.strip())
     kinds = [".*" if part == "…" else r"\S+" if part.startswith("n") else r"\d+(?:\.\d+)?" for part in parts[1::2]]
     texts = [re.escape(part) for part in parts[::2]]
@@ -68,7 +68,7 @@ def pattern(shown: str) -> str:
 
 
 @pytest.mark.parametrize("command", [pytest.param(command, id=command.where) for page in PAGES for command in commands(page)])
-def test_a_command_prints_what_the_page_shows(sandbox: Sandbox, command: Command) -> None:
+def test_a_command_prints_the_output_that_its_page_shows(sandbox: Sandbox, command: Command) -> None:
     (sandbox.files / "build").symlink_to(BUILD)
     (sandbox.files / "examples").symlink_to(TOP / "examples")
     (sandbox.files / "train.py").write_text(TRAIN)
@@ -82,7 +82,7 @@ def test_a_command_prints_what_the_page_shows(sandbox: Sandbox, command: Command
 
 
 @pytest.mark.parametrize("page", [pytest.param(page, id=str(page.relative_to(TOP))) for page in PAGES])
-def test_every_block_says_what_it_is(page: Path) -> None:
+def test_every_block_of_a_page_has_a_known_language(page: Path) -> None:
     for first, words, text in blocks(page):
         assert words, f"{page}:{first}: a block without a language"
         assert words[1:] in ([], ["sketch"]), f"{page}:{first}: {words}"

@@ -1,6 +1,6 @@
-"""When something fails: every row leaves nothing behind, and hvdrun's code says what happened.
+"""A job that fails or is ended leaves no processes or files, and hvdrun's exit code has the cause.
 
-The rows are causes times what the ranks have started: the failure table of peers, as a matrix.
+The tests combine each cause with each kind of process that ranks may have started.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from harness import HOSTNAME, HVDRUN, SOAK, TIME_LIMIT, Running, Sandbox, alive,
 RANKS = 4
 BLAMED = 1
 
-# What each of the 4 ranks starts before it fails or waits: options of tests/programs/spawner.
+# Options of tests/programs/spawner: what each of the 4 ranks starts before it fails or waits.
 KINDS: dict[str, list[str]] = {
     "plain": [],
     "ignoring TERM": ["--ignore-term"],
@@ -33,7 +33,7 @@ KINDS: dict[str, list[str]] = {
 }
 
 
-# Of causes times kinds the gate has two kinds a cause, and each kind twice at least; thread sanitizers have the first.
+# The gate runs two kinds for each cause, and each kind at least twice. The thread sanitizer's build runs the first.
 IN_GATE: dict[str, tuple[str, str]] = {
     "exit(3)": ("plain", "setsid"),
     "SIGKILL": ("children", "daemons ignoring TERM without environment"),
@@ -47,7 +47,7 @@ IN_GATE: dict[str, tuple[str, str]] = {
 
 
 def kinds_for(*causes: str) -> list[object]:
-    """Each cause with each kind; what the gate leaves out is marked slow."""
+    """Returns each cause with each kind, and marks slow what the gate leaves out."""
     found = []
     for cause in causes:
         for kind in KINDS:
@@ -58,7 +58,7 @@ def kinds_for(*causes: str) -> list[object]:
 
 
 class Job:
-    """Four ranks that have started all their children and wait; rank 1 fails when told."""
+    """A job of four ranks that have started all their children and wait; go() makes rank 1 fail."""
 
     def __init__(self, sandbox: Sandbox, kind: str, failure: tuple[str, ...], *options: str) -> None:
         self.sandbox = sandbox
@@ -100,7 +100,7 @@ FAILURES: dict[str, tuple[tuple[str, ...], int]] = {
 
 
 @pytest.mark.parametrize("failure, kind", kinds_for("exit(3)", "SIGKILL"))
-def test_a_rank_fails(sandbox: Sandbox, failure: str, kind: str) -> None:
+def test_a_failed_rank_ends_the_job_with_its_code(sandbox: Sandbox, failure: str, kind: str) -> None:
     options, code = FAILURES[failure]
     job = Job(sandbox, kind, options)
     job.go()
@@ -108,25 +108,25 @@ def test_a_rank_fails(sandbox: Sandbox, failure: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize("failure", [name for name in FAILURES if name not in ("exit(3)", "SIGKILL")])
-def test_the_failures_code_is_hvdruns(sandbox: Sandbox, failure: str) -> None:
+def test_hvdruns_code_is_that_of_the_failed_rank(sandbox: Sandbox, failure: str) -> None:
     options, code = FAILURES[failure]
     job = Job(sandbox, "plain", options)
     job.go()
     job.expect(code)
 
 
-def test_a_rank_killed_from_outside(sandbox: Sandbox) -> None:
+def test_a_rank_killed_by_another_process_ends_the_job(sandbox: Sandbox) -> None:
     job = Job(sandbox, "children", ())
     os.kill(job.rank(2), signal.SIGKILL)
     job.expect(137)
 
 
-def test_all_ranks_fail_at_once(sandbox: Sandbox) -> None:
+def test_hvdruns_code_is_the_ranks_if_all_fail_at_once(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", RANKS, "sh", "-c", "exit 9").expect(9)
     assert done.report["exit_code"] == 9
 
 
-# ---- the launcher, or a part of it, is told to end or is killed
+# ---- launcher, agent or guard gets a signal
 
 def to_launcher(number: int) -> Callable[[Running], None]:
     return lambda running: running.signal(number)
@@ -146,14 +146,14 @@ ENDINGS: dict[str, tuple[Callable[[Running], None], int]] = {
 
 
 @pytest.mark.parametrize("ending, kind", kinds_for(*ENDINGS))
-def test_the_job_is_ended_from_outside(sandbox: Sandbox, ending: str, kind: str) -> None:
+def test_a_signal_to_launcher_agent_or_guard_ends_all_processes(sandbox: Sandbox, ending: str, kind: str) -> None:
     act, code = ENDINGS[ending]
     job = Job(sandbox, kind, ())
     act(job.running)
     job.expect(code)
 
 
-def test_under_an_old_seccomp_filter_stubborn_processes_are_killed(sandbox: Sandbox) -> None:
+def test_processes_that_ignore_sigterm_are_killed_under_an_old_seccomp_filter(sandbox: Sandbox) -> None:
     """The filter refuses pidfd_open(2), faccessat2(2) and getrandom(2), as those of old container runtimes do."""
     stubborn = 'setsid sh -c \'trap "" TERM; echo $$ > child; exec sleep 1000\' & until [ -s child ]; do sleep 0.01; done; exit 3'
     done = sandbox.run("--strict-filter", HVDRUN, "--grace", "0.3", "-np", 1, "/bin/sh", "-c", stubborn, tool=program("old_kernel"))
@@ -163,7 +163,7 @@ def test_under_an_old_seccomp_filter_stubborn_processes_are_killed(sandbox: Sand
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
-def test_the_signal_that_ends_the_agent_is_named(sandbox: Sandbox, number: signal.Signals) -> None:
+def test_the_report_names_the_signal_that_ended_the_agent(sandbox: Sandbox, number: signal.Signals) -> None:
     job = Job(sandbox, "plain", ())
     os.kill(job.running.helper("hvdrun-agent"), number)
     done = job.running.wait().expect(125)
@@ -171,14 +171,14 @@ def test_the_signal_that_ends_the_agent_is_named(sandbox: Sandbox, number: signa
 
 
 class FrozenAgent:
-    """A job whose agent cannot be killed: it is in a frozen control group of version 1."""
+    """A job whose agent cannot be killed, because it is in a frozen cgroup (version 1)."""
 
     def __init__(self, sandbox: Sandbox) -> None:
         self.group = Path(f"/sys/fs/cgroup/freezer/hvdtest-{sandbox.cookie}")
         try:
             self.group.mkdir()
         except OSError:
-            pytest.skip("no right to make a control group that freezes")
+            pytest.skip("needs the right to make a freezer cgroup")
         self.job = Job(sandbox, "setsid", ())
         self.agent = self.job.running.helper("hvdrun-agent")
         (self.group / "cgroup.procs").write_text(str(self.agent))
@@ -201,7 +201,7 @@ def frozen(sandbox: Sandbox) -> Iterator[FrozenAgent]:
 
 
 @pytest.mark.slow  # it waits as long as hvdrun waits for an agent
-def test_an_agent_that_cannot_be_killed_is_named_and_its_ranks_end(frozen: FrozenAgent) -> None:
+def test_an_unkillable_agent_is_reported_and_its_ranks_end(frozen: FrozenAgent) -> None:
     frozen.job.running.signal(signal.SIGTERM)
     wait_until(lambda: frozen.job.running.process.poll() is not None, "the end of hvdrun")
     assert not any(alive(pid) for pid in frozen.job.pids())
@@ -210,14 +210,14 @@ def test_an_agent_that_cannot_be_killed_is_named_and_its_ranks_end(frozen: Froze
 
 
 @pytest.mark.slow  # it waits as long as the guard waits for an agent
-def test_the_guard_ends_the_ranks_of_an_agent_that_does_nothing(frozen: FrozenAgent) -> None:
+def test_the_guard_ends_the_ranks_of_a_frozen_agent(frozen: FrozenAgent) -> None:
     frozen.job.running.signal(signal.SIGKILL)
     frozen.job.running.process.wait()
     wait_until(lambda: not any(alive(pid) for pid in frozen.job.pids()), "the end of every rank and child")
 
 
 @pytest.mark.parametrize("cause, kind", kinds_for("launcher killed"))
-def test_the_launcher_is_killed(sandbox: Sandbox, cause: str, kind: str) -> None:
+def test_nothing_is_left_after_the_launcher_is_killed(sandbox: Sandbox, cause: str, kind: str) -> None:
     job = Job(sandbox, kind, ())
     job.running.signal(signal.SIGKILL)
     assert job.running.process.wait(TIME_LIMIT) == -signal.SIGKILL
@@ -226,18 +226,17 @@ def test_the_launcher_is_killed(sandbox: Sandbox, cause: str, kind: str) -> None
 
 
 @pytest.mark.parametrize("helpers", [("hvdrun-agent", "hvd-guard"), ("hvd-guard", "hvdrun-agent")])
-def test_agent_and_guard_are_killed_together(sandbox: Sandbox, helpers: tuple[str, str]) -> None:
+def test_nothing_is_left_after_agent_and_guard_are_killed(sandbox: Sandbox, helpers: tuple[str, str]) -> None:
     job = Job(sandbox, "setsid", ())
     victims = [job.running.helper(name) for name in helpers]
     os.kill(victims[0], signal.SIGKILL)
-    with contextlib.suppress(ProcessLookupError):  # the second may have done its work by now
+    with contextlib.suppress(ProcessLookupError):  # the second may have ended by now
         os.kill(victims[1], signal.SIGKILL)
     job.expect(125)
 
 
 @pytest.mark.slow
-def test_everything_of_hvdrun_is_killed_while_it_starts(sandbox: Sandbox) -> None:
-    """At whatever moment the launcher dies, nothing is left."""
+def test_nothing_is_left_after_the_launcher_is_killed_during_start(sandbox: Sandbox) -> None:
     for attempt in range(100 if SOAK else 15):
         running = sandbox.start("-np", 8, "sleep", "1000")
         wait_until(lambda: len(running.descendants()) >= attempt % 11, "a first part of the job")
@@ -246,9 +245,9 @@ def test_everything_of_hvdrun_is_killed_while_it_starts(sandbox: Sandbox) -> Non
         wait_until(lambda: not sandbox.leftovers(), "nothing left in memory or files")
 
 
-# ---- ranks that succeed while others run on
+# ---- ranks that succeed while others still run
 
-def test_a_rank_that_exits_0_early_is_noted_and_the_others_run_on(sandbox: Sandbox) -> None:
+def test_other_ranks_continue_after_a_rank_exits_with_0(sandbox: Sandbox) -> None:
     running = sandbox.start("-np", 3, "--grace", "0.3", "sh", "-c",
                             f'[ "$HVD_RANK" = 1 ] && exit 0; until [ -e {sandbox.files}/go ]; do sleep 0.01; done')
     wait_until(lambda: len(sandbox.ranks()) == 2, "the end of rank 1")
@@ -256,8 +255,8 @@ def test_a_rank_that_exits_0_early_is_noted_and_the_others_run_on(sandbox: Sandb
     running.wait().expect(0)
 
 
-def test_folders_that_nobody_holds_are_removed_by_the_users_next_job(sandbox: Sandbox) -> None:
-    """As SLURM leaves them when it kills all of a step at once."""
+def test_a_job_removes_old_unlocked_folders_of_earlier_jobs(sandbox: Sandbox) -> None:
+    """SLURM leaves such folders if it kills all processes of a step at once."""
     memory = sandbox.shm if sandbox.isolated else Path("/dev/shm")
     orphan, held, young = (memory / f"hvd-{uuid.uuid4().hex}-0" for _ in range(3))
     temporary = sandbox.tmp / orphan.name
@@ -277,7 +276,7 @@ def test_folders_that_nobody_holds_are_removed_by_the_users_next_job(sandbox: Sa
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def test_exit_timeout_ends_a_job_that_one_rank_has_left(sandbox: Sandbox) -> None:
+def test_exit_timeout_ends_a_job_after_its_first_rank_has_exited(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 3, "--grace", "0.3", "--exit-timeout", "0.2", "sh", "-c",
                        '[ "$HVD_RANK" = 1 ] && exit 0; sleep 1000').expect(124)
     assert "rank 1" in done.err_text and "--exit-timeout" in done.err_text
@@ -285,12 +284,12 @@ def test_exit_timeout_ends_a_job_that_one_rank_has_left(sandbox: Sandbox) -> Non
 
 # ---- how ranks are stopped
 
-def test_what_a_rank_leaves_behind_is_named_and_ended(sandbox: Sandbox) -> None:
+def test_a_process_that_outlives_its_rank_is_reported_and_ended(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 1, "--grace", "0.3", "sh", "-c", "setsid sleep 1000 & exit 0").expect(0)
     assert "left" in done.err_text and "(sleep)" in done.err_text
 
 
-def test_ranks_get_time_to_clean_up(sandbox: Sandbox) -> None:
+def test_sigterm_handlers_of_other_ranks_run_after_a_failure(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 3, "sh", "-c",
                        'trap "echo cleaned $HVD_RANK; exit 0" TERM; touch ready.$HVD_RANK;'
                        'if [ "$HVD_RANK" = 1 ]; then until [ -e ready.0 ] && [ -e ready.2 ]; do sleep 0.01; done; exit 3; fi;'
@@ -298,7 +297,7 @@ def test_ranks_get_time_to_clean_up(sandbox: Sandbox) -> None:
     assert {line.split("] ")[1] for line in done.out_lines} == {"cleaned 0", "cleaned 2"}
 
 
-def test_the_kill_signal_can_be_chosen(sandbox: Sandbox) -> None:
+def test_kill_signal_sets_the_signal_that_stops_ranks(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 2, "--kill-signal", "USR1", "sh", "-c",
                        'trap "echo got usr1; exit 0" USR1; touch ready.$HVD_RANK;'
                        'if [ "$HVD_RANK" = 1 ]; then until [ -e ready.0 ]; do sleep 0.01; done; exit 4; fi;'
@@ -306,14 +305,14 @@ def test_the_kill_signal_can_be_chosen(sandbox: Sandbox) -> None:
     assert "got usr1" in done.out_text
 
 
-def test_no_grace_kills_at_once(sandbox: Sandbox) -> None:
+def test_grace_0_kills_ranks_that_ignore_sigterm(sandbox: Sandbox) -> None:
     job = Job(sandbox, "ignoring TERM", ("--exit", "3"), "--grace", "0")
     job.go()
     job.expect(3)
 
 
-def test_a_third_interrupt_kills_at_once(sandbox: Sandbox) -> None:
-    """The grace is longer than the test's patience: only the user can end the job."""
+def test_a_third_ctrl_c_kills_ranks_at_once(sandbox: Sandbox) -> None:
+    """--grace is longer than the test may run, so only the third Ctrl-C can end the job."""
     job = Job(sandbox, "ignoring TERM", (), "--grace", "1000")
     job.running.signal(signal.SIGINT)
     job.running.wait_for(b"Ctrl-C once more: SIGTERM now", "err")
@@ -324,19 +323,19 @@ def test_a_third_interrupt_kills_at_once(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.core
-def test_many_jobs_in_a_row_all_end(sandbox: Sandbox) -> None:
+def test_many_failing_jobs_in_a_row_all_end(sandbox: Sandbox) -> None:
     for _ in range(200 if SOAK else 5):
         sandbox.run("-np", 8, "sh", "-c", "exit $((HVD_RANK == 5 ? 6 : 0))").expect(6)
 
 
-def test_a_rank_that_fails_is_blamed_even_if_its_exit_lasts(sandbox: Sandbox) -> None:
-    """The other rank loses its peer, and has ended before the one that failed."""
+def test_the_first_failure_is_the_rank_that_failed_even_if_it_exits_last(sandbox: Sandbox) -> None:
+    """The other rank loses its peer and ends before the failed rank does."""
     done = sandbox.run("-np", 2, program("latecomer"), "--fails")
     assert done.code == 1 and done.report and done.report["first_failure"] == 0, done
     assert "hvdrun: error: rank 0 on" in done.err_text and "rank 1: exit code 1" in done.err_text, done
     assert 'its last error of hvd: hvd_set_metric' in done.err_text, done
 
 
-def test_ranks_that_do_not_start_in_time_end_the_job(sandbox: Sandbox) -> None:
+def test_start_timeout_ends_a_job_whose_ranks_start_late(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 64, "--start-timeout", "1ms", "sleep", "1000").expect(124)
     assert "--start-timeout" in done.err_text

@@ -1,4 +1,4 @@
-"""Command lines of people who know other launchers: each does what it means, or the answer names what to type."""
+"""Command lines in the style of other launchers: hvdrun accepts them, or its error says what to type instead."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def dry(sandbox: Sandbox, *words: object) -> Done:
     return sandbox.run("--dry-run", "-H", "localhost:4", *words)
 
 
-TAKEN = [
+ACCEPTED = [
     (("-n", 4), 4),
     (("--ntasks", 4), 4),
     (("--num_processes", 2), 2),
@@ -29,19 +29,19 @@ TAKEN = [
 ]
 
 
-@pytest.mark.parametrize("words, ranks", TAKEN, ids=[" ".join(map(str, words)) for words, _ in TAKEN])
-def test_what_means_the_same_is_taken(sandbox: Sandbox, words: tuple[object, ...], ranks: int) -> None:
+@pytest.mark.parametrize("words, ranks", ACCEPTED, ids=[" ".join(map(str, words)) for words, _ in ACCEPTED])
+def test_options_of_other_launchers_with_the_same_meaning_are_accepted(sandbox: Sandbox, words: tuple[object, ...], ranks: int) -> None:
     done = dry(sandbox, "--oversubscribe", *words, "true").expect(0)
     assert f"{ranks} rank" in done.out_text, done
 
 
-def test_hosts_may_be_named_as_for_mpirun(sandbox: Sandbox) -> None:
+def test_mpiruns_options_for_hosts_are_accepted(sandbox: Sandbox) -> None:
     (sandbox.files / "hosts").write_text("localhost slots=3\n")
     for words in (("--host", "localhost:3"), ("-host", "localhost:3"), ("-machinefile", "hosts"), ("-f", "hosts")):
         assert "3 ranks" in sandbox.run("--dry-run", *words, "true").expect(0).out_text, words
 
 
-ANSWERED = [
+REJECTED = [
     (("--nnodes=2", "--node_rank=0", "--master_addr=n1", "true"), "start hvdrun once, on one host, with -H"),
     (("--rdzv-backend", "c10d", "--rdzv-endpoint", "n1:29500", "true"), "start hvdrun once"),
     (("-np", 2, "-m", "pkg.train"), "use hvdrun … python3 -m MODULE"),
@@ -87,41 +87,41 @@ ANSWERED = [
 ]
 
 
-@pytest.mark.parametrize("words, answer", ANSWERED, ids=[" ".join(map(str, words)) for words, _ in ANSWERED])
-def test_the_answer_names_what_to_type(sandbox: Sandbox, words: tuple[object, ...], answer: str) -> None:
+@pytest.mark.parametrize("words, answer", REJECTED, ids=[" ".join(map(str, words)) for words, _ in REJECTED])
+def test_the_error_for_another_launchers_option_says_what_to_type(sandbox: Sandbox, words: tuple[object, ...], answer: str) -> None:
     done = typed(sandbox, *words).expect(2)
     assert answer in done.err_text and len(done.err_text.splitlines()) == 1, done
 
 
 def typed(sandbox: Sandbox, *words: object) -> Done:
-    """Runs hvdrun with exactly these words."""
+    """Runs hvdrun with exactly these arguments, without the harness's --report."""
     return sandbox.run("-c", 'exec "$0" "$@"', HVDRUN, *words, tool="/bin/sh")
 
 
 @pytest.mark.parametrize("words, answer", [(("status",), "did you mean hvdrun jobs?"), (("logs", 12), "did you mean hvdrun follow?"),
                                            (("submit",), "did you mean hvdrun sbatch?"), (("sbacth",), "did you mean hvdrun sbatch?"),
                                            (("launch", "--num_processes", 2, "train.py"), "did you mean hvdrun -np N program?")])
-def test_a_word_that_is_no_program_may_be_a_command(sandbox: Sandbox, words: tuple[object, ...], answer: str) -> None:
+def test_the_error_for_a_missing_program_suggests_a_subcommand(sandbox: Sandbox, words: tuple[object, ...], answer: str) -> None:
     assert answer in typed(sandbox, *words).expect(127).err_text
 
 
-def test_help_has_a_word_of_its_own(sandbox: Sandbox) -> None:
+def test_the_help_subcommand_prints_the_same_as_the_option(sandbox: Sandbox) -> None:
     assert typed(sandbox, "help").expect(0).out == typed(sandbox, "--help").expect(0).out
     assert typed(sandbox, "help", "sbatch").expect(0).out == typed(sandbox, "sbatch", "--help").expect(0).out
     assert typed(sandbox, "-V").expect(0).out == typed(sandbox, "--version").expect(0).out
 
 
-def test_a_program_of_the_cluster_runs_when_it_is_meant(sandbox: Sandbox) -> None:
+def test_run_starts_a_program_with_the_name_of_a_cluster_tool(sandbox: Sandbox) -> None:
     done = typed(sandbox, "run", "-np", 1, "top", "-v")
     assert "is a program of its own" not in done.err_text, done
 
 
-def test_a_colon_reaches_the_program_after_two_dashes(sandbox: Sandbox) -> None:
+def test_a_colon_after_two_dashes_is_an_argument_of_the_program(sandbox: Sandbox) -> None:
     done = typed(sandbox, "-np", 1, "--", "echo", "a", ":", "-np", 1, "b").expect(0)
     assert done.out_text == "a : -np 1 b\n"
 
 
-def test_sbatch_writes_over_its_own_scripts_only(sandbox: Sandbox) -> None:
+def test_sbatch_overwrites_only_its_own_scripts(sandbox: Sandbox) -> None:
     words = ("sbatch", "-np", 2, "--gpus-per-node", 0, "-o", "job.sh", "true")
     typed(sandbox, *words).expect(0)
     script = (sandbox.files / "job.sh").read_text()
@@ -135,13 +135,13 @@ def test_sbatch_writes_over_its_own_scripts_only(sandbox: Sandbox) -> None:
     assert "job.sh is a batch script already, which SLURM's sbatch submits: sbatch job.sh" in done.err_text, done
 
 
-def test_sbatch_takes_the_short_options_of_sbatch(sandbox: Sandbox) -> None:
+def test_hvdrun_sbatch_accepts_the_short_options_of_slurms_sbatch(sandbox: Sandbox) -> None:
     done = typed(sandbox, "sbatch", "-n", 4, "-p", "gpu", "-e", "err", "-a", "0-3", "-d", "afterok:7", "--gpus-per-node", 0, "true").expect(0)
     for directive in ("--ntasks=4", "--partition=gpu", "--error=err", "--array=0-3", "--dependency=afterok:7"):
         assert f"#SBATCH {directive}" in done.out_text, (directive, done)
 
 
-def test_h_is_one_screen_and_so_is_no_word_at_all(sandbox: Sandbox) -> None:
+def test_short_help_is_also_the_usage_and_fits_one_screen(sandbox: Sandbox) -> None:
     short = typed(sandbox, "-h").expect(0)
     assert 24 <= len(short.out_lines) <= 30 and not short.err, short
     assert max(map(len, short.out_lines)) <= 80 < len(typed(sandbox, "--help").expect(0).out_lines)
@@ -149,6 +149,6 @@ def test_h_is_one_screen_and_so_is_no_word_at_all(sandbox: Sandbox) -> None:
     assert nothing.err == short.out and not nothing.out, nothing
 
 
-def test_salloc_lists_what_it_takes(sandbox: Sandbox) -> None:
+def test_help_of_salloc_lists_only_its_own_options(sandbox: Sandbox) -> None:
     text = typed(sandbox, "salloc", "--help").expect(0).out_text
     assert "--partition" in text and not [word for word in ("--module", "--requeue", "--submit", "--follow") if word in text], text

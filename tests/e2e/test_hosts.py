@@ -1,4 +1,4 @@
-"""Where hosts come from: -H, hostfiles and SLURM's variables, seen through --dry-run."""
+"""The hosts of a job from -H, hostfiles and SLURM's variables, mostly shown by --dry-run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ JOB = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n[1-4]", "SLURM_JOB_NUM_NODES
 
 
 def plan(sandbox: Sandbox, *arguments: object, **more: object) -> dict:
-    """What --dry-run says as JSON, with the ranks of each host under "where"."""
+    """Returns the JSON of --dry-run, and adds the ranks of each host as "where"."""
     done = sandbox.run("--dry-run", "--json", *arguments, "true", **more).expect(0)
     found = json.loads(done.out)
     found["where"] = {host["host"]: [rank["rank"] for rank in host["ranks"]] for host in found["hosts"]}
@@ -27,21 +27,21 @@ def hostfile(sandbox: Sandbox, text: str) -> Path:
     return path
 
 
-def test_a_plan_over_hosts_that_are_not_this_one(sandbox: Sandbox) -> None:
+def test_dry_run_places_ranks_on_other_hosts(sandbox: Sandbox) -> None:
     assert plan(sandbox, "-H", "n[1-2]:2,n3:1")["where"] == {"n1": [0, 1], "n2": [2, 3], "n3": [4]}
     assert plan(sandbox, "-H", "n[1-2]:2,n3:1", "--map-by", "node")["where"] == {"n1": [0, 3], "n2": [1, 4], "n3": [2]}
     assert plan(sandbox, "-H", "n[1-4]:2", "--nnodes", 2, "-np", 2)["where"] == {"n1": [0], "n2": [1]}
     assert plan(sandbox, "-H", "n[1-4]:1", "--exclude", "n[2-3]")["where"] == {"n1": [0], "n4": [1]}
 
 
-def test_a_hostfile(sandbox: Sandbox) -> None:
+def test_ranks_are_placed_on_the_hosts_of_a_hostfile(sandbox: Sandbox) -> None:
     path = hostfile(sandbox, "# two hosts\nn1 slots=2\n\nn2:1\n")
     found = plan(sandbox, "--hostfile", path)
     assert found["source"] == str(path) and found["where"] == {"n1": [0, 1], "n2": [2]}
     assert all(host["provisional"] for host in found["hosts"])
 
 
-def test_a_hostfile_of_this_machine_runs(sandbox: Sandbox) -> None:
+def test_ranks_run_with_a_hostfile_of_this_host(sandbox: Sandbox) -> None:
     path = hostfile(sandbox, f"localhost slots=1\n{HOSTNAME} slots=1\n")
     done = sandbox.run("--hostfile", path, "sh", "-c", "echo $HVD_HOSTNAME").expect(0)
     assert sorted(done.out_lines) == [f"[{rank}] {HOSTNAME}" for rank in (0, 1)]
@@ -53,7 +53,7 @@ def test_a_hostfile_may_be_a_pipe(sandbox: Sandbox) -> None:
     assert "named 2 times" in done.out_text
 
 
-def test_ten_thousand_hosts_are_folded(sandbox: Sandbox) -> None:
+def test_dry_run_prints_ten_thousand_equal_hosts_as_one_range(sandbox: Sandbox) -> None:
     path = hostfile(sandbox, "".join(f"n{number} slots=8\n" for number in range(10000)))
     done = sandbox.run("--dry-run", "--hostfile", path, "true").expect(0)
     assert "80000 ranks on 10000 hosts" in done.out_text and "n[0-9999]" in done.out_text
@@ -64,22 +64,22 @@ def test_ten_thousand_hosts_are_folded(sandbox: Sandbox) -> None:
     ("n1 slots=4\nn2 slots=many\n", "hosts:2:"), ("n1 slots=0\n", "hosts:1:"), ("", "there is no host in it"),
     ("n1:4\nn1\n", "hosts:2: n1"), ("n[1-1000000]\n", "65536"), ("n1\0\n", "not a hostfile"),
 ])
-def test_a_bad_hostfile_is_named_with_the_line(sandbox: Sandbox, text: str, message: str) -> None:
+def test_the_error_for_a_bad_hostfile_names_file_and_line(sandbox: Sandbox, text: str, message: str) -> None:
     done = sandbox.run("--hostfile", hostfile(sandbox, text), "true").expect(2)
     assert message in done.err_text and done.err.count(b"\n") == 1
 
 
 @pytest.mark.parametrize("path", [".", "missing", "/dev/null"])
-def test_what_is_no_hostfile(sandbox: Sandbox, path: str) -> None:
+def test_a_hostfile_that_is_missing_or_no_file_is_an_error(sandbox: Sandbox, path: str) -> None:
     assert path in sandbox.run("--hostfile", path, "true").expect(2).err_text
 
 
-def test_slots_that_are_not_known_before_the_host_is_asked(sandbox: Sandbox) -> None:
+def test_dry_run_lists_hosts_whose_slots_are_unknown(sandbox: Sandbox) -> None:
     found = plan(sandbox, "-H", "n[1-2]")
     assert found["to_ask"] == ["n1", "n2"] and found["hosts"] == [] and found["size"] == 0
 
 
-def test_hosts_with_one_trouble_are_told_in_one_line(sandbox: Sandbox) -> None:
+def test_hosts_with_the_same_error_share_one_line(sandbox: Sandbox) -> None:
     done = sandbox.run("-H", "n[1-3].invalid", "true").expect(125)
     assert [line for line in done.err_text.splitlines() if "there is no such name" in line] == [
         "hvdrun: error: n[1-3].invalid: there is no such name; check -H or the hostfile (Could not resolve hostname n1.invalid: "
@@ -87,12 +87,12 @@ def test_hosts_with_one_trouble_are_told_in_one_line(sandbox: Sandbox) -> None:
     assert "could not start on n[1-3].invalid; exit code 125" in done.err_text and not done.survivors
 
 
-def test_an_ssh_program_that_is_not_there(sandbox: Sandbox) -> None:
+def test_a_missing_ssh_program_is_an_error(sandbox: Sandbox) -> None:
     done = sandbox.run("-H", "n1,n2", "--ssh-program", "./no-ssh", "true").expect(125)
     assert "n[1-2]: cannot start ./no-ssh: No such file or directory" in done.err_text, done
 
 
-def test_a_slurm_job_seen_from_its_login_host(sandbox: Sandbox) -> None:
+def test_a_slurm_job_is_read_from_variables_on_a_login_host(sandbox: Sandbox) -> None:
     found = plan(sandbox, env=JOB)
     assert found["source"] == "SLURM job 7" and found["size"] == 8
     assert found["where"]["n4"] == [6, 7]
@@ -101,7 +101,7 @@ def test_a_slurm_job_seen_from_its_login_host(sandbox: Sandbox) -> None:
     assert "could not start on n[1-4].invalid" in done.err_text
 
 
-def test_what_the_user_names_counts_before_slurm(sandbox: Sandbox) -> None:
+def test_hosts_of_the_command_line_override_slurms(sandbox: Sandbox) -> None:
     found = plan(sandbox, "-H", "localhost:2", env=JOB)
     assert found["source"] == "-H" and list(found["where"]) == [HOSTNAME]
     assert any("SLURM job 7" in reason for reason in found["reasons"])
@@ -115,6 +115,6 @@ def test_what_the_user_names_counts_before_slurm(sandbox: Sandbox) -> None:
     ({"SLURM_TASKS_PER_NODE": "1(x3"}, "SLURM_TASKS_PER_NODE"),
     ({"SLURM_HET_SIZE": "2"}, "heterogeneous"),
 ])
-def test_slurm_variables_that_make_no_sense(sandbox: Sandbox, change: dict[str, str], message: str) -> None:
+def test_contradictory_or_broken_slurm_variables_are_an_error(sandbox: Sandbox, change: dict[str, str], message: str) -> None:
     done = sandbox.run("--dry-run", "true", env={**JOB, **change}).expect(2)
     assert message in done.err_text and "-H" in done.err_text and done.err.count(b"\n") == 1

@@ -1,4 +1,4 @@
-"""Signals and terminals: what a shell's user may do to a running job."""
+"""Signals, job control and terminals: what a user can do to a running job from a shell."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def terminal(sandbox: Sandbox, *arguments: object) -> pexpect.spawn:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 @pytest.mark.parametrize("option", ["--hostfile", "--config-file"])
-def test_a_signal_ends_hvdrun_while_a_file_keeps_it_waiting(sandbox: Sandbox, option: str, number: signal.Signals) -> None:
-    """A FIFO does, or a file system that hangs."""
+def test_a_signal_ends_hvdrun_while_it_waits_for_a_file(sandbox: Sandbox, option: str, number: signal.Signals) -> None:
+    """The file is a FIFO without a writer; a file system that hangs does the same."""
     fifo = sandbox.files / "fifo"
     os.mkfifo(fifo)
     running = sandbox.start(option, fifo, "true")
-    with open_for_its_reader(fifo):
+    with open_when_read(fifo):
         running.signal(number)
         running.wait().expect(-number)
 
 
-def open_for_its_reader(fifo: Path) -> BinaryIO:
-    """The FIFO's writing end, as soon as a reader has opened it."""
+def open_when_read(fifo: Path) -> BinaryIO:
+    """Waits until a reader has opened the FIFO, and returns its write end."""
     opened: list[int] = []
 
     def open_now() -> bool:
@@ -50,7 +50,7 @@ def open_for_its_reader(fifo: Path) -> BinaryIO:
     return os.fdopen(opened[0], "wb")
 
 
-# In ssh's place: runs the agent on this machine, that of the host "late" once somebody opens the gate.
+# Replaces ssh: runs the agent on this machine; for the host "late" it first waits for a line from the FIFO "gate".
 SSH = """#!/bin/sh
 while [ "$1" != -- ]; do shift; done
 shift
@@ -61,7 +61,7 @@ exec /bin/sh -c "$*"
 
 
 def waiting_ranks(sandbox: Sandbox, count: int) -> list[int]:
-    wait_until(lambda: len(sandbox.lines_of("ready")) == count, "all ranks")
+    wait_until(lambda: len(sandbox.lines_of("ready")) == count, "all ranks to be ready")
     return [int(pid) for _, pid in sandbox.lines_of("ready")]
 
 
@@ -70,7 +70,7 @@ def crash(sandbox: Sandbox, *options: object) -> list[object]:
 
 
 @pytest.mark.core
-def test_ctrl_c_stops_the_job(sandbox: Sandbox) -> None:
+def test_ctrl_c_on_a_terminal_ends_all_ranks(sandbox: Sandbox) -> None:
     child = terminal(sandbox, "-np", 2, *crash(sandbox))
     pids = waiting_ranks(sandbox, 2)
     child.sendintr()
@@ -80,7 +80,7 @@ def test_ctrl_c_stops_the_job(sandbox: Sandbox) -> None:
     assert not any(alive(pid) for pid in pids)
 
 
-def test_three_times_ctrl_c_kills_ranks_that_do_not_stop(sandbox: Sandbox) -> None:
+def test_a_third_ctrl_c_on_a_terminal_kills_ranks_that_ignore_signals(sandbox: Sandbox) -> None:
     child = terminal(sandbox, "-np", 2, "--grace", "1000", program("spawner"), "--ignore-term", "--", *crash(sandbox))
     pids = waiting_ranks(sandbox, 2)
     child.sendintr()
@@ -104,8 +104,8 @@ except KeyboardInterrupt:
 """
 
 
-def test_ctrl_c_raises_keyboard_interrupt(sandbox: Sandbox) -> None:
-    """No SIGTERM follows one that has ended: with this grace it would come too late for the test."""
+def test_ctrl_c_raises_keyboard_interrupt_in_python_ranks(sandbox: Sandbox) -> None:
+    """hvdrun must not wait for the grace period, which is longer than the test may run."""
     child = terminal(sandbox, "-np", 2, "--grace", "1000", PYTHON, "-c", SAVES_ON_INTERRUPT)
     wait_until(lambda: len(list(sandbox.files.glob("up.*"))) == 2, "both ranks")
     child.sendintr()
@@ -123,8 +123,8 @@ while :; do sleep 0.01; done
 """
 
 
-def signals_of_ctrl_c(sandbox: Sandbox, *options: object, number: signal.Signals = signal.SIGINT) -> list[str]:
-    """What a rank that does not end by SIGINT and SIGTERM gets before SIGKILL."""
+def signals_before_kill(sandbox: Sandbox, *options: object, number: signal.Signals = signal.SIGINT) -> list[str]:
+    """Sends hvdrun a signal; returns the signals that a rank gets before SIGKILL if it ignores SIGINT and SIGTERM."""
     running = sandbox.start(*options, "-np", 1, "sh", "-c", NOTES_SIGNALS)
     wait_until(lambda: (sandbox.files / "up").exists(), "the rank")
     running.signal(number)
@@ -132,11 +132,11 @@ def signals_of_ctrl_c(sandbox: Sandbox, *options: object, number: signal.Signals
     return [word for word, in sandbox.lines_of("got")]
 
 
-def test_ctrl_c_sends_interrupt_and_then_term_and_kill(sandbox: Sandbox) -> None:
-    assert signals_of_ctrl_c(sandbox, "--grace", "1") == ["INT", "TERM"]
+def test_ctrl_c_sends_sigint_then_sigterm_to_ranks(sandbox: Sandbox) -> None:
+    assert signals_before_kill(sandbox, "--grace", "1") == ["INT", "TERM"]
 
 
-def test_a_line_says_what_hvdrun_waits_for(sandbox: Sandbox) -> None:
+def test_hvdrun_prints_the_next_signal_and_when_it_follows(sandbox: Sandbox) -> None:
     running = sandbox.start("--grace", "0.4", "-np", 1, "sh", "-c", NOTES_SIGNALS)
     wait_until(lambda: (sandbox.files / "up").exists(), "the rank")
     running.signal(signal.SIGINT)
@@ -145,15 +145,15 @@ def test_a_line_says_what_hvdrun_waits_for(sandbox: Sandbox) -> None:
     assert "rank 0 still runs: stopping it with SIGTERM, after 0.2 s with SIGKILL; Ctrl-C once more: SIGKILL now\n" in text
 
 
-def test_sigterm_sends_term_alone(sandbox: Sandbox) -> None:
-    assert signals_of_ctrl_c(sandbox, "--grace", "0.5", number=signal.SIGTERM) == ["TERM"]
+def test_sigterm_to_hvdrun_sends_ranks_only_sigterm(sandbox: Sandbox) -> None:
+    assert signals_before_kill(sandbox, "--grace", "0.5", number=signal.SIGTERM) == ["TERM"]
 
 
-def test_a_chosen_kill_signal_is_the_only_one_on_ctrl_c(sandbox: Sandbox) -> None:
-    assert signals_of_ctrl_c(sandbox, "--grace", "1000", "--kill-signal", "USR1") == ["USR1"]
+def test_ctrl_c_with_kill_signal_sends_only_that_signal(sandbox: Sandbox) -> None:
+    assert signals_before_kill(sandbox, "--grace", "1000", "--kill-signal", "USR1") == ["USR1"]
 
 
-def test_a_closed_terminal_stops_the_job(sandbox: Sandbox) -> None:
+def test_closing_the_terminal_ends_the_job(sandbox: Sandbox) -> None:
     child = terminal(sandbox, "-np", 2, *crash(sandbox))
     waiting_ranks(sandbox, 2)
     child.close(force=False)
@@ -161,14 +161,14 @@ def test_a_closed_terminal_stops_the_job(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("where", ["comm", "cmdline"])
-def test_a_kill_by_name_leaves_nothing(sandbox: Sandbox, where: str) -> None:
-    """`pkill -9 hvdrun` and `pkill -9 -f hvdrun`, of this job's processes only."""
+def test_nothing_is_left_after_all_processes_named_hvdrun_are_killed(sandbox: Sandbox, where: str) -> None:
+    """Does the same as `pkill -9 hvdrun` and `pkill -9 -f hvdrun`, but only to processes of this job."""
     running = sandbox.start("-np", 2, "sh", "-c", "sleep 1000 & sleep 1000 & echo up; wait")
-    wait_until(lambda: running.out.count(b"up") == 2, "both ranks with their children")
+    wait_until(lambda: running.out.count(b"up") == 2, "both ranks and their children")
     family = [running.pid, *running.descendants()]
     named = [pid for pid in family if b"hvdrun" in read_bytes(f"/proc/{pid}/{where}")]
     assert running.pid in named and running.helper("hvdrun-agent") in named
-    # As if at one moment: nobody sees another one end before its own turn.
+    # All are stopped first, so that none can react to the end of another.
     for number in (signal.SIGSTOP, signal.SIGKILL):
         for pid in named:
             os.kill(pid, number)
@@ -176,27 +176,27 @@ def test_a_kill_by_name_leaves_nothing(sandbox: Sandbox, where: str) -> None:
     wait_until(lambda: not sandbox.leftovers(), "nothing left in memory or files")
 
 
-def test_nohup_keeps_the_job_alive(sandbox: Sandbox) -> None:
+def test_a_job_under_nohup_survives_sighup(sandbox: Sandbox) -> None:
     running = sandbox.start(HVDRUN, "-np", 2, *crash(sandbox), tool="/usr/bin/nohup")
     waiting_ranks(sandbox, 2)
     running.signal(signal.SIGHUP)
-    assert_still_running_after_a_round_trip(sandbox, running.pid)
+    assert_still_running_after_earlier_signals(sandbox, running.pid)
     running.signal(signal.SIGTERM)
     running.wait().expect(143)
 
 
-def test_an_ignored_interrupt_stays_ignored(sandbox: Sandbox) -> None:
-    """A shell without job control starts what stands before & with SIGINT ignored."""
+def test_a_job_started_with_sigint_ignored_survives_sigint(sandbox: Sandbox) -> None:
+    """A shell without job control starts background commands with SIGINT ignored."""
     running = sandbox.start("-c", 'trap "" INT; exec "$0" "$@"', HVDRUN, "-np", 2, *crash(sandbox), tool="/bin/sh")
     waiting_ranks(sandbox, 2)
     running.signal(signal.SIGINT)
-    assert_still_running_after_a_round_trip(sandbox, running.pid)
+    assert_still_running_after_earlier_signals(sandbox, running.pid)
     running.signal(signal.SIGTERM)
     running.wait().expect(143)
 
 
-def assert_still_running_after_a_round_trip(sandbox: Sandbox, pid: int) -> None:
-    """SIGQUIT is answered after what came before it has been dealt with."""
+def assert_still_running_after_earlier_signals(sandbox: Sandbox, pid: int) -> None:
+    """Sends SIGQUIT and waits for its table: hvdrun has then handled all earlier signals."""
     before = len(error_text(sandbox))
     os.kill(pid, signal.SIGQUIT)
     wait_until(lambda: "state\n" in error_text(sandbox)[before:], "the table of ranks")
@@ -207,21 +207,21 @@ def error_text(sandbox: Sandbox) -> str:
     return "".join(path.read_text() for path in sandbox.files.glob("run*.err"))
 
 
-# Options of env(1): what hvdrun's parent has done to all signals that a program can ignore or block, or to one.
+# Options of env(1) with which hvdrun's parent ignores SIGCHLD, ignores all signals or blocks all signals.
 PARENTS = ["--ignore-signal=CHLD", "--ignore-signal", "--block-signal"]
-OF_LIBC = 3 << 31  # 32 and 33: it lets nobody set them
+OF_LIBC = 3 << 31  # signals 32 and 33, which libc reserves
 READ_SIGNALS = ["grep", "-E", "SigBlk|SigIgn", "/proc/self/status"]
 
 
 @pytest.mark.parametrize("parent", PARENTS)
-def test_what_a_parent_ignores_or_blocks_does_not_change_the_end(sandbox: Sandbox, parent: str) -> None:
+def test_a_job_ends_correctly_if_the_parent_ignores_or_blocks_signals(sandbox: Sandbox, parent: str) -> None:
     sandbox.run(parent, HVDRUN, "-np", 2, "sh", "-c", "exit 3", tool="/usr/bin/env").expect(3)
     assert not sandbox.leftovers()
 
 
 @pytest.mark.parametrize("parent", PARENTS)
-def test_what_a_parent_ignores_or_blocks_does_not_reach_the_ranks(sandbox: Sandbox, parent: str) -> None:
-    """Those of an agent that ssh has started neither."""
+def test_ranks_do_not_inherit_ignored_or_blocked_signals(sandbox: Sandbox, parent: str) -> None:
+    """Neither from hvdrun's parent nor from the ssh that starts an agent."""
     ssh = sandbox.files / "ssh"
     ssh.write_text(SSH.replace("exec", f"exec /usr/bin/env {parent}"))
     ssh.chmod(0o755)
@@ -232,7 +232,7 @@ def test_what_a_parent_ignores_or_blocks_does_not_reach_the_ranks(sandbox: Sandb
         assert masks == 4 * [0], done
 
 
-def test_nothing_is_left_of_a_killed_hvdrun_whose_parent_ignores_the_end_of_children(sandbox: Sandbox) -> None:
+def test_nothing_is_left_after_a_kill_of_hvdrun_with_sigchld_ignored(sandbox: Sandbox) -> None:
     running = sandbox.start("--ignore-signal=CHLD", HVDRUN, "-np", 2, *crash(sandbox), tool="/usr/bin/env")
     waiting_ranks(sandbox, 2)
     running.signal(signal.SIGKILL)
@@ -249,12 +249,12 @@ def test_user_signals_reach_every_rank(sandbox: Sandbox, number: signal.Signals)
     assert running.wait().expect(0).out.count(b"got it") == 3
 
 
-# A trainer, and how it may be started.
+# A training program and the wrappers that may start it.
 TRAINER = """import os, signal
 signal.signal(signal.SIGUSR1, lambda *_: print("got it", flush=True) or os._exit(0))
 signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1})
 if os.fork() == 0:
-    while True: signal.pause()  # a worker, which has the trainer's handler
+    while True: signal.pause()  # a worker, which inherits the handler
 print("ready", flush=True)
 signal.pause()
 """
@@ -269,15 +269,15 @@ WRAPPERS: dict[str, list[str]] = {
 
 
 @pytest.mark.parametrize("wrapper", WRAPPERS)
-def test_user_signals_reach_a_trainer_behind_a_wrapper(sandbox: Sandbox, wrapper: str) -> None:
+def test_user_signals_reach_the_training_program_below_a_wrapper(sandbox: Sandbox, wrapper: str) -> None:
     (sandbox.files / "train.py").write_text(TRAINER)
     running = sandbox.start("-np", 2, *WRAPPERS[wrapper])
-    wait_until(lambda: running.out.count(b"ready") == 2, "all trainers")
+    wait_until(lambda: running.out.count(b"ready") == 2, "both training programs to start")
     running.signal(signal.SIGUSR1)
-    assert running.wait().expect(0).out.count(b"got it") == 2  # not their workers
+    assert running.wait().expect(0).out.count(b"got it") == 2  # workers got no signal
 
 
-def test_a_user_signal_that_nothing_takes_ends_the_rank(sandbox: Sandbox) -> None:
+def test_a_user_signal_without_a_handler_ends_the_rank(sandbox: Sandbox) -> None:
     running = sandbox.start("-np", 1, "sh", "-c", "echo ready; sleep 1000; exit $?")
     running.wait_for(b"ready")
     running.signal(signal.SIGUSR1)
@@ -285,7 +285,7 @@ def test_a_user_signal_that_nothing_takes_ends_the_rank(sandbox: Sandbox) -> Non
 
 
 @pytest.mark.core
-def test_quit_prints_a_table_of_ranks_and_the_job_runs_on(sandbox: Sandbox) -> None:
+def test_sigquit_prints_a_table_of_ranks_and_the_job_continues(sandbox: Sandbox) -> None:
     running = sandbox.start("-np", 3, *crash(sandbox))
     pids = waiting_ranks(sandbox, 3)
     running.signal(signal.SIGQUIT)
@@ -298,8 +298,8 @@ def test_quit_prints_a_table_of_ranks_and_the_job_runs_on(sandbox: Sandbox) -> N
 
 
 @pytest.mark.core
-def test_stop_and_continue(sandbox: Sandbox) -> None:
-    """TSTP pauses the ranks as well, and a stopped launcher is not taken for a dead one."""
+def test_sigtstp_stops_the_ranks_and_sigcont_continues_them(sandbox: Sandbox) -> None:
+    """The agent does not treat a stopped launcher as dead."""
     running = sandbox.start("-np", 2, *crash(sandbox, "--exit", "5"), start_new_session=True)
     pids = waiting_ranks(sandbox, 2)
     running.signal(signal.SIGTSTP)
@@ -309,7 +309,7 @@ def test_stop_and_continue(sandbox: Sandbox) -> None:
     running.wait().expect(5)
 
 
-def test_a_stopped_job_can_be_terminated(sandbox: Sandbox) -> None:
+def test_sigterm_ends_a_stopped_job_once_it_continues(sandbox: Sandbox) -> None:
     running = sandbox.start("-np", 2, *crash(sandbox))
     pids = waiting_ranks(sandbox, 2)
     running.signal(signal.SIGTSTP)
@@ -319,8 +319,8 @@ def test_a_stopped_job_can_be_terminated(sandbox: Sandbox) -> None:
     running.wait().expect(143)
 
 
-def test_term_to_all_processes_of_a_job_leaves_ranks_their_grace(sandbox: Sandbox) -> None:
-    """As SLURM and systemd send it, here to hvdrun last."""
+def test_ranks_get_their_grace_if_all_processes_of_a_job_get_sigterm(sandbox: Sandbox) -> None:
+    """SLURM and systemd send SIGTERM so. Here hvdrun gets it last."""
     running = sandbox.start("-np", 2, "--grace", "1000", "sh", "-c",
                             'trap "echo got it; exit 0" TERM; echo ready; while :; do sleep 0.01; done')
     wait_until(lambda: running.out.count(b"ready") == 2, "both ranks")
@@ -339,7 +339,7 @@ def pending_signals(pid: int) -> int:
     return int(re.search(rb"ShdPnd:\t(\w+)", read_bytes(f"/proc/{pid}/status"))[1], 16)
 
 
-def test_ctrl_z_and_fg_in_a_shell(sandbox: Sandbox) -> None:
+def test_ctrl_z_in_a_shell_stops_the_ranks_and_fg_continues_them(sandbox: Sandbox) -> None:
     words = sandbox.command(["bash", "--norc", "--noprofile", "-i"])
     shell = pexpect.spawn(words[0], words[1:], env={**sandbox.environment(), "PS1": "$ "}, cwd=str(sandbox.files),
                           timeout=TIME_LIMIT)
@@ -358,7 +358,7 @@ def test_ctrl_z_and_fg_in_a_shell(sandbox: Sandbox) -> None:
     shell.close()
 
 
-def test_a_long_start_says_how_far_it_is(sandbox: Sandbox) -> None:
+def test_the_status_line_shows_the_progress_of_a_slow_start(sandbox: Sandbox) -> None:
     ssh = sandbox.files / "ssh"
     ssh.write_text(SSH)
     ssh.chmod(0o755)
@@ -372,10 +372,10 @@ def test_a_long_start_says_how_far_it_is(sandbox: Sandbox) -> None:
     assert child.exitstatus == 0
 
 
-# ---- a pause is not a failure, whoever makes it
+# ---- a process that is stopped for a while is not a failure
 
-def test_ranks_that_finalize_while_the_agent_stands_still_have_done_so(sandbox: Sandbox) -> None:
-    """PMIx_Finalize does not wait long for its server."""
+def test_ranks_that_finalize_while_the_agent_is_stopped_succeed(sandbox: Sandbox) -> None:
+    """PMIx_Finalize waits only briefly for its server."""
     running = sandbox.start("-np", 2, "--stall-check-warning-time-seconds", "0.1", program("latecomer"),
                             "--until", sandbox.files / "go")
     running.wait_for(b"has waited", "err")
@@ -389,7 +389,7 @@ def test_ranks_that_finalize_while_the_agent_stands_still_have_done_so(sandbox: 
 
 
 def stop_agent(sandbox: Sandbox, running: Running) -> int:
-    """Stops the agent of two ranks, and waits until hvdrun says so."""
+    """Stops the agent of two ranks and waits until hvdrun reports it."""
     waiting_ranks(sandbox, 2)
     agent = running.helper("hvdrun-agent")
     os.kill(agent, signal.SIGSTOP)
@@ -397,7 +397,7 @@ def stop_agent(sandbox: Sandbox, running: Running) -> int:
     return agent
 
 
-def test_a_stopped_agent_is_reported_and_may_continue(sandbox: Sandbox) -> None:
+def test_a_stopped_agent_is_reported_and_the_job_continues_with_it(sandbox: Sandbox) -> None:
     running = sandbox.start("-np", 2, "--host-timeout", 1, *crash(sandbox, "--exit", "5"))
     os.kill(stop_agent(sandbox, running), signal.SIGCONT)
     running.wait_for(b"the agent answers again", "err")
@@ -405,7 +405,7 @@ def test_a_stopped_agent_is_reported_and_may_continue(sandbox: Sandbox) -> None:
     running.wait().expect(5)
 
 
-def test_a_job_whose_agent_is_stopped_can_be_terminated(sandbox: Sandbox) -> None:
+def test_sigterm_ends_a_job_whose_agent_is_stopped(sandbox: Sandbox) -> None:
     running = sandbox.start("-np", 2, "--host-timeout", 1, *crash(sandbox))
     stop_agent(sandbox, running)
     running.signal(signal.SIGTERM)
@@ -415,14 +415,14 @@ def test_a_job_whose_agent_is_stopped_can_be_terminated(sandbox: Sandbox) -> Non
 
 @pytest.mark.parametrize("seconds", [1, 8, 30] if SOAK else [0.5])
 @pytest.mark.parametrize("victim", ["hvdrun", "hvd-guard", "hvdrun-agent", "a rank"])
-def test_what_stands_still_for_a_while_goes_on(sandbox: Sandbox, victim: str, seconds: float) -> None:
+def test_a_job_survives_a_pause_of_one_process(sandbox: Sandbox, victim: str, seconds: float) -> None:
     running = sandbox.start("-np", 2, "sh", "-c", "echo up; while [ ! -e go ]; do sleep 0.05; done; echo complete")
-    wait_until(lambda: running.out.count(b"up") == 2, "both ranks run")
+    wait_until(lambda: running.out.count(b"up") == 2, "both ranks to start")
     pid = {"hvdrun": lambda: running.pid, "a rank": lambda: sandbox.ranks()[1]}.get(victim, lambda: running.helper(victim))()
     os.kill(pid, signal.SIGSTOP)
-    time.sleep(seconds)  # nothing tells that something has not happened
+    time.sleep(seconds)  # gives a wrong reaction to the pause time to happen
     (sandbox.files / "go").touch()
-    if victim != "hvd-guard":  # which the agent wakes when it leaves
+    if victim != "hvd-guard":  # the agent continues the guard when it ends
         os.kill(pid, signal.SIGCONT)
     done = running.wait().expect(0)
     assert done.out.count(b"complete") == 2, done

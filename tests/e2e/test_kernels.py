@@ -1,4 +1,4 @@
-"""libhvd's CUDA kernels as nvcc compiles them. What they compute is in tests/unit/runtime/gpu."""
+"""The PTX that nvcc makes of libhvd's CUDA kernels. tests/unit/runtime/gpu tests what they compute."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from harness import TOP, Sandbox, cached
 
 NVCC = cached("HVD_NVCC")
-pytestmark = pytest.mark.skipif(cached("HVD_NVCC_WORKS") != "ON", reason="is built where nvcc is")
+pytestmark = pytest.mark.skipif(cached("HVD_NVCC_WORKS") != "ON", reason="needs nvcc")
 
 
 def compile_in(folder: Path, sandbox: Sandbox) -> str:
@@ -23,12 +23,12 @@ def compile_in(folder: Path, sandbox: Sandbox) -> str:
     return (folder / "kernels.ptx").read_text()
 
 
-def test_they_are_the_same_from_every_folder(sandbox: Sandbox) -> None:
+def test_nvcc_output_does_not_depend_on_the_source_folder(sandbox: Sandbox) -> None:
     assert compile_in(sandbox.files / "a", sandbox) == compile_in(sandbox.files / "another", sandbox)
 
 
-def test_a_thread_that_copies_has_four_loads_under_way(sandbox: Sandbox) -> None:
-    """With words of 16, 8, 4, 2 and 1 bytes; what is less than a word goes by single bytes."""
+def test_the_copy_kernel_issues_four_loads_before_its_stores(sandbox: Sandbox) -> None:
+    """Checks words of 16, 8, 4, 2 and 1 bytes."""
     text = compile_in(sandbox.files, sandbox).split(".entry hvd_copy_batch(")[1].split(".entry ")[0]
     calls = " ".join("".join(words) for words in re.findall(r"(ld|st)\.global(\.\S+)", text))
     for word in (".v4.u32", ".v2.u32", ".u32", ".u16", ".u8"):

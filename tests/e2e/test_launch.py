@@ -1,4 +1,4 @@
-"""Starting ranks: how many, which program, and the environment that each is given."""
+"""Start of ranks: their number, their program and their environment."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import pytest
 
 from harness import HOSTNAME, PYTHON, Done, Sandbox, program
 
-# What a job step of Slurm leaves in the environment of whatever runs in it. All of it is about
-# hvdrun's own process, and none is true for a rank.
+# Variables of a SLURM step or an MPI launcher that starts hvdrun. They describe hvdrun's own process, not a rank.
 SLURM_NOISE = {
     "SLURM_PROCID": "5", "SLURM_LOCALID": "3", "SLURM_NODEID": "9", "SLURM_NTASKS": "77",
     "SLURM_STEP_ID": "4294967290", "SLURM_STEP_NUM_TASKS": "1", "SLURM_STEP_TASKS_PER_NODE": "1",
@@ -32,28 +31,28 @@ def environment(sandbox: Sandbox, rank: int) -> dict[str, str]:
 
 @pytest.mark.core
 @pytest.mark.parametrize("size", [1, 2, 5])
-def test_starts_as_many_ranks_as_asked(sandbox: Sandbox, size: int) -> None:
+def test_np_sets_the_number_of_ranks(sandbox: Sandbox, size: int) -> None:
     done = sandbox.run("-np", size, "sh", "-c", "echo $HVD_RANK/$HVD_SIZE").expect(0)
     ranks = sorted(line.split()[-1] for line in done.out_lines)
     assert ranks == sorted(f"{rank}/{size}" for rank in range(size))
 
 
-def test_without_np_starts_one_rank_per_slot(sandbox: Sandbox) -> None:
+def test_without_np_hvdrun_starts_one_rank_per_slot(sandbox: Sandbox) -> None:
     done = sandbox.run("sh", "-c", "echo $HVD_SIZE").expect(0)
-    assert len(done.out_lines) == len(os.sched_getaffinity(0)), "slots without GPUs are cores"
+    assert len(done.out_lines) == len(os.sched_getaffinity(0)), "without GPUs each core is a slot"
 
 
-def test_slots_can_be_given_with_hosts(sandbox: Sandbox) -> None:
+def test_the_slots_of_a_host_set_the_number_of_ranks(sandbox: Sandbox) -> None:
     assert len(sandbox.run("-H", "localhost:3", "true").expect(0).report["ranks"]) == 3
 
 
-def test_ranks_per_host(sandbox: Sandbox) -> None:
+def test_ranks_per_host_sets_the_number_of_ranks_of_a_host(sandbox: Sandbox) -> None:
     done = sandbox.run("--ranks-per-host", 3, "sh", "-c", "echo $HVD_LOCAL_SIZE").expect(0)
     assert [line.split()[-1] for line in done.out_lines] == ["3"] * 3
 
 
 @pytest.mark.core
-def test_every_rank_gets_the_whole_contract(sandbox: Sandbox) -> None:
+def test_every_rank_gets_all_documented_variables(sandbox: Sandbox) -> None:
     size = 3
     dump(sandbox, "-np", size)
     environments = [environment(sandbox, rank) for rank in range(size)]
@@ -79,14 +78,14 @@ def test_every_rank_gets_the_whole_contract(sandbox: Sandbox) -> None:
         assert given["HVD_SHM_DIR"].startswith("/dev/shm/")
         assert given["HVD_NOTICE_FD"] in (sandbox.files / f"{rank}.fds").read_text().split()
         assert given["MASTER_ADDR"] and 0 < int(given["MASTER_PORT"]) < 65536
-        assert abs(int(given["HVD_PORT"]) - int(given["MASTER_PORT"])) > 64, "those ports are the program's"
+        assert abs(int(given["HVD_PORT"]) - int(given["MASTER_PORT"])) > 64, "HVD_PORT lies among the ports of the program"
         assert "HVD_LOCAL_DEVICE" not in given
     same = ["HVD_JOB_ID", "HVD_JOB_KEY", "MASTER_ADDR", "MASTER_PORT", "HVD_PORT", "HVD_SHM_DIR"]
     assert all(given[name] == environments[0][name] for given in environments for name in same)
-    assert len({given["HVD_STATUS"] for given in environments}) == size, "each rank has a page of its own"
+    assert len({given["HVD_STATUS"] for given in environments}) == size, "two ranks share a status page"
 
 
-def test_each_job_has_its_own_id_key_and_port(sandbox: Sandbox) -> None:
+def test_each_job_has_its_own_id_and_key(sandbox: Sandbox) -> None:
     given = []
     for _ in range(2):
         dump(sandbox, "-np", 1)
@@ -95,7 +94,7 @@ def test_each_job_has_its_own_id_key_and_port(sandbox: Sandbox) -> None:
         assert given[0][name] != given[1][name]
 
 
-def test_a_rank_sees_the_callers_environment_otherwise(sandbox: Sandbox) -> None:
+def test_a_rank_inherits_the_callers_other_variables_unchanged(sandbox: Sandbox) -> None:
     nasty = {"NEWLINES": "a\nb\n", "EMPTY": "", "EQUALS": "a=b=c", "LATIN": "caf\udce9", "HUGE": "h" * 131000}
     dump(sandbox, "-np", 2, env=nasty)
     for rank in range(2):
@@ -110,12 +109,12 @@ def test_x_passes_and_sets_variables(sandbox: Sandbox) -> None:
     assert (given["KEPT"], given["SET"], given["KEPT_TOO"]) == ("mine", "to this=that", "")
 
 
-def test_the_users_own_pythonunbuffered_is_kept(sandbox: Sandbox) -> None:
+def test_a_rank_keeps_the_callers_pythonunbuffered(sandbox: Sandbox) -> None:
     dump(sandbox, "-np", 1, env={"PYTHONUNBUFFERED": ""})
     assert environment(sandbox, 0)["PYTHONUNBUFFERED"] == ""
 
 
-def test_variables_of_a_slurm_step_or_an_mpi_launcher_around_say_the_truth_or_are_gone(sandbox: Sandbox) -> None:
+def test_step_variables_around_hvdrun_are_corrected_or_removed_for_ranks(sandbox: Sandbox) -> None:
     dump(sandbox, "-np", 2, env=SLURM_NOISE)
     for rank in range(2):
         given = environment(sandbox, rank)
@@ -128,8 +127,8 @@ def test_variables_of_a_slurm_step_or_an_mpi_launcher_around_say_the_truth_or_ar
         assert given["PMIX_NAMESPACE"] != SLURM_NOISE["PMIX_NAMESPACE"]
 
 
-def test_in_a_slurm_job_they_are_those_of_a_step_with_these_ranks(sandbox: Sandbox) -> None:
-    """hvdrun uses one host of an allocation of four."""
+def test_in_a_slurm_job_ranks_get_variables_of_a_step_with_these_ranks(sandbox: Sandbox) -> None:
+    """hvdrun uses one host of an allocation of four hosts."""
     allocation = {"SLURM_JOB_ID": "4242", "SLURM_NNODES": "4", "SLURM_JOB_NUM_NODES": "4", "SLURM_NTASKS_PER_NODE": "8",
                   "SLURM_JOB_NODELIST": "a[1-4]", "SLURM_NODELIST": "a[1-4]", "SLURM_TASKS_PER_NODE": "8(x4)"}
     dump(sandbox, "-np", 2, "-H", "localhost:2", env={**SLURM_NOISE, **allocation})
@@ -141,10 +140,10 @@ def test_in_a_slurm_job_they_are_those_of_a_step_with_these_ranks(sandbox: Sandb
                     **{name: "1" for name in ("SLURM_NNODES", "SLURM_JOB_NUM_NODES", "SLURM_STEP_NUM_NODES")},
                     **{name: given["HVD_HOSTNAME"] for name in ("SLURM_NODELIST", "SLURM_JOB_NODELIST", "SLURM_STEP_NODELIST")}}
         assert {name: given.get(name) for name in expected} == expected
-        assert "SLURM_STEP_ID" not in given, "SLURM knows of no such step"
+        assert "SLURM_STEP_ID" not in given, "SLURM has no step with these ranks"
 
 
-def test_for_a_framework_come_variables_with_ports_of_their_own(sandbox: Sandbox) -> None:
+def test_the_for_option_sets_the_frameworks_variables_with_distinct_ports(sandbox: Sandbox) -> None:
     dump(sandbox, "-np", 2, "--for", "tensorflow,mlx", "--for", "jax", "--for", "torchrun")
     given = [environment(sandbox, rank) for rank in range(2)]
     configs = [json.loads(each["TF_CONFIG"]) for each in given]
@@ -161,7 +160,7 @@ def test_for_a_framework_come_variables_with_ports_of_their_own(sandbox: Sandbox
     assert re.fullmatch(r"(\[\['127\.0\.0\.1:\d+'\], \['127\.0\.0\.1:\d+'\]\]\n)\1", done.out_text), done
 
 
-def test_for_accelerate_its_config_is_read(sandbox: Sandbox) -> None:
+def test_for_accelerate_sets_variables_from_its_config_file(sandbox: Sandbox) -> None:
     config = sandbox.files / "accelerate/default_config.yaml"
     config.parent.mkdir()
     config.write_text("distributed_type: FSDP\nfsdp_config:\n  fsdp_offload_params: true\nmixed_precision: bf16\n")
@@ -173,7 +172,7 @@ def test_for_accelerate_its_config_is_read(sandbox: Sandbox) -> None:
     assert f"--for accelerate: {config}: line 1" in sandbox.run("-np", 1, "--for", "accelerate", *show, env=home).expect(2).err_text
 
 
-def test_print_env_agrees_with_what_a_rank_gets(sandbox: Sandbox) -> None:
+def test_print_env_matches_the_environment_of_the_rank(sandbox: Sandbox) -> None:
     options = ("-np", 2, "-x", "MINE=two words", "--for", "torchrun")
     noise = {"SLURM_STEP_ID": "5"}
     printed = sandbox.run(*options, "--print-env", "--only-rank", 1, "true", env=noise).expect(0).out_lines
@@ -192,7 +191,7 @@ def test_print_env_agrees_with_what_a_rank_gets(sandbox: Sandbox) -> None:
     assert not differ
 
 
-def test_a_command_before_the_program_of_all_ranks_or_some(sandbox: Sandbox) -> None:
+def test_wrap_puts_a_command_before_the_program_of_all_or_some_ranks(sandbox: Sandbox) -> None:
     program = ("sh", "-c", 'echo $HVD_RANK ${WRAPPED:-not} "$1" >> said', "sh", "two  words; $x")
     sandbox.run("-np", 3, "--wrap", "env WRAPPED=$RANK-$((RANK * 2))", *program).expect(0)
     assert sorted(sandbox.lines_of("said")) == [[str(rank), f"{rank}-{2 * rank}", "two", "words;", "$x"] for rank in range(3)]
@@ -204,25 +203,25 @@ def test_a_command_before_the_program_of_all_ranks_or_some(sandbox: Sandbox) -> 
 @pytest.mark.parametrize("value, code, said", [
     ("no-such-profiler -x", 127, "no-such-profiler: not found"), ("2:env", 2, "--wrap names rank 2, but the job has 2 ranks"),
     ("1:", 2, "--wrap needs a command such as"), ("2-1:env", 2, "--wrap ")])
-def test_a_command_before_the_program_that_cannot_work(sandbox: Sandbox, value: str, code: int, said: str) -> None:
+def test_wrap_with_a_bad_command_or_rank_is_an_error(sandbox: Sandbox, value: str, code: int, said: str) -> None:
     assert said in sandbox.run("-np", 2, "--wrap", value, "true").expect(code).err_text
 
 
-def test_arguments_arrive_as_they_were_typed(sandbox: Sandbox) -> None:
+def test_arguments_reach_the_program_unchanged(sandbox: Sandbox) -> None:
     arguments = ("", " two words ", "-np", "--", "$HOME", "'\"\\", "line\nbreak", "--help")
     dump(sandbox, "-np", 1, arguments=arguments)
     words = (sandbox.files / "0.args").read_bytes().split(b"\0")[:-1]
     assert [word.decode() for word in words[2:]] == list(arguments)
 
 
-def test_ranks_run_in_the_callers_folder(sandbox: Sandbox) -> None:
+def test_ranks_run_in_the_callers_working_directory(sandbox: Sandbox) -> None:
     folder = sandbox.files / "a folder"
     folder.mkdir()
     dump(sandbox, "-np", 1, cwd=folder)
     assert (sandbox.files / "0.cwd").read_text() == str(folder)
 
 
-def test_ranks_inherit_no_descriptors_but_their_own(sandbox: Sandbox) -> None:
+def test_ranks_inherit_no_descriptors_of_the_caller(sandbox: Sandbox) -> None:
     extra = os.open("/dev/null", os.O_RDONLY)
     try:
         dump(sandbox, "-np", 2, pass_fds=[extra])
@@ -233,7 +232,7 @@ def test_ranks_inherit_no_descriptors_but_their_own(sandbox: Sandbox) -> None:
         assert set((sandbox.files / f"{rank}.fds").read_text().split()) <= {"0", "1", "2", notice}
 
 
-def test_the_program_is_found_in_path(sandbox: Sandbox) -> None:
+def test_a_program_without_a_slash_is_searched_in_path(sandbox: Sandbox) -> None:
     tool = sandbox.files / "bin/my tool"
     tool.parent.mkdir()
     tool.write_text("#!/bin/sh\necho found it\n")
@@ -242,7 +241,7 @@ def test_the_program_is_found_in_path(sandbox: Sandbox) -> None:
     assert done.out == b"found it\n"
 
 
-def test_a_program_with_a_slash_is_relative_to_the_callers_folder(sandbox: Sandbox) -> None:
+def test_a_program_with_a_slash_is_relative_to_the_working_directory(sandbox: Sandbox) -> None:
     script = sandbox.files / "script.sh"
     script.write_text("#!/bin/sh\necho here\n")
     script.chmod(0o755)
@@ -250,37 +249,37 @@ def test_a_program_with_a_slash_is_relative_to_the_callers_folder(sandbox: Sandb
 
 
 @pytest.mark.parametrize("words", [["--"], ["run"]])
-def test_double_dash_and_run_always_start_a_program(sandbox: Sandbox, words: list[str]) -> None:
+def test_double_dash_and_run_start_a_program_with_a_subcommands_name(sandbox: Sandbox, words: list[str]) -> None:
     script = sandbox.files / "jobs"  # also the name of a subcommand
     script.write_text("#!/bin/sh\necho the program\n")
     script.chmod(0o755)
     before, after = ([], words) if words == ["--"] else (words, [])
-    done = sandbox.run(*before, "-np", 1, *after, "jobs", tool=sandbox_tool(sandbox), env={"PATH": f"{sandbox.files}:/bin"})
+    done = sandbox.run(*before, "-np", 1, *after, "jobs", tool=hvdrun_without_report(sandbox), env={"PATH": f"{sandbox.files}:/bin"})
     assert done.expect(0).out == b"the program\n"
 
 
-def sandbox_tool(sandbox: Sandbox) -> Path:
-    """hvdrun under another path, so that the harness puts no option before the words."""
+def hvdrun_without_report(sandbox: Sandbox) -> Path:
+    """Returns another path of hvdrun, for which the harness adds no option."""
     from harness import HVDRUN
     link = sandbox.files / "hvdrun"
     link.symlink_to(HVDRUN)
     return link
 
 
-def test_a_program_that_is_not_there_gives_127_and_one_line(sandbox: Sandbox) -> None:
+def test_a_missing_program_gives_127_and_one_line(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 2, "no-such-program").expect(127)
     assert done.err_text.count("\n") == 1 and "no-such-program" in done.err_text
 
 
 @pytest.mark.parametrize("kind", ["directory", "plain file"])
-def test_a_program_that_cannot_be_run_gives_126_and_one_line(sandbox: Sandbox, kind: str) -> None:
+def test_a_program_that_is_not_executable_gives_126_and_one_line(sandbox: Sandbox, kind: str) -> None:
     path = sandbox.files / "thing"
     path.mkdir() if kind == "directory" else path.write_text("data")
     done = sandbox.run("-np", 2, path).expect(126)
     assert done.err_text.count("\n") == 1 and str(path) in done.err_text
 
 
-def test_a_script_whose_interpreter_is_missing_is_told_apart(sandbox: Sandbox) -> None:
+def test_the_error_for_a_script_without_its_interpreter_says_so(sandbox: Sandbox) -> None:
     script = sandbox.files / "script"
     script.write_text("#!/no/such/interpreter\n")
     script.chmod(0o755)
@@ -291,31 +290,31 @@ def test_a_script_whose_interpreter_is_missing_is_told_apart(sandbox: Sandbox) -
 
 @pytest.mark.slow
 @pytest.mark.measures
-def test_many_ranks(sandbox: Sandbox) -> None:
+def test_128_ranks_run_on_one_host(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 128, "sh", "-c", "echo $HVD_RANK").expect(0)
     assert sorted(int(line.split()[-1]) for line in done.out_lines) == list(range(128))
 
 
-def test_python_ranks_print_at_once(sandbox: Sandbox) -> None:
+def test_output_of_python_ranks_is_not_buffered(sandbox: Sandbox) -> None:
     running = sandbox.start("-np", 1, PYTHON, "-c", "import time; print('now'); time.sleep(1000)")
     running.wait_for(b"now\n")
     running.signal(15)
     running.wait().expect(143)
 
 
-def test_the_job_can_be_started_from_inside_a_rank(sandbox: Sandbox) -> None:
+def test_a_rank_can_start_a_job_with_hvdrun(sandbox: Sandbox) -> None:
     from harness import HVDRUN
     done = sandbox.run("-np", 1, HVDRUN, "-np", 2, "sh", "-c", "echo inner $HVD_RANK $HVD_SIZE").expect(0)
     assert sorted(line.split("inner ")[1] for line in done.out_lines) == ["0 2", "1 2"]
 
 
-def test_the_hosts_name_is_the_machines(sandbox: Sandbox) -> None:
+def test_hvd_hostname_is_the_name_of_the_machine(sandbox: Sandbox) -> None:
     dump(sandbox, "-np", 1)
     assert environment(sandbox, 0)["HVD_HOSTNAME"] in (HOSTNAME, HOSTNAME.split(".")[0], "localhost")
 
 
-def test_all_ranks_start_though_the_agent_starts_them_in_groups(sandbox: Sandbox) -> None:
-    """A group has 32 ranks. Each reads /dev/null, which they share, and has its own streams and environment."""
+def test_more_ranks_than_one_start_group_all_start(sandbox: Sandbox) -> None:
+    """A group has 32 ranks. They share /dev/null as stdin; each has its own output streams and environment."""
     script = 'cat; echo "$HVD_RANK in"; echo "$HVD_RANK err" >&2'
     done = sandbox.run("-np", 70, "--oversubscribe", "--pmix", "off", "sh", "-c", script).expect(0)
     for rank in range(70):

@@ -1,4 +1,4 @@
-"""What another user of the host can do to a job, as docs/reference/security.md says; TESTS_OF_ROWS names the tests of it."""
+"""Attacks on a job by another user of the host. TESTS_OF_ROWS lists the tests of each row of docs/reference/security.md."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CLIENT = program("pmix_client")
 
 
 def listening_ports(pid: int) -> list[str]:
-    """The ports of 127.0.0.1 that a process listens on."""
+    """Returns the ports on which a process listens, and checks that it does so on 127.0.0.1 only."""
     inodes = set()
     for name in os.listdir(f"/proc/{pid}/fd"):
         target = os.readlink(f"/proc/{pid}/fd/{name}")
@@ -41,7 +41,7 @@ def listening_ports(pid: int) -> list[str]:
 
 def started(sandbox: Sandbox, size: int) -> Running:
     job = sandbox.start("-np", size, "--grace", "0.3", CLIENT, "--stay")
-    wait_until(lambda: job.out.count(b"sum") == size or job.process.poll() is not None, "all ranks have used PMIx")
+    wait_until(lambda: job.out.count(b"sum") == size or job.process.poll() is not None, "all ranks to use PMIx")
     assert job.process.poll() is None, job.wait()
     return job
 
@@ -53,7 +53,7 @@ def intrude(nspace: str, ports: list[str], user: int) -> bool:
 
 
 def public_names(sandbox: Sandbox) -> Iterator[str]:
-    """Whatever any user of the host can read of names: of files, arguments of processes, sockets."""
+    """Yields the names that any user of the host can read: of files and sockets, and arguments of processes."""
     for place in (sandbox.tmp, sandbox.shm):
         for folder, folders, files in os.walk(place):
             yield from (os.path.join(folder, name) for name in (*folders, *files))
@@ -66,60 +66,60 @@ def public_names(sandbox: Sandbox) -> Iterator[str]:
 def test_another_user_cannot_join_through_pmix(sandbox: Sandbox) -> None:
     job = started(sandbox, 2)
     ports = listening_ports(job.helper("hvdrun-agent"))
-    assert ports, "the PMIx server listens nowhere"
+    assert ports, "the PMIx server does not listen"
     rank = environment_of(sandbox.ranks()[0])
-    for folder in sandbox.shm.iterdir():  # its name holds the job's id, for all to see
+    for folder in sandbox.shm.iterdir():  # any user can read its name, which has the job's id
         for guess in (folder.name, folder.name.rpartition("-")[0], f"hvd-{rank['HVD_JOB_ID']}-0", rank["HVD_JOB_ID"]):
-            assert not intrude(guess, ports, 0), f"joined by what stands in the name {folder}"
-    assert not intrude(rank["PMIX_NAMESPACE"], ports, 65534), "another user joined, with the secret"
+            assert not intrude(guess, ports, 0), f"joined with {guess}, a part of the name {folder}"
+    assert not intrude(rank["PMIX_NAMESPACE"], ports, 65534), "another user joined with the secret"
     assert job.process.poll() is None, job.wait()
-    # The intruder is one: the job's user gets in with the secret.
+    # The test can fail: with the secret, the job's own user gets in.
     assert intrude(rank["PMIX_NAMESPACE"], ports, 0)
     job.signal(signal.SIGTERM)
     job.wait()
 
 
-def connect_as_nobody(port: str) -> subprocess.Popen:
-    """A process of another user that has connected to the port, and says nothing. It ends with its stdin."""
+def connect_silently_as_another_user(port: str) -> subprocess.Popen:
+    """Starts a process of another user that connects to the port, sends nothing, and ends when its stdin closes."""
     code = "import socket, sys; s = socket.create_connection(('127.0.0.1', int(sys.argv[1]))); print('in', flush=True); sys.stdin.read()"
     process = subprocess.Popen(["/usr/bin/python3", "-c", code, port], stdin=subprocess.PIPE, stdout=subprocess.PIPE, user=65534, group=65534,
                                extra_groups=[])
-    assert process.stdout and process.stdout.readline() == b"in\n", "it could not connect"
+    assert process.stdout and process.stdout.readline() == b"in\n", "another user could not connect"
     return process
 
 
-def test_silent_connections_of_another_user_keep_no_rank_from_pmix(sandbox: Sandbox) -> None:
+def test_silent_connections_of_another_user_do_not_block_pmix(sandbox: Sandbox) -> None:
     start, done = sandbox.files / "start", sandbox.files / "done"
     job = sandbox.start("-np", 2, "sh", "-c", f"until [ -e {start} ]; do sleep 0.01; done; exec '{CLIENT}' --until {done}")
-    wait_until(lambda: len(sandbox.ranks()) == 2, "both ranks run")
+    wait_until(lambda: len(sandbox.ranks()) == 2, "both ranks to start")
     [port] = listening_ports(job.helper("hvdrun-agent"))
-    with connect_as_nobody(port):
+    with connect_silently_as_another_user(port):
         start.touch()
-        wait_until(lambda: job.out.count(b"sum") == 2 or job.process.poll() is not None, "both ranks have used PMIx")
-        with connect_as_nobody(port):
+        wait_until(lambda: job.out.count(b"sum") == 2 or job.process.poll() is not None, "both ranks to use PMIx")
+        with connect_silently_as_another_user(port):
             done.touch()
             job.wait().expect(0)
 
 
-# From 33 ranks on, libpmix keeps what ranks have put in files.
+# With 33 ranks or more, libpmix keeps the ranks' data in files.
 @pytest.mark.parametrize("size", [2, pytest.param(33, marks=[pytest.mark.measures, pytest.mark.slow])])
-def test_the_pmix_namespace_stands_in_no_public_name(sandbox: Sandbox, size: int) -> None:
+def test_no_name_that_others_can_read_has_the_pmix_namespace(sandbox: Sandbox, size: int) -> None:
     job = started(sandbox, size)
     nspace = environment_of(sandbox.ranks()[0])["PMIX_NAMESPACE"]
     secret = nspace.removeprefix("hvd-")
     assert len(secret) == 32, nspace
     names = list(public_names(sandbox))
-    assert any(environment_of(sandbox.ranks()[0])["HVD_JOB_ID"] in name for name in names), "looked in the wrong place"
+    assert any(environment_of(sandbox.ranks()[0])["HVD_JOB_ID"] in name for name in names), "no name has the job's id"
     assert not [name for name in names if secret in name]
     job.signal(signal.SIGTERM)
     job.wait()
 
 
-def test_a_job_on_one_host_listens_for_pmix_only(sandbox: Sandbox) -> None:
+def test_a_job_on_one_host_listens_only_for_pmix(sandbox: Sandbox) -> None:
     done = sandbox.files / "done"
     job = sandbox.start("-np", 2, program("latecomer"), "--late", 1, "--until", done)
     wait_until(lambda: len(sandbox.ranks()) == 2 and b"PMIX_NAMESPACE" in read_bytes(f"/proc/{sandbox.ranks()[0]}/environ"),
-               "both ranks run")
+               "both ranks to start")
     agent = job.helper("hvdrun-agent")
     assert listening_ports(agent)
     for pid in [job.pid, *job.descendants()]:
@@ -128,7 +128,7 @@ def test_a_job_on_one_host_listens_for_pmix_only(sandbox: Sandbox) -> None:
     job.wait().expect(0)
 
 
-# Prints how many bytes process_vm_readv(2) reads at an address of a process, and errno.
+# Reads a process's memory by process_vm_readv(2). Arguments: PID ADDRESS. Prints the number of bytes and errno.
 READ_MEMORY = """
 import ctypes, sys
 class Piece(ctypes.Structure):
@@ -150,65 +150,74 @@ def test_another_user_cannot_read_a_ranks_memory(sandbox: Sandbox) -> None:
 
     assert read_by(user=65534, group=65534, extra_groups=[]) == f"-1 {errno.EPERM}\n"
     assert read_by() == "16 0\n"
+
+    def lists_descriptors(**user: int) -> bool:  # through which buffers without a file name can be opened
+        listing = subprocess.run(["ls", f"/proc/{rank}/fd"], capture_output=True, cwd="/", timeout=TIME_LIMIT, check=False, **user)
+        return listing.returncode == 0
+
+    assert not lists_descriptors(user=65534, group=65534, extra_groups=[])
+    assert lists_descriptors()
     job.signal(signal.SIGTERM)
     job.wait()
 
 
-# Takes guests at the socket of a number and relays them to a port; prints what it has carried when its input ends.
+# Accepts connections on a listening descriptor and relays them to a port. Prints the relayed bytes when its stdin closes.
 RELAY = """
 import select, socket, sys
-door = socket.socket(fileno=int(sys.argv[1]))
-ways, carried = {}, b""
+listener = socket.socket(fileno=int(sys.argv[1]))
+peers, relayed = {}, b""
 while True:
-    ready, _, _ = select.select([0, door, *ways], [], [])
+    ready, _, _ = select.select([0, listener, *peers], [], [])
     if 0 in ready:
         break
     for end in ready:
-        if end is door:
-            guest, _ = door.accept()
+        if end is listener:
+            client, _ = listener.accept()
             try:
-                host = socket.create_connection(("127.0.0.1", int(sys.argv[2])), 1)
+                server = socket.create_connection(("127.0.0.1", int(sys.argv[2])), 1)
             except OSError:
-                guest.close()
+                client.close()
                 continue
-            ways[guest], ways[host] = host, guest
-        elif end in ways:
+            peers[client], peers[server] = server, client
+        elif end in peers:
             try:
                 data = end.recv(65536)
-                ways[end].sendall(data)
+                peers[end].sendall(data)
             except OSError:
                 data = b""
-            carried += data
+            relayed += data
             if not data:
-                other = ways.pop(end)
-                del ways[other]
+                other = peers.pop(end)
+                del peers[other]
                 end.close()
                 other.close()
-sys.stdout.buffer.write(carried)
+sys.stdout.buffer.write(relayed)
 """
 
 
 @contextlib.contextmanager
-def two_ports() -> Iterator[tuple[socket.socket, int]]:
-    """A socket that listens, and its port. Nobody else is given the next port, but who asks for it may have it."""
+def listener_with_free_next_port() -> Iterator[tuple[socket.socket, int]]:
+    """Yields a listening socket and its port. The next port is reserved: the kernel gives it only to a process that names it."""
     while True:
-        with socket.create_server(("127.0.0.1", 0)) as door, socket.socket() as next_one:
-            port = door.getsockname()[1]
+        with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket() as next_one:
+            port = listener.getsockname()[1]
             next_one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 next_one.bind(("", port + 1))
             except (OSError, OverflowError):
                 continue
-            yield door, port
+            yield listener, port
             return
 
 
 def run_beside_a_relay(sandbox: Sandbox) -> bytes:
-    """Without PMIx, with the first of the rendezvous' ports taken: rank 0 listens on the next one. Returns what was relayed."""
-    with two_ports() as (door, port):
-        relay = subprocess.Popen(["/usr/bin/python3", "-c", RELAY, str(door.fileno()), str(port + 1)],
+    """Runs a job without PMIx whose first rendezvous port another user's relay holds; rank 0 takes the next port.
+
+    Returns the bytes that went through the relay."""
+    with listener_with_free_next_port() as (listener, port):
+        relay = subprocess.Popen(["/usr/bin/python3", "-c", RELAY, str(listener.fileno()), str(port + 1)],
                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, user=65534, group=65534,
-                                 extra_groups=[], pass_fds=[door.fileno()])
+                                 extra_groups=[], pass_fds=[listener.fileno()])
         try:
             sandbox.run("-np", 3, "--pmix", "off", "-x", "MASTER_ADDR=127.0.0.1", "-x",
                         f"HVD_PORT={port}", program("../examples/hello")).expect(0)
@@ -218,22 +227,22 @@ def run_beside_a_relay(sandbox: Sandbox) -> bytes:
             relay.wait()
 
 
-def test_another_user_cannot_relay_what_ranks_exchange(sandbox: Sandbox) -> None:
-    """A rank that finds rank 0 at the next port at once does not wait for the relay, so this may need several jobs."""
-    carried = b""
+def test_a_relay_of_another_user_gets_no_data_of_ranks(sandbox: Sandbox) -> None:
+    """A rank that finds rank 0 on the next port at once skips the relay, so this may need several jobs."""
+    relayed = b""
     for _ in range(20):
-        carried = run_beside_a_relay(sandbox)
-        if b"hvdhail" in carried:
+        relayed = run_beside_a_relay(sandbox)
+        if b"hvdhail" in relayed:
             break
-    assert b"hvdhail" in carried, "no rank has tried the relay's port"
-    # Proofs are random bytes: a name of two letters may be among them.
+    assert b"hvdhail" in relayed, "no rank connected to the relay"
+    # Proofs are random bytes, which may contain a name of two letters by chance.
     secrets = [name for name in (b"/hvd-", socket.gethostname().encode()) if len(name) >= 5]
-    assert not [name for name in secrets if name in carried], carried
-    assert len(carried) < 3 * 2 * 65 * 400, "more than handshakes"
+    assert not [name for name in secrets if name in relayed], relayed
+    assert len(relayed) < 3 * 2 * 65 * 400, "more than handshakes went through the relay"
 
 
-def test_a_restart_has_folders_of_new_names(sandbox: Sandbox) -> None:
-    """Another user could take the names of the first try's, once these are gone."""
+def test_each_attempt_uses_folders_with_new_names(sandbox: Sandbox) -> None:
+    """Another user could make folders with the first attempt's names once these are removed."""
     done = sandbox.run("-np", 2, "--max-restarts", 1, "--grace", "0.3", "--label", "none", "sh", "-c",
                        "echo $HVD_SHM_DIR $HVD_JOB_ID; exit $((1 - HVD_RESTART_COUNT))").expect(0)
     folders = {line.split()[0] for line in done.out_lines}
@@ -242,60 +251,64 @@ def test_a_restart_has_folders_of_new_names(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("pmix", ["on", "off"])
-def test_what_a_job_leaves_open_to_others(sandbox: Sandbox, pmix: str) -> None:
-    """Whatever the user's umask: nothing in the temporary folders and in memory is for others to read or change."""
+def test_files_of_a_job_are_private_whatever_the_umask(sandbox: Sandbox, pmix: str) -> None:
+    """Checks temporary folders and shared memory with umask 0."""
     job = sandbox.start("-c", 'umask 0; exec "$@"', "sh", HVDRUN, "-np", 2, "--pmix", pmix, "--grace", "0.3", "sh", "-c",
                         f"{program('latecomer')} 2>&1; {program('../examples/hello')}; echo over; sleep 1000",
                         tool="/bin/sh")
-    wait_until(lambda: job.out.count(b"over") == 2 or job.process.poll() is not None, "both ranks have met")
+    wait_until(lambda: job.out.count(b"over") == 2 or job.process.poll() is not None, "both ranks to finish their collectives")
     assert job.process.poll() is None, job.wait()
     found = {path: oct(path.lstat().st_mode) for place in (sandbox.tmp, sandbox.shm) for path in place.rglob("*")}
-    assert any(path.parent == sandbox.shm for path in found), "nothing was found at all"
+    assert any(path.parent == sandbox.shm for path in found), "the job has no folder in shared memory"
     top = [path for path in found if path.parent in (sandbox.tmp, sandbox.shm)]
     assert not [f"{path} {found[path]}" for path in top if int(found[path], 8) & 0o077]
     job.signal(signal.SIGTERM)
     job.wait()
 
 
-# The tests of what each row of the page's table says.
+# The tests of each row of the page's table.
 TESTS_OF_ROWS = {
     "the link between hvdrun and its agent on its host":
-        "test_a_job_on_one_host_listens_for_pmix_only",
+        "test_a_job_on_one_host_listens_only_for_pmix",
     "links to agents over ssh":
-        "test_a_key_that_is_not_known test_a_revoked_key_is_refused_as_by_ssh test_every_file_of_known_hosts_counts",
+        "test_an_unknown_host_key_needs_ssh_accept_new test_a_revoked_host_key_is_refused test_all_known_hosts_files_are_checked",
     "links to agents under srun":
-        "RefusesAnotherKey RefusesAClientWithoutAKey RefusesAServerWithoutAKey WhoHasTheKeyIsNotPushedOut "
-        "test_a_crowd_at_the_door_changes_nothing test_agents_listen_to_nobody_and_the_launcher_to_one_address",
+        "RefusesAgentsWithoutTheKey DoesNotConnectToALauncherWithAnotherKey RefusesAPeerWithoutAKey "
+        "KeepsAnAgentWithTheKeyWhenOthersExceedTheLimit "
+        "test_agents_connect_despite_hundreds_of_foreign_connections test_only_the_launcher_listens_and_only_until_all_agents_connect",
     "PMIx server of each host, on 127.0.0.1":
-        "test_another_user_cannot_join_through_pmix test_the_pmix_namespace_stands_in_no_public_name "
-        "test_silent_connections_of_another_user_keep_no_rank_from_pmix",
+        "test_another_user_cannot_join_through_pmix test_no_name_that_others_can_read_has_the_pmix_namespace "
+        "test_silent_connections_of_another_user_do_not_block_pmix",
     "`MASTER_PORT`":
-        "AreKeptButCanBeListenedOnByTheProgram",
+        "AreReservedButTheProgramCanListenOnThem",
     "libhvd's rendezvous without PMIx, during `hvd_init`":
         "BothSidesProveTheSecret AConnectionThroughAnotherPortIsRefused DetectsDataThatARelayHasChanged "
         "RepeatedMissingAndReflectedOnesAreRefused KeepsAClientWithTheSecretWhenStrangersTakeAllPlaces "
-        "test_another_user_cannot_relay_what_ranks_exchange IsReadableForARelayOnlyWithoutTls",
+        "test_a_relay_of_another_user_gets_no_data_of_ranks IsReadableForARelayOnlyWithoutTls",
     "libhvd's ports between hosts, during `hvd_init`":
         "RefusesAProcessWithoutTheSecret ConnectsAllPairsOverTls",
     "libhvd's connections between hosts":
-        "test_what_ranks_send_is_on_the_wire_in_the_clear_only RefusesAPeerWithAnotherKey "
+        "test_packets_show_the_data_of_ranks_only_without_tls RefusesAPeerWithAnotherKey "
         "RefusesAPeerWithoutAKey DetectsChangedData ReportsChangedData",
     "what NCCL and MPI open":
         "IsRefusedForTheMpiTransport EncryptedDataGoesThroughHostMemory",
     "`$TMPDIR/hvd-ID-N`, `/dev/shm/hvd-ID-N` (mode 0700)":
-        "test_what_a_job_leaves_open_to_others test_a_restart_has_folders_of_new_names ArePrivateAndGoWithAllTheyHold",
+        "test_files_of_a_job_are_private_whatever_the_umask test_each_attempt_uses_folders_with_new_names "
+        "ArePrivateAndRemovedWithTheirContents",
     "shared memory of libhvd without hvdrun, in `/dev/shm` (mode 0600)":
         "IsAPrivateFileUntilItsNameIsRemoved OfAnotherJobOrSizeIsRefused",
+    "buffers that ranks share (`hvd_alloc`), in memory without a file name":
+        "test_another_user_cannot_read_a_ranks_memory AFileOfAnotherProcessIsNotMapped",
     "memory of a rank, for large collectives on its host (`process_vm_readv`)":
         "test_another_user_cannot_read_a_ranks_memory RefusesAProcessWithoutTheNumber",
     "environment of the ranks, with both secrets":
-        "test_the_pmix_namespace_stands_in_no_public_name",
+        "test_no_name_that_others_can_read_has_the_pmix_namespace",
     "`--report`, `--output-filename`, logs, checkpoints":
         "DoesNotWriteThroughALink DoesNotFollowASymbolicLink",
 }
 
 
-def test_every_row_of_the_page_on_security_has_tests() -> None:
+def test_every_row_of_the_security_page_has_tests() -> None:
     page = (TOP / "docs/reference/security.md").read_text()
     rows = [line.split(" | ")[0].removeprefix("| ") for line in page.splitlines()
             if line.startswith("| ") and not line.startswith("| what |")]

@@ -1,4 +1,4 @@
-"""Carrying what ranks print: whole lines, each with its label, whatever the bytes."""
+"""The ranks' output reaches hvdrun's stdout and stderr as whole, labelled lines with unchanged bytes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def shell(text: str) -> tuple[str, str, str]:
 
 
 @pytest.mark.core
-def test_lines_are_labelled_with_the_rank_when_there_are_several(sandbox: Sandbox) -> None:
+def test_lines_of_several_ranks_have_the_rank_as_label(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 2, *shell("echo hello")).expect(0)
     assert sorted(done.out_lines) == ["[0] hello", "[1] hello"]
 
 
-def test_a_single_rank_has_no_label(sandbox: Sandbox) -> None:
+def test_lines_of_a_single_rank_have_no_label(sandbox: Sandbox) -> None:
     assert sandbox.run("-np", 1, *shell("echo hello")).expect(0).out == b"hello\n"
 
 
@@ -34,51 +34,50 @@ def test_a_single_rank_has_no_label(sandbox: Sandbox) -> None:
     ("rank@host", rf"\[1@{re.escape(HOSTNAME)}\] x"),
     ("<{rank}/{size} {local_rank} {stream}> ", "<1/2 1 stdout> x"),
 ])
-def test_label(sandbox: Sandbox, label: str, expected: str) -> None:
+def test_label_sets_the_text_before_each_line(sandbox: Sandbox, label: str, expected: str) -> None:
     done = sandbox.run("-np", 2, "--label", label, "--only-rank", "1", *shell("echo x")).expect(0)
     assert re.fullmatch(expected if "@" in label else re.escape(expected), done.out_text.rstrip("\n"))
 
 
 @pytest.mark.parametrize("option", ["-prefix-timestamp", "--prefix-output-with-timestamp"])
-def test_timestamps_are_the_time_of_the_rank_in_milliseconds(sandbox: Sandbox, option: str) -> None:
+def test_timestamps_of_lines_have_milliseconds(sandbox: Sandbox, option: str) -> None:
     done = sandbox.run("-np", 2, option, *shell("echo x")).expect(0)
     assert all(re.search(r"\d\d:\d\d:\d\d\.\d{3}", line) and line.endswith("x") for line in done.out_lines)
 
 
 @pytest.mark.core
-def test_stdout_and_stderr_are_kept_apart(sandbox: Sandbox) -> None:
+def test_stdout_and_stderr_of_ranks_stay_separate(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 2, *shell("echo out; echo err >&2")).expect(0)
     assert sorted(done.out_lines) == ["[0] out", "[1] out"]
     assert {"[0] err", "[1] err"} <= set(done.err_text.splitlines())
 
 
 @pytest.mark.core
-def test_a_last_line_without_newline_is_a_line(sandbox: Sandbox) -> None:
+def test_a_last_line_without_a_newline_gets_one(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 3, *shell("printf end")).expect(0)
     assert sorted(done.out_lines) == ["[0] end", "[1] end", "[2] end"] and done.out.endswith(b"\n")
 
 
-def test_a_partial_line_is_shown_without_waiting_for_its_end(sandbox: Sandbox) -> None:
+def test_a_partial_line_is_shown_before_its_newline(sandbox: Sandbox) -> None:
     running = sandbox.start("-np", 2, *shell(f"printf 'prompt> '; until [ -e {sandbox.files}/go ]; do sleep 0.01; done; echo done"))
-    wait_until(lambda: running.out.count(b"prompt> ") == 2, "both prompts on the screen")
+    wait_until(lambda: running.out.count(b"prompt> ") == 2, "both prompts on stdout")
     (sandbox.files / "go").touch()
     done = running.wait().expect(0)
     assert done.out_text.count("done") == 2
-    # Two ranks' partial lines never share a line.
+    # Partial lines of two ranks never share a line.
     assert all(len(re.findall(r"\[\d\]", line)) <= 1 for line in done.out_lines)
 
 
-def test_progress_bars_with_carriage_returns(sandbox: Sandbox) -> None:
+def test_each_part_of_a_line_with_carriage_returns_has_a_label(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 2, *shell(r"printf '10%%\r50%%\r100%%\n'")).expect(0)
     for rank in range(2):
         assert f"[{rank}]" in done.out_text
     assert done.out.count(b"100%") == 2
-    # Each piece that is shown stands after its own rank's label.
     for line in re.split(rb"[\r\n]+", done.out.strip()):
         assert re.match(rb"\[[01]\] ", line), done
 
 
-def test_bytes_are_passed_as_they_are(sandbox: Sandbox) -> None:
+def test_bytes_that_are_no_text_pass_unchanged(sandbox: Sandbox) -> None:
     payload = bytes(byte for byte in range(256) if byte not in b"\r\n")
     data = sandbox.files / "data"
     data.write_bytes(payload + b"\n")
@@ -86,7 +85,7 @@ def test_bytes_are_passed_as_they_are(sandbox: Sandbox) -> None:
     assert sorted(done.out.split(b"\n")) == sorted([b"", b"[0] " + payload, b"[1] " + payload])
 
 
-def test_lines_of_ten_megabytes_arrive_whole(sandbox: Sandbox) -> None:
+def test_lines_of_ten_megabytes_are_not_split(sandbox: Sandbox) -> None:
     length = 10_000_000
     done = sandbox.run("-np", 2, program("print_lines"), "--lines", 2, "--length", length).expect(0)
     lines = done.out.split(b"\n")
@@ -96,7 +95,7 @@ def test_lines_of_ten_megabytes_arrive_whole(sandbox: Sandbox) -> None:
 
 @pytest.mark.core
 @pytest.mark.parametrize("options", [[], ["--alternate"]])
-def test_no_line_of_many_is_broken_lost_or_out_of_order(sandbox: Sandbox, options: list[str]) -> None:
+def test_many_lines_arrive_whole_and_in_order(sandbox: Sandbox, options: list[str]) -> None:
     ranks, lines, length = 4, 250_000 if SOAK else 25_000, 100
     done = sandbox.run("-np", ranks, program("print_lines"), "--lines", lines, "--length", length, *options).expect(0)
     for stream, parity in ((done.out, 0), (done.err, 1)):
@@ -113,16 +112,16 @@ def test_no_line_of_many_is_broken_lost_or_out_of_order(sandbox: Sandbox, option
         assert all(counters == wanted for counters in seen)
 
 
-def test_output_filename_gives_each_rank_its_files(sandbox: Sandbox) -> None:
+def test_output_filename_writes_stdout_and_stderr_of_each_rank_to_files(sandbox: Sandbox) -> None:
     folder = sandbox.files / "logs/of today"
     done = sandbox.run("-np", 2, "--output-filename", folder, *shell("echo out $HVD_RANK; printf err >&2")).expect(0)
     for rank in range(2):
-        # Horovod's names: the number has as many digits as the job's greatest rank needs, at least.
+        # As in Horovod, the number has at least as many digits as the greatest rank.
         [place] = [path for path in folder.glob("rank.*") if int(path.name.removeprefix("rank.")) == rank]
         assert re.fullmatch(r"rank\.\d+", place.name)
         assert (place / "stdout").read_text() == f"out {rank}\n"
         assert (place / "stderr").read_text().rstrip("\n") == "err"
-    assert sorted(done.out_lines) == ["[0] out 0", "[1] out 1"], "the terminal shows it as well"
+    assert sorted(done.out_lines) == ["[0] out 0", "[1] out 1"], "the output must be on stdout too"
 
 
 def test_output_folders_are_numbered_with_four_digits(sandbox: Sandbox) -> None:
@@ -138,7 +137,7 @@ for number in range(0, 400, 2):
 """
 
 
-def test_a_rank_keeps_the_order_of_its_streams_in_one_place(sandbox: Sandbox) -> None:
+def test_a_rank_keeps_the_order_of_stdout_and_stderr_in_one_file(sandbox: Sandbox) -> None:
     log = sandbox.files / "log"
     with open(log, "wb") as file:
         sandbox.start("-np", 2, PYTHON, "-c", IN_TURNS, stdout=file, stderr=subprocess.STDOUT).wait().expect(0)
@@ -151,8 +150,8 @@ def test_a_rank_keeps_the_order_of_its_streams_in_one_place(sandbox: Sandbox) ->
     assert log.read_text().splitlines()[:4] == ["step 0", "step 1", "step 2", "at the end"]
 
 
-def test_a_part_of_a_job_after_a_requeue_keeps_what_there_is(sandbox: Sandbox) -> None:
-    """SLURM_RESTART_COUNT is what SLURM sets then; SLURM itself is in tests/cluster."""
+def test_a_requeued_job_keeps_the_output_of_its_earlier_runs(sandbox: Sandbox) -> None:
+    """SLURM sets SLURM_RESTART_COUNT after a requeue. tests/cluster tests this with SLURM itself."""
     logs, report = sandbox.files / "logs", sandbox.files / "run.json"
     for part in range(2):
         sandbox.run("-np", 2, "--output-filename", logs, "--report", report, *shell(f"echo part {part}"),
@@ -161,10 +160,10 @@ def test_a_part_of_a_job_after_a_requeue_keeps_what_there_is(sandbox: Sandbox) -
     assert sorted(path.name for path in sandbox.files.glob("run.json*")) == ["run.json", "run.json.job12.part0"]
     sandbox.run("-np", 1, "--output-filename", logs, *shell("echo by hand")).expect(0)
     assert (logs / "rank.0000/stdout").read_text() == "by hand\n"
-    assert not (logs / "rank.0001").exists(), "an earlier run's further ranks are not this run's"
+    assert not (logs / "rank.0001").exists(), "the folder of a rank of an earlier run was kept"
 
 
-def test_two_jobs_at_once_do_not_share_a_folder(sandbox: Sandbox) -> None:
+def test_a_second_job_with_the_same_output_folder_is_an_error(sandbox: Sandbox) -> None:
     words = ("-np", 1, "--output-filename", sandbox.files / "logs")
     first = sandbox.start(*words, *shell("echo first; exec sleep 7777"))
     first.wait_for(b"first")
@@ -177,7 +176,7 @@ def test_two_jobs_at_once_do_not_share_a_folder(sandbox: Sandbox) -> None:
     sandbox.run(*words, "true").expect(0)
 
 
-def test_only_rank_hides_the_others_on_the_terminal_alone(sandbox: Sandbox) -> None:
+def test_only_rank_hides_other_ranks_but_keeps_their_files(sandbox: Sandbox) -> None:
     folder = sandbox.files / "logs"
     done = sandbox.run("-np", 4, "--only-rank", "0,2-3", "--output-filename", folder, *shell("echo x; echo y >&2"))
     assert sorted(done.expect(0).out_lines) == ["[0] x", "[2] x", "[3] x"]
@@ -185,16 +184,16 @@ def test_only_rank_hides_the_others_on_the_terminal_alone(sandbox: Sandbox) -> N
     assert (folder / "rank.0001/stdout").read_text() == "x\n"
 
 
-def test_colour_only_where_asked(sandbox: Sandbox) -> None:
+def test_output_to_a_file_has_colour_only_with_color_always(sandbox: Sandbox) -> None:
     assert b"\x1b[" not in sandbox.run("-np", 2, *shell("echo x")).expect(0).out
     colours = sandbox.run("-np", 2, "--color", "always", *shell("echo x")).expect(0).out.splitlines()
     assert all(line.startswith(b"\x1b[") and line.endswith(b"x") for line in colours)
-    assert len({line[:8] for line in colours}) == 2, "each rank has its own colour"
+    assert len({line[:8] for line in colours}) == 2, "both ranks have the same colour"
 
 
 @pytest.mark.slow
 @pytest.mark.measures
-def test_a_slow_reader_slows_the_ranks_and_memory_stays_bounded(sandbox: Sandbox) -> None:
+def test_a_reader_that_does_not_read_blocks_the_ranks_and_bounds_memory(sandbox: Sandbox) -> None:
     megabytes, progress = 200, sandbox.files / "progress"
     read_end, write_end = os.pipe()
     running = sandbox.start("-np", 2, program("print_lines"), "--lines", megabytes * 10_000, "--length", 100,
@@ -202,9 +201,9 @@ def test_a_slow_reader_slows_the_ranks_and_memory_stays_bounded(sandbox: Sandbox
     os.close(write_end)
     try:
         wait_until(lambda: sandbox.lines_of("progress"), "the first megabyte")
-        wait_until(lambda: ranks_are_blocked(sandbox), "ranks that wait for the reader")
+        wait_until(lambda: ranks_are_blocked(sandbox), "ranks to block on their pipes")
         written = sum(max(sizes) for sizes in written_by_rank(sandbox))
-        assert written < 100 << 20, "the ranks ran ahead of a reader that reads nothing"
+        assert written < 100 << 20, "the ranks wrote on although the reader reads nothing"
         for pid in (running.pid, running.helper("hvdrun-agent")):
             assert resident_bytes(pid) < 64 << 20
         received = 0
@@ -230,8 +229,8 @@ def resident_bytes(pid: int) -> int:
 
 
 @pytest.mark.core
-def test_a_reader_that_leaves_ends_the_job(sandbox: Sandbox) -> None:
-    """As in `hvdrun … | head -1`."""
+def test_a_reader_that_closes_the_pipe_ends_the_job(sandbox: Sandbox) -> None:
+    """`hvdrun … | head -1` closes the pipe so."""
     read_end, write_end = os.pipe()
     running = sandbox.start("-np", 2, "yes", stdout=write_end)
     os.close(write_end)
@@ -239,17 +238,17 @@ def test_a_reader_that_leaves_ends_the_job(sandbox: Sandbox) -> None:
     os.close(read_end)
     done = running.wait()
     assert done.code != 0 and not done.survivors, done
-    assert len(done.err) < 10_000, "it is said once"
+    assert len(done.err) < 10_000, "the error was repeated"
 
 
-def test_a_closed_stdout_is_no_crash(sandbox: Sandbox) -> None:
+def test_hvdrun_with_a_closed_stdout_does_not_crash(sandbox: Sandbox) -> None:
     done = sandbox.run(*("-c", 'exec "$0" "$@" >&-', HVDRUN, "-np", 2, "sh", "-c", "echo x; exit 3"), tool="/bin/sh")
     assert 0 < done.code < 128 and not done.survivors, done
 
 
 @pytest.mark.parametrize("closing", ["<&-", ">&- 2>&-", "<&- >&- 2>&-"])
-def test_closed_standard_streams_do_not_leak_into_anything(sandbox: Sandbox, closing: str) -> None:
-    """Descriptors 0 to 2 must not come to mean the job's own pipes or files."""
+def test_ranks_run_if_hvdrun_starts_with_closed_standard_streams(sandbox: Sandbox, closing: str) -> None:
+    """The job's pipes and files must not get descriptors 0 to 2."""
     marker = sandbox.files / "marker"
     done = sandbox.run("-c", f'exec "$0" "$@" {closing}', HVDRUN, "-np", 2, "sh", "-c",
                        f"cat; echo ran >> {marker}", tool="/bin/sh")
@@ -257,19 +256,19 @@ def test_closed_standard_streams_do_not_leak_into_anything(sandbox: Sandbox, clo
     assert marker.read_text() == "ran\nran\n"
 
 
-def test_a_rank_that_closes_its_stdout_runs_on(sandbox: Sandbox) -> None:
+def test_a_rank_continues_after_closing_its_stdout_and_stderr(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 2, *shell("exec >&- 2>&-; sleep 0.2; exit 0")).expect(0)
     assert done.report["exit_code"] == 0
 
 
-def test_output_of_children_that_outlive_their_rank_is_not_waited_for_without_end(sandbox: Sandbox) -> None:
+def test_hvdrun_ends_although_a_child_of_a_rank_keeps_its_stdout_open(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 1, *shell("(sleep 1000; echo late) & echo early")).expect(0)
     assert done.out == b"early\n"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
 @pytest.mark.parametrize("choice", ["continue", "stop"])
-def test_a_full_disk_under_the_files(sandbox: Sandbox, choice: str) -> None:
+def test_a_full_disk_under_the_output_files_is_an_error(sandbox: Sandbox, choice: str) -> None:
     folder = sandbox.files / "small"
     folder.mkdir()
     sandbox.mounts.append(f"mount -t tmpfs -o size=256k tmpfs {folder}")
@@ -277,16 +276,16 @@ def test_a_full_disk_under_the_files(sandbox: Sandbox, choice: str) -> None:
     done = sandbox.run("-np", 2, "--output-filename", folder / "logs", "--on-output-error", choice,
                        program("print_lines"), "--lines", lines, "--length", 100)
     assert "No space left on device" in done.err_text, done
-    assert done.err_text.count("No space left on device") <= 6, "said once a file, and in the report"
+    assert done.err_text.count("No space left on device") <= 6, "the error is printed once per file, and in the report"
     if choice == "continue":
-        assert len(done.expect(0).out_lines) == 2 * lines, "the terminal still gets everything"
+        assert len(done.expect(0).out_lines) == 2 * lines, "lines are missing on stdout"
     else:
         assert done.code == 125 and not done.survivors, done
 
 
 @pytest.mark.parametrize("choice,code", [("continue", 0), ("stop", 125)])
-def test_a_full_disk_under_stdout_is_said(sandbox: Sandbox, choice: str, code: int) -> None:
-    """Where output counts, ranks that have all succeeded by then are no success."""
+def test_a_full_disk_under_stdout_is_an_error(sandbox: Sandbox, choice: str, code: int) -> None:
+    """With --on-output-error stop the job fails, even if all ranks have succeeded."""
     with open("/dev/full", "wb") as full:
         done = sandbox.start("-np", 2, "--on-output-error", choice, *shell("echo x"), stdout=full).wait().expect(code)
     assert "No space left on device" in done.err_text and not done.survivors, done
@@ -294,7 +293,9 @@ def test_a_full_disk_under_stdout_is_said(sandbox: Sandbox, choice: str, code: i
 
 
 def log_on_a_small_disk(sandbox: Sandbox, rank: str) -> tuple[Done, dict, str]:
-    """hvdrun's stdout and stderr in one file of a disk of 64 KiB, as the log of a batch job; a ballast fills half of that."""
+    """Runs hvdrun with stdout and stderr in one file on a disk of 64 KiB, of which another file, ballast, fills half.
+
+    A batch job writes its log so. Returns the run, its report and the log."""
     folder = sandbox.files / "small"
     folder.mkdir()
     sandbox.mounts.append(f"mount -t tmpfs -o size=64k tmpfs {folder}")
@@ -306,7 +307,7 @@ def log_on_a_small_disk(sandbox: Sandbox, rank: str) -> tuple[Done, dict, str]:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
-def test_a_log_that_cannot_be_written_is_never_silent(sandbox: Sandbox) -> None:
+def test_the_exit_code_is_125_if_hvdruns_last_lines_cannot_be_written(sandbox: Sandbox) -> None:
     done, report, log = log_on_a_small_disk(sandbox, "yes | head -c 100000")
     assert done.code == report["exit_code"] == 125, done
     assert report["reason"] == "hvdrun's last lines could not be written" and report["ranks"][0]["exit_code"] == 0
@@ -316,8 +317,8 @@ def test_a_log_that_cannot_be_written_is_never_silent(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
-def test_a_log_that_can_be_written_again_says_what_it_lacks(sandbox: Sandbox) -> None:
-    """The rank frees the disk when hvdrun must have failed to write: it has taken more than it ever holds."""
+def test_a_log_that_can_be_written_again_reports_the_lost_bytes(sandbox: Sandbox) -> None:
+    """The rank frees the disk once hvdrun has taken more output than it buffers, so that hvdrun has failed to write."""
     done, report, log = log_on_a_small_disk(sandbox, "yes | head -c 20000000; rm small/ballast")
     assert done.code == report["exit_code"] == 0 and report["reason"] == "", done
     lost, succeeded = log.splitlines()[-2:]
@@ -326,12 +327,12 @@ def test_a_log_that_can_be_written_again_says_what_it_lacks(sandbox: Sandbox) ->
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
-def test_a_failed_rank_decides_though_the_log_cannot_be_written(sandbox: Sandbox) -> None:
+def test_the_exit_code_is_the_failed_ranks_although_the_log_cannot_be_written(sandbox: Sandbox) -> None:
     done, report, _ = log_on_a_small_disk(sandbox, "yes | head -c 100000; exit 3")
     assert done.code == report["exit_code"] == 3 and report["first_failure"] == 0, done
 
 
-def test_a_terminal_shows_lines_as_they_come(sandbox: Sandbox) -> None:
+def test_a_terminal_shows_lines_at_once(sandbox: Sandbox) -> None:
     import pexpect
 
     words = sandbox.command([HVDRUN, "-np", 2, "sh", "-c", f"echo first; until [ -e {sandbox.files}/go ]; do sleep 0.01; done"])
@@ -344,14 +345,14 @@ def test_a_terminal_shows_lines_as_they_come(sandbox: Sandbox) -> None:
     assert child.exitstatus == 0
 
 
-def test_a_python_traceback_arrives_whole_and_in_order(sandbox: Sandbox) -> None:
+def test_no_line_of_hvdrun_interrupts_a_python_traceback(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 1, PYTHON, "-c", "def f():\n  raise ValueError('boom')\nf()").expect(1)
     lines = done.err_text.splitlines()
     end = lines.index("ValueError: boom")
     assert lines[0].startswith("Traceback") and all(not line.startswith("hvdrun") for line in lines[:end])
 
 
-def test_head_gets_its_line_from_a_shell(sandbox: Sandbox) -> None:
+def test_a_job_piped_into_head_in_a_shell_ends(sandbox: Sandbox) -> None:
     words = sandbox.command(["sh", "-c", '"$0" -np 2 yes 2>/dev/null | head -1', HVDRUN])
     done = subprocess.run(words, env=sandbox.environment(), stdout=subprocess.PIPE, timeout=TIME_LIMIT, check=False)
     assert done.stdout in (b"[0] y\n", b"[1] y\n")

@@ -1,4 +1,4 @@
-"""The status line, on the screen of a real terminal (tmux), and its numbers in the report."""
+"""The status line on a real terminal (tmux), and its numbers in the report."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from terminal import Terminal
 LINE = re.compile(r"epoch 3/20 · step [\d,]+/9,380 · [\d,.]+ samples/s · loss 0\.12( · \d+ % waiting)? · \d+:\d\d left")
 SHORT = re.compile(r"epoch 3/20 · step [\d,]+/9,380")
 
-# In ssh's place: runs the agent on this machine.
+# Replaces ssh: runs the agent on this machine.
 SSH = """#!/bin/sh
 while [ "$1" != -- ]; do shift; done
 shift 2
@@ -46,22 +46,22 @@ def hosts(sandbox: Sandbox, count: int) -> list[object]:
     return ["--ssh-program", ssh, "-H", "first:1,second:1"]
 
 
-def rows_of_the_line(rows: list[str]) -> list[str]:
+def status_rows(rows: list[str]) -> list[str]:
     return [row for row in rows if "·" in row or "samples/s ·" in row]
 
 
 @pytest.mark.core
 @pytest.mark.parametrize("count", [1, 2])
-def test_the_line_is_below_all_output_and_goes_at_the_end(sandbox: Sandbox, terminal: Terminal, count: int) -> None:
+def test_the_status_line_is_below_all_output_and_is_erased_at_the_end(sandbox: Sandbox, terminal: Terminal, count: int) -> None:
     terminal.start(*hosts(sandbox, count), *trainer(sandbox, "--lines", 100))
     terminal.wait_for(LINE)
     wait_until(lambda: "[0] line 99" in terminal.screen(), "all lines")
     terminal.wait_for(LINE)
-    assert len(rows_of_the_line(terminal.screen("-S-"))) == 1
+    assert len(status_rows(terminal.screen("-S-"))) == 1
     (sandbox.files / "go").touch()
     terminal.wait_for_end(0)
     rows = terminal.screen("-S-")
-    assert not rows_of_the_line(rows), rows
+    assert not status_rows(rows), rows
     assert [row for row in rows if row.startswith("[0] line")] == [f"[0] line {number}" for number in range(100)]
     training, = (row for row in rows if "training: " in row)
     fields = re.search(r"training: epoch 3/20, step ([\d,]+)/9,380, [\d,.]+ samples/s, loss 0\.12, \d+ % waiting", training)
@@ -72,25 +72,25 @@ def test_the_line_is_below_all_output_and_goes_at_the_end(sandbox: Sandbox, term
     assert progress["loss"] == 0.12 and progress["samples_per_second"] > 0 and 0 <= progress["waiting_percent"] <= 100
 
 
-def test_it_fits_after_each_resize(sandbox: Sandbox, terminal: Terminal) -> None:
-    """The screen is full. While it is not, tmux moves rows of it to its history at each resize, where none can be erased."""
+def test_the_status_line_fits_the_terminal_after_each_resize(sandbox: Sandbox, terminal: Terminal) -> None:
+    """The screen is full: otherwise tmux moves rows to its history at each resize, and hvdrun cannot erase them there."""
     terminal.start("-np", 2, *trainer(sandbox, "--lines", 60))
     wait_until(lambda: "[0] line 59" in terminal.screen(), "all lines")
     terminal.wait_for(LINE)
     for _ in range(2):
         terminal.resize(40)
         terminal.wait_for(SHORT)
-        assert len(rows_of_the_line(terminal.screen("-S-"))) == 1, "nothing is left of the wider one"
+        assert len(status_rows(terminal.screen("-S-"))) == 1, "a part of the wider line is left"
         terminal.resize(100)
         terminal.wait_for(LINE)
-        assert len(rows_of_the_line(terminal.screen("-S-"))) == 1
+        assert len(status_rows(terminal.screen("-S-"))) == 1
     (sandbox.files / "go").touch()
     terminal.wait_for_end(0)
-    assert not rows_of_the_line(terminal.screen("-S-"))
+    assert not status_rows(terminal.screen("-S-"))
 
 
 @pytest.mark.parametrize("cause", ["Ctrl-C", "TERM", "rank", "agent"])
-def test_it_goes_at_every_end(sandbox: Sandbox, terminal: Terminal, cause: str) -> None:
+def test_the_status_line_is_erased_however_the_job_ends(sandbox: Sandbox, terminal: Terminal, cause: str) -> None:
     terminal.start("-np", 2, *trainer(sandbox))
     terminal.wait_for(LINE)
     rank = sandbox.ranks()[1]
@@ -102,7 +102,7 @@ def test_it_goes_at_every_end(sandbox: Sandbox, terminal: Terminal, cause: str) 
     else:
         os.kill(rank if cause == "rank" else agent, signal.SIGKILL)
     terminal.wait_for_end({"Ctrl-C": 130, "TERM": 143, "rank": 137, "agent": 125}[cause])
-    assert not rows_of_the_line(terminal.screen("-S-"))
+    assert not status_rows(terminal.screen("-S-"))
 
 
 def pid_of_hvdrun(sandbox: Sandbox) -> int:
@@ -110,16 +110,16 @@ def pid_of_hvdrun(sandbox: Sandbox) -> int:
                 and Path(f"/proc/{pid}/comm").read_text() == "hvdrun\n")
 
 
-def test_it_goes_when_hvdrun_is_killed(sandbox: Sandbox, terminal: Terminal) -> None:
-    """Under a parent that writes nothing over it, as a shell does."""
+def test_the_status_line_is_erased_after_hvdrun_is_killed(sandbox: Sandbox, terminal: Terminal) -> None:
+    """hvdrun's parent writes nothing. A shell's prompt would overwrite the line."""
     command = sandbox.command([HVDRUN, "-np", 2, *trainer(sandbox)])
     terminal.open(shlex.join([PYTHON, "-c", "import subprocess, sys; subprocess.run(sys.argv[1:])", *command]) + "; read -r _")
     terminal.wait_for(LINE)
     os.kill(pid_of_hvdrun(sandbox), signal.SIGKILL)
-    wait_until(lambda: not rows_of_the_line(terminal.screen()), "the line to go")
+    wait_until(lambda: not status_rows(terminal.screen()), "the status line to be erased")
 
 
-def test_it_comes_back_after_a_restart(sandbox: Sandbox, terminal: Terminal) -> None:
+def test_the_status_line_appears_again_after_a_restart(sandbox: Sandbox, terminal: Terminal) -> None:
     terminal.start("-np", 2, "--max-restarts", 1, *trainer(sandbox))
     terminal.wait_for(LINE)
     os.kill(sandbox.ranks()[1], signal.SIGKILL)
@@ -127,10 +127,10 @@ def test_it_comes_back_after_a_restart(sandbox: Sandbox, terminal: Terminal) -> 
     terminal.wait_for(LINE)
     (sandbox.files / "go").touch()
     terminal.wait_for_end(0)
-    assert not rows_of_the_line(terminal.screen("-S-"))
+    assert not status_rows(terminal.screen("-S-"))
 
 
-def test_it_shows_how_many_ranks_are_in_init(sandbox: Sandbox, terminal: Terminal) -> None:
+def test_the_status_line_shows_how_many_ranks_are_in_hvd_init(sandbox: Sandbox, terminal: Terminal) -> None:
     terminal.start("-np", 3, *trainer(sandbox, "--late", 1, "--init", sandbox.files / "init"))
     terminal.wait_for("starting: 1 host reached · 2 of 3 ranks in hvd.init")
     (sandbox.files / "init").touch()
@@ -139,23 +139,23 @@ def test_it_shows_how_many_ranks_are_in_init(sandbox: Sandbox, terminal: Termina
     terminal.wait_for_end(0)
 
 
-def test_a_stopped_job_leaves_the_terminal_to_the_shell(sandbox: Sandbox, terminal: Terminal) -> None:
+def test_the_status_line_is_erased_while_the_job_is_stopped(sandbox: Sandbox, terminal: Terminal) -> None:
     terminal.open("PS1='shell> ' exec bash --norc")
     terminal.wait_for("shell>")
     terminal.type(shlex.join(map(str, sandbox.command([HVDRUN, "-np", 2, *trainer(sandbox)]))), "Enter")
     terminal.wait_for(LINE)
     terminal.type("C-z")
     terminal.wait_for("shell>")
-    assert not rows_of_the_line(terminal.screen())
+    assert not status_rows(terminal.screen())
     terminal.type("fg", "Enter")
     terminal.wait_for(LINE)
     (sandbox.files / "go").touch()
     terminal.wait_for("shell>")
-    assert not rows_of_the_line(terminal.screen())
+    assert not status_rows(terminal.screen())
     terminal.type("exit", "Enter")
 
 
-def test_a_prompt_stays_the_last_row(sandbox: Sandbox, terminal: Terminal) -> None:
+def test_the_status_line_does_not_cover_a_prompt_of_the_program(sandbox: Sandbox, terminal: Terminal) -> None:
     code = """if True:
         import hvd
         hvd.init()
@@ -170,16 +170,17 @@ def test_a_prompt_stays_the_last_row(sandbox: Sandbox, terminal: Terminal) -> No
     assert "go on? yes" in terminal.screen()
 
 
-# ---- where there is no line
+# ---- output without a status line
 
 @pytest.mark.parametrize("options, env, redirect", [
     ([], "", "2>err"), ([], "", ">out 2>&1"), ([], "", "| cat"), ([], "NO_COLOR=1", ""), ([], "TERM=dumb", ""),
     (["--progress", "never"], "", ""), (["--progress", "log"], "", ""), (["--progress", "always"], "", "2>err")],
     ids=["stderr to a file", "all to a file", "stdout to a pipe", "NO_COLOR", "dumb", "never", "log", "always"])
-def test_it_is_nowhere_else(sandbox: Sandbox, terminal: Terminal, options: list[str], env: str, redirect: str) -> None:
+def test_no_status_line_is_written_without_a_suitable_terminal(sandbox: Sandbox, terminal: Terminal, options: list[str], env: str,
+                                                               redirect: str) -> None:
     terminal.start("-np", 2, *options, *trainer(sandbox, "--lines", 100), redirect=redirect, env=env)
     recorded = terminal.record()
-    # For a second, in which agents look at the ranks several times.
+    # The ranks write for about a second, in which agents read the status pages several times.
     wait_until(lambda: b"line 99" in all_output(sandbox, recorded), "all lines")
     (sandbox.files / "go").touch()
     terminal.wait_for(r"code=\d+")
@@ -189,7 +190,8 @@ def test_it_is_nowhere_else(sandbox: Sandbox, terminal: Terminal, options: list[
 @pytest.mark.parametrize("options, env, redirect", [
     (["--progress", "always"], "NO_COLOR=1", ""), (["--progress", "always"], "", "| cat"), ([], "", ">out")],
     ids=["NO_COLOR", "stdout to a pipe", "stdout to a file"])
-def test_it_is_there_on_request(sandbox: Sandbox, terminal: Terminal, options: list[str], env: str, redirect: str) -> None:
+def test_a_terminal_on_stderr_or_progress_always_shows_the_status_line(sandbox: Sandbox, terminal: Terminal, options: list[str],
+                                                                       env: str, redirect: str) -> None:
     terminal.start("-np", 2, *options, *trainer(sandbox), redirect=redirect, env=env)
     terminal.wait_for(LINE)
     (sandbox.files / "go").touch()
@@ -202,9 +204,9 @@ def all_output(sandbox: Sandbox, recorded: Path) -> bytes:
 
 
 @pytest.mark.slow
-def test_log_prints_a_plain_line_every_minute(sandbox: Sandbox) -> None:
+def test_progress_log_prints_a_plain_line_every_minute(sandbox: Sandbox) -> None:
     running = sandbox.start("-np", 2, "--progress", "log", *trainer(sandbox))
-    wait_until(lambda: b"samples/s" in running.err, "the line", 180)
+    wait_until(lambda: b"samples/s" in running.err, "a line of progress", 180)
     (sandbox.files / "go").touch()
     text = running.wait().expect(0).err_text
     assert re.match(r"hvdrun: note: epoch 3/20, step [\d,]+/9,380, [\d,.]+ samples/s, loss 0\.12, ", text), text

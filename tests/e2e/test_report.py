@@ -1,4 +1,4 @@
-"""What is said at the end: on stderr for people, with --report as JSON."""
+"""The report at the end of a job: as text on stderr, and with --report as JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from harness import BUILD, HVDRUN, PYTHON, TIME_LIMIT, Done, Running, Sandbox, p
 
 
 def crashed(sandbox: Sandbox, *options: object, ranks: int = 4) -> object:
-    """A job in which rank 2 fails as told while the others wait."""
+    """Runs a job in which rank 2 fails by the given options of tests/programs/crash while the others wait."""
     running = sandbox.start("-np", ranks, "--grace", "0.3", program("crash"), "--rank", 2, "--ready",
                             sandbox.files / "ready", "--when", sandbox.files / "go", *options)
     wait_until(lambda: len(sandbox.lines_of("ready")) == ranks, "all ranks")
@@ -27,36 +27,36 @@ def crashed(sandbox: Sandbox, *options: object, ranks: int = 4) -> object:
 
 
 @pytest.mark.core
-def test_the_first_failure_is_named_with_all_that_is_known(sandbox: Sandbox) -> None:
+def test_the_report_of_a_failure_has_rank_pid_code_and_last_lines(sandbox: Sandbox) -> None:
     done = crashed(sandbox, "--exit", "3", "--say", "cannot open the data").expect(3)
     pid = dict(sandbox.lines_of("ready"))["2"]
     text = done.err_text
     assert re.search(r"rank 2\b.*\b3\b", text), text
     assert pid in text
-    assert re.search(r"0-1,3\b.*stopped by hvdrun", text), "the others are folded into one line"
+    assert re.search(r"0-1,3\b.*stopped by hvdrun", text), "the other ranks do not share one line"
     report = text[text.index("rank 2", text.index("cannot open the data") + 1) :]
-    assert "cannot open the data" in report, "its last words stand in the report as well"
+    assert "cannot open the data" in report, "the report lacks the rank's last line on stderr"
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT])
-def test_a_signal_is_named(sandbox: Sandbox, number: signal.Signals) -> None:
+def test_the_report_names_the_signal_that_killed_a_rank(sandbox: Sandbox, number: signal.Signals) -> None:
     done = crashed(sandbox, "--signal", int(number)).expect(128 + number)
     assert re.search(rf"rank 2\b.*{number.name}", done.err_text), done
 
 
-def test_only_the_last_20_lines_of_stderr_are_repeated(sandbox: Sandbox) -> None:
+def test_the_report_repeats_the_last_20_lines_of_stderr(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 1, "sh", "-c", "for i in $(seq 100); do echo line $i >&2; done; exit 3").expect(3)
     assert done.err.count(b"line 81\n") == 2 and done.err.count(b"line 100\n") == 2
     assert done.err.count(b"line 80\n") == 1
     assert done.report["ranks"][0]["last_stderr"] == [f"line {number}" for number in range(81, 101)]
 
 
-def test_a_good_run_ends_with_one_line(sandbox: Sandbox) -> None:
+def test_the_report_of_a_successful_job_is_one_line(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 2, "true").expect(0)
     assert re.fullmatch(r"hvdrun: note: 2 ranks succeeded in .*\n", done.err_text)
 
 
-def test_a_good_run_with_libhvd_tells_of_its_host(sandbox: Sandbox) -> None:
+def test_the_json_report_of_a_job_with_libhvd_has_its_counters(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 2, BUILD / "bin/examples/digits", "--epochs", 12).expect(0)
     host, = done.report["hosts"]
     assert host["ranks"] == [0, 1] and host["cpu_cores"] > 0 and host["gpus"] == []
@@ -64,19 +64,19 @@ def test_a_good_run_with_libhvd_tells_of_its_host(sandbox: Sandbox) -> None:
     for rank in done.report["ranks"]:
         counters = rank["counters"]
         assert counters["epochs_over"] == 12
-        assert [epoch["epoch"] for epoch in counters["epochs"]] == list(range(2, 12)), "the last ten"
+        assert [epoch["epoch"] for epoch in counters["epochs"]] == list(range(2, 12)), "not the last ten epochs"
         assert all(epoch["seconds"] > 0 for epoch in counters["epochs"])
         assert counters["steps"] == 12 * 23 and counters["metrics"].keys() == {"loss", "accuracy"}
     samples = [sum(rank["counters"]["epochs"][i]["samples"] for rank in done.report["ranks"]) for i in range(10)]
-    assert samples == [1438] * 10, "each sample once an epoch"
+    assert samples == [1438] * 10, "not each sample was read once per epoch"
     assert done.report["stragglers"] is None
 
 
-def test_the_rank_that_others_wait_for_is_named(sandbox: Sandbox) -> None:
+def test_the_report_names_a_straggler(sandbox: Sandbox) -> None:
     go = sandbox.files / "go"
     running = sandbox.start("-np", 3, program("latecomer"), "--late", 1, "--until", go)
     stack = waiting_table(sandbox, running)
-    wait_until(lambda: max(stack()) >= 1.5, "ranks that wait for longer than a second")
+    wait_until(lambda: max(stack()) >= 1.5, "ranks to wait longer than a second")
     go.touch()
     done = running.wait().expect(0)
     assert re.search(r"rank 1 on \S+ is slow: others have waited \S+ s in collectives", done.err_text), done
@@ -84,7 +84,7 @@ def test_the_rank_that_others_wait_for_is_named(sandbox: Sandbox) -> None:
 
 
 def waiting_table(sandbox: Sandbox, running: Running) -> Callable[[], list[float]]:
-    """For how many seconds ranks wait in collectives, as hvdrun's table of states says it."""
+    """Returns a function that asks hvdrun for its table of states, and returns the waiting times in it so far."""
     def ask() -> list[float]:
         running.signal(signal.SIGQUIT)
         return [0.0] + [float(text) for text in re.findall(r"grad\.3\D*([0-9.]+) s", running.err.decode())]
@@ -98,7 +98,7 @@ UUID, HOT_UUID = GPU.split(",")[0], HOT_GPU.split(",")[0]
 
 
 class WatchedJob:
-    """A job on a double of NVML, whose ranks write into a file what they have on GPUs, and then wait."""
+    """A job with a double of NVML, whose ranks write their GPU memory into a file for it and then wait."""
 
     def __init__(self, sandbox: Sandbox, ranks: int, script: str, *options: object, **environment: object) -> None:
         self._asked, self._go, self._pids = (sandbox.files / name for name in ("asked", "go", "pids"))
@@ -108,12 +108,12 @@ class WatchedJob:
         self.running = sandbox.start("-np", ranks, *options, "sh", "-c", script, env=variables)
 
     def wait_for_samples(self, count: int, processes: int = 0) -> None:
-        """Until NVML was asked so often, once all processes were in its list."""
-        def goes_on() -> bool:
+        """Waits until all processes are in NVML's list and it was then asked `count` times."""
+        def is_running() -> bool:
             return self.running.process.poll() is None
-        wait_until(lambda: read_bytes(self._pids).count(b"\n") >= processes or not goes_on(), "what the ranks have")
+        wait_until(lambda: read_bytes(self._pids).count(b"\n") >= processes or not is_running(), "the processes in NVML's list")
         before = read_bytes(self._asked).count(b"\n") if processes else 0
-        wait_until(lambda: read_bytes(self._asked).count(b"\n") >= before + count or not goes_on(), "samples of NVML")
+        wait_until(lambda: read_bytes(self._asked).count(b"\n") >= before + count or not is_running(), "samples of NVML")
 
     def asking_thread(self) -> int:
         return int(read_bytes(self._asked).split()[1])
@@ -123,8 +123,8 @@ class WatchedJob:
         return self.running.wait()
 
 
-def test_the_use_of_gpus_is_in_the_report(sandbox: Sandbox) -> None:
-    """NVML is asked every second, so the rank runs until the second time: then the first answer has been kept."""
+def test_the_report_has_the_use_of_gpus(sandbox: Sandbox) -> None:
+    """The rank runs until NVML is asked for the second time: the agent has then stored the first answer."""
     job = WatchedJob(sandbox, 1, "true", HVD_FAKE_NVML=GPU)
     job.wait_for_samples(2)
     done = job.end().expect(0)
@@ -137,11 +137,11 @@ def test_the_use_of_gpus_is_in_the_report(sandbox: Sandbox) -> None:
     assert done.report["ranks"][0]["peak_gpu_memory_bytes"] is None
 
 
-def test_a_throttled_gpu_and_each_ranks_own_memory_are_in_the_report(sandbox: Sandbox) -> None:
-    """Rank 0 has a child on its GPU, ranks 1 and 3 share the other one, rank 3's process is in a container with PIDs of its own.
-    Another program is on both GPUs."""
+def test_the_report_has_throttled_gpus_and_the_gpu_memory_of_each_rank(sandbox: Sandbox) -> None:
+    """Rank 0 has a child on its GPU. Ranks 1 and 3 share the other GPU; rank 3 has its own PID namespace, like a container.
+    Another program uses both GPUs."""
     gpus = f"{GPU} heat 65 power 600000 clocks 4;{HOT_GPU} heat 91 power 400000 clocks 44"
-    # As the test's own PID namespace numbers the shell that runs it.
+    # /proc/self/stat gives the shell's pid in the PID namespace of the test.
     own = f"read pid rest < /proc/self/stat; echo \\$pid %s >> {sandbox.files / 'pids'}; " \
           f"until [ -e {sandbox.files / 'go'} ]; do sleep 0.01; done"
     container = "unshare --pid --fork" if sandbox.isolated else ""
@@ -168,8 +168,8 @@ def test_a_throttled_gpu_and_each_ranks_own_memory_are_in_the_report(sandbox: Sa
                      r"the samples, up to 91 °C\n", lines), done
 
 
-def test_gpus_of_each_try_are_told_of(sandbox: Sandbox) -> None:
-    """A GPU that was throttled in the first try is named when the second begins; the report is that of the last."""
+def test_gpus_of_each_attempt_are_reported(sandbox: Sandbox) -> None:
+    """A GPU that was throttled in the first attempt is reported when the second begins. The final report is the last attempt's."""
     first = sandbox.files / "first"
     job = WatchedJob(sandbox, 1, f"if [ $HVD_RESTART_COUNT = 0 ]; then has $$ 5000000000; until [ -e {first} ]; do sleep 0.01; done; "
                      f"exit 3; fi; has $$ 4000000000", "--max-restarts", 1, HVD_FAKE_NVML=f"{HOT_GPU} heat 91 clocks 40")
@@ -183,8 +183,8 @@ def test_gpus_of_each_try_are_told_of(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("question", [1, 2])
-def test_a_gpu_that_does_not_answer_does_not_hold_the_jobs_end(sandbox: Sandbox, question: int) -> None:
-    """The agent leaves without that answer. The report has those from before."""
+def test_a_gpu_that_does_not_answer_does_not_delay_the_jobs_end(sandbox: Sandbox, question: int) -> None:
+    """The agent ends without the answer. The report has the earlier answers."""
     job = WatchedJob(sandbox, 1, "true", HVD_FAKE_NVML=GPU, HVD_FAKE_NVML_HANG=question)
     job.wait_for_samples(question)
     done = job.end().expect(0)
@@ -193,7 +193,7 @@ def test_a_gpu_that_does_not_answer_does_not_hold_the_jobs_end(sandbox: Sandbox,
 
 
 class HeldThread:
-    """A thread that cannot end while this exists, as one that hangs in the kernel: ptrace stops it at its end."""
+    """Stops a thread by ptrace at its exit, so that it cannot end before release(): like a thread that hangs in the kernel."""
 
     SEIZE, DETACH, TRACE_EXIT = 0x4206, 17, 0x40
 
@@ -208,14 +208,14 @@ class HeldThread:
         return call(ctypes.c_long(request), ctypes.c_long(self._thread), None, ctypes.c_void_p(data))
 
     def release(self) -> None:
-        """Waits until the thread has come to its end, and lets it end."""
+        """Waits until the thread has reached its exit, and lets it end."""
         wait_until(lambda: os.waitpid(self._thread, os.WNOHANG | 0x40000000)[0] != 0, "the end of the thread")  # __WALL
         assert self._ptrace(self.DETACH, 0) == 0
 
 
 @pytest.mark.parametrize("code", [0, 3])
-def test_a_gpu_that_hangs_in_the_kernel_does_not_hold_the_jobs_end(sandbox: Sandbox, code: int) -> None:
-    """The agent's process cannot end then, so its guard leaves it alone."""
+def test_a_gpu_that_hangs_in_the_kernel_does_not_delay_the_jobs_end(sandbox: Sandbox, code: int) -> None:
+    """The agent's process then cannot end, so its guard ends without it."""
     job = WatchedJob(sandbox, 1, f"trap 'exit {code}' EXIT", HVD_FAKE_NVML=GPU, HVD_FAKE_NVML_HANG=1)
     job.wait_for_samples(1)
     held = HeldThread(job.asking_thread())
@@ -227,7 +227,7 @@ def test_a_gpu_that_hangs_in_the_kernel_does_not_hold_the_jobs_end(sandbox: Sand
 
 
 @pytest.mark.core
-def test_the_json_of_a_failure(sandbox: Sandbox) -> None:
+def test_the_json_report_of_a_failure_describes_each_rank(sandbox: Sandbox) -> None:
     report = crashed(sandbox, "--exit", "3", "--say", "words").expect(3).report
     assert report["exit_code"] == 3 and report["first_failure"] == 2
     pids = {int(rank): int(pid) for rank, pid in sandbox.lines_of("ready")}
@@ -239,7 +239,7 @@ def test_the_json_of_a_failure(sandbox: Sandbox) -> None:
     assert other["signal"] == "SIGTERM" and other["ended"] == "stopped by hvdrun"
 
 
-def test_the_json_of_a_good_run(sandbox: Sandbox) -> None:
+def test_the_json_report_of_a_successful_job_describes_each_rank(sandbox: Sandbox) -> None:
     report = sandbox.run("-np", 2, "true").expect(0).report
     assert report["exit_code"] == 0 and report["first_failure"] is None
     for rank in report["ranks"]:
@@ -249,7 +249,7 @@ def test_the_json_of_a_good_run(sandbox: Sandbox) -> None:
 
 @pytest.mark.slow
 @pytest.mark.measures
-def test_times_and_memory_of_each_rank(sandbox: Sandbox) -> None:
+def test_the_json_report_has_cpu_time_and_memory_of_each_rank(sandbox: Sandbox) -> None:
     script = f'if [ "$HVD_RANK" = 0 ]; then exec "{program("memory_hog")}" --megabytes 200; else exec "{program("busy")}" --seconds 0.5; fi'
     hog, busy = sandbox.run("-np", 2, "sh", "-c", script).expect(0).report["ranks"]
     assert 200 << 20 <= hog["peak_memory_bytes"] < 260 << 20
@@ -258,13 +258,13 @@ def test_times_and_memory_of_each_rank(sandbox: Sandbox) -> None:
     assert busy["seconds"] >= 0.4
 
 
-def test_an_unwritable_report_is_said_before_anything_starts(sandbox: Sandbox) -> None:
+def test_an_unwritable_report_is_an_error_before_ranks_start(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 2, "--report", "/nonexistent/report.json", "touch", sandbox.files / "started")
     assert done.code == 2 and "/nonexistent/report.json" in done.err_text
     assert not (sandbox.files / "started").exists()
 
 
-def test_the_status_page_is_read_after_its_rank_was_killed(sandbox: Sandbox) -> None:
+def test_the_report_has_the_status_page_of_a_killed_rank(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 2, "--grace", "0.3", program("status_writer")).expect(137)
     assert "the loss is not a number" in done.err_text and "allreduce layer7.weight" in done.err_text
     blamed = done.report["ranks"][0]
@@ -273,26 +273,26 @@ def test_the_status_page_is_read_after_its_rank_was_killed(sandbox: Sandbox) -> 
 
 
 @pytest.mark.parametrize("code", [0, 3])
-def test_a_rank_that_truncates_the_status_file_harms_only_what_is_told(sandbox: Sandbox, code: int) -> None:
+def test_a_rank_that_truncates_the_status_file_does_not_fail_the_job(sandbox: Sandbox, code: int) -> None:
     script = (f'if [ "$HVD_RANK" = 1 ]; then : > "${{HVD_STATUS%@*}}"; echo truncated; fi; '
               f'until [ -e "{sandbox.files}/go" ]; do sleep 0.01; done; [ "$HVD_RANK" = 0 ] || exit {code}')
     running = sandbox.start("-np", 2, "--grace", "0.3", "sh", "-c", script)
     running.wait_for(b"truncated")
-    running.signal(signal.SIGQUIT)  # the agent looks at all pages, and answers with a table
+    running.signal(signal.SIGQUIT)  # the agent reads all pages for the table of ranks
     running.wait_for(b"state\n", "err")
     (sandbox.files / "go").touch()
     done = running.wait().expect(code)
     assert done.report["ranks"][1]["exit_code"] == code and done.report["ranks"][1]["ended"] == "exit", done
 
 
-def test_what_a_rank_says_of_itself_does_nothing_to_the_terminal(sandbox: Sandbox) -> None:
+def test_control_characters_of_a_status_page_are_escaped_in_the_report(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 2, "--grace", "0.3", program("status_writer"), "--hostile").expect(3)
     ours = [line for line in done.err.split(b"\n") if line.startswith(b"hvdrun:")]
     assert not [line for line in ours if re.search(rb"[\0-\x08\x0b-\x1f\x7f]|\xc2\x9b", line)], ours
-    assert any(b"it was in red \\x1b[31m bell \\x07 line" in line for line in ours), "it can be read"
-    assert not any(line.startswith(b"hvdrun: note: 2 ranks") for line in ours), "a rank's line looks like one of hvdrun's"
+    assert any(b"it was in red \\x1b[31m bell \\x07 line" in line for line in ours), "the error is not printed in escaped form"
+    assert not any(line.startswith(b"hvdrun: note: 2 ranks") for line in ours), "the rank has faked a line of hvdrun"
     hostile = [rank for rank in done.report["ranks"] if rank["counters"]]
-    assert hostile, "the one that failed, and the other one unless it was stopped before it had begun"
+    assert hostile, "no rank has counters"
     for rank in hostile:
         counters = rank["counters"]
         assert counters["waiting_seconds"] <= counters["collective_seconds"] <= rank["seconds"] + 1e-9, rank
@@ -311,27 +311,27 @@ def on_terminal(sandbox: Sandbox, *arguments: object, term: str = "dumb") -> str
     return shown
 
 
-def test_what_the_terminal_shows_is_not_repeated_and_the_cause_is_last(sandbox: Sandbox) -> None:
+def test_the_cause_is_the_last_line_on_a_terminal_and_shown_stderr_is_not_repeated(sandbox: Sandbox) -> None:
     shown = on_terminal(sandbox, "-np", 2, "sh", "-c", FAILS)
     assert shown.count("why it failed") == 1, shown
     assert re.fullmatch(r"hvdrun: error: rank 1 on \S+ failed: exit code 3 \(.*\); its last lines on stderr are above",
                         shown.splitlines()[-1]), shown
 
 
-def test_what_has_left_the_terminal_is_repeated(sandbox: Sandbox) -> None:
-    """Rank 0 prints a screenful after the failed one's words: when hvdrun has them."""
+def test_stderr_that_has_scrolled_off_the_terminal_is_repeated(sandbox: Sandbox) -> None:
+    """Rank 0 prints more than a screen after hvdrun has received the failed rank's stderr."""
     script = ('if [ "$HVD_RANK" = 1 ]; then echo "why it failed" >&2; until [ -e printed ]; do sleep 0.01; done; exit 3; fi;'
               "until grep -rqs why logs; do sleep 0.01; done; seq 1000; touch printed; sleep 1000")
     shown = on_terminal(sandbox, "-np", 2, "--output-filename", "logs", "sh", "-c", script)
     assert shown.count("why it failed") == 2 and shown.endswith("hvdrun:   | why it failed\n"), shown
 
 
-def test_what_the_user_has_hidden_is_in_the_report(sandbox: Sandbox) -> None:
+def test_stderr_of_a_hidden_rank_is_in_the_report(sandbox: Sandbox) -> None:
     shown = on_terminal(sandbox, "-np", 2, "--only-rank", 0, "sh", "-c", FAILS)
     assert shown.endswith("hvdrun:   | why it failed\n"), shown
 
 
-def test_a_file_has_the_cause_at_its_end(sandbox: Sandbox) -> None:
+def test_the_report_in_a_file_ends_with_the_cause(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 2, "sh", "-c", FAILS).expect(3)
     assert re.search(r"hvdrun: note: job stopped after \S+ s; exit code 3\nhvdrun: error: rank 1 on \S+ failed: .*\n"
                      r"hvdrun:   its last lines on stderr:\nhvdrun:   \| why it failed\n\Z", done.err_text), done
@@ -339,13 +339,13 @@ def test_a_file_has_the_cause_at_its_end(sandbox: Sandbox) -> None:
 
 @pytest.mark.parametrize("words, severity", [(("--nope",), "error"), (("-np", 1, "true"), "note"),
                                              (("--max-restarts", 1, "-np", 1, "false"), "warning")])
-def test_each_own_line_has_a_severity(sandbox: Sandbox, words: tuple[object, ...], severity: str) -> None:
+def test_each_line_of_hvdrun_has_a_severity(sandbox: Sandbox, words: tuple[object, ...], severity: str) -> None:
     done = sandbox.run(*words)
     assert f"hvdrun: {severity}: " in done.err_text, done
     assert all(re.match("hvdrun: (error: |warning: |note: | )", line) for line in done.err_text.splitlines()), done
 
 
-def test_the_severity_has_a_colour_on_a_terminal(sandbox: Sandbox) -> None:
+def test_the_severity_is_coloured_on_a_terminal(sandbox: Sandbox) -> None:
     assert "hvdrun: \x1b[1;31merror:\x1b[0m rank 1 on " in on_terminal(sandbox, "-np", 2, "sh", "-c", FAILS, term="xterm")
     assert "hvdrun: \x1b[1;31merror:\x1b[0m unknown option" in on_terminal(sandbox, "--nope", term="xterm")
     assert "\x1b" not in on_terminal(sandbox, "--color", "never", "-np", 2, "sh", "-c", FAILS, term="xterm")
@@ -353,12 +353,12 @@ def test_the_severity_has_a_colour_on_a_terminal(sandbox: Sandbox) -> None:
 
 @pytest.mark.parametrize("variables, is_colored", [({"FORCE_COLOR": "1"}, True), ({"CLICOLOR_FORCE": "1"}, True), ({"FORCE_COLOR": "0"}, False),
                                                    ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False), ({}, False)])
-def test_the_environment_forces_colours(sandbox: Sandbox, variables: dict[str, str], is_colored: bool) -> None:
+def test_environment_variables_force_colours(sandbox: Sandbox, variables: dict[str, str], is_colored: bool) -> None:
     done = sandbox.run("-np", 2, "echo", "hello", env=variables).expect(0)
     assert ("\x1b[1;36mnote:" in done.err_text) == is_colored and ("\x1b[" in done.out_text) == is_colored, done
 
 
-def test_ctrl_c_in_a_hang_tells_who_waited_for_whom(sandbox: Sandbox) -> None:
+def test_ctrl_c_in_a_hang_reports_which_rank_waited_for_which(sandbox: Sandbox) -> None:
     job = sandbox.start("-np", 2, "--stall-check-warning-time-seconds", "1.1", program("latecomer"), "--late", 1,
                         "--until", sandbox.files / "never", "--name", "grad")
     job.wait_for(b'allreduce "grad" has waited', "err")
@@ -379,12 +379,12 @@ def test_ctrl_c_in_a_hang_tells_who_waited_for_whom(sandbox: Sandbox) -> None:
     assert done.report["stragglers"]["ranks"] == [1] and done.report["stragglers"]["missed"] == "allreduce grad"
 
 
-def test_ctrl_c_prints_what_ranks_without_libhvd_did(sandbox: Sandbox) -> None:
-    """A shell that waits for its only child is not the program that hangs."""
+def test_ctrl_c_reports_what_ranks_without_libhvd_did(sandbox: Sandbox) -> None:
+    """If a rank is a shell that waits for its only child, the report describes the child."""
     job = sandbox.start("-np", 2, "sh", "-c", "if [ $HVD_RANK = 0 ]; then sleep 1000; exit 3; fi; while :; do :; done")
     wait_until(lambda: len(sandbox.ranks()) == 2, "the ranks")
     ranks = sandbox.ranks()
-    wait_until(lambda: all(seconds_since_start(pid) > 2.1 for pid in ranks.values()), "ranks that ran for two seconds")
+    wait_until(lambda: all(seconds_since_start(pid) > 2.1 for pid in ranks.values()), "both ranks to run for two seconds")
     job.signal(signal.SIGINT)
     done = job.wait().expect(130)
     sleeps, computes = (rank["at_stop"] for rank in done.report["ranks"])
@@ -401,11 +401,11 @@ def seconds_since_start(pid: int) -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
 
 
-def test_ctrl_c_while_one_has_not_started_tells_who_waited_for_it(sandbox: Sandbox) -> None:
+def test_ctrl_c_reports_a_rank_that_has_not_called_hvd_init(sandbox: Sandbox) -> None:
     job = sandbox.start("-np", 2, "sh", "-c", f'[ $HVD_RANK = 1 ] && exec sleep 1000; exec "{program("latecomer")}"')
 
     def has_waited() -> bool:
-        job.signal(signal.SIGQUIT)  # the table of what ranks do
+        job.signal(signal.SIGQUIT)  # prints the table of ranks
         return re.search(rb", in hvd_init for (1\.[1-9]|[2-9]|\d\d)", job.err) is not None
 
     wait_until(sandbox.ranks, "the ranks")
@@ -415,9 +415,9 @@ def test_ctrl_c_while_one_has_not_started_tells_who_waited_for_it(sandbox: Sandb
     assert re.search(r"^hvdrun: note: rank 0 had waited \d+\.\d s in hvd_init for rank 1 on ", done.err_text, re.MULTILINE), done
 
 
-@pytest.mark.slow  # it is said after five seconds
+@pytest.mark.slow  # hvdrun prints the note after five seconds
 @pytest.mark.parametrize("running", [1, 2])
-def test_ranks_that_run_on_after_others_are_told_in_good_english(sandbox: Sandbox, running: int) -> None:
+def test_the_note_about_ranks_that_still_run_uses_singular_and_plural(sandbox: Sandbox, running: int) -> None:
     ready = sandbox.files / "go"
     job = sandbox.start("-np", 3, "sh", "-c", f"[ $HVD_RANK -ge {running} ] || until [ -e {ready} ]; do sleep 0.1; done")
     job.wait_for(b"still run", "err")
@@ -427,9 +427,9 @@ def test_ranks_that_run_on_after_others_are_told_in_good_english(sandbox: Sandbo
     assert f"hvdrun: note: {words}\n" in job.wait().expect(0).err_text
 
 
-@pytest.mark.slow  # it is said after five seconds
-def test_a_program_that_drives_all_gpus_by_itself_is_told_how_to_be_started(sandbox: Sandbox) -> None:
-    """MirroredStrategy and its like compute on every GPU from each of the ranks."""
+@pytest.mark.slow  # hvdrun prints the note after five seconds
+def test_a_rank_that_uses_all_gpus_gets_the_advice_ranks_per_host_1(sandbox: Sandbox) -> None:
+    """With TensorFlow's MirroredStrategy, for example, each rank computes on every GPU."""
     pids = sandbox.files / "pids"
     gpus = ";".join(f"GPU-{number},0000:1{number}:00.0,NVIDIA H200,150754820096" for number in range(2))
     environment = {"LD_LIBRARY_PATH": str(BUILD / "lib/doubles"), "HVD_FAKE_NVML": gpus, "HVD_FAKE_NVML_PIDS": str(pids)}
@@ -438,9 +438,10 @@ def test_a_program_that_drives_all_gpus_by_itself_is_told_how_to_be_started(sand
         "--ranks-per-host 1\n" in done.err_text, done
 
 
-# Runs until the second file is there. With the third word "connected" the ranks are connected before, by the first file.
-# With "briefly" they are connected after it, at the job's own port, too short to be seen while it lasts: as by rank 0's store.
-# They run long enough to be examined.
+# Runs until the file GO exists. Arguments: PLACE GO [connected|briefly].
+# connected: the ranks connect before that, at a port that rank 0 writes to the file PLACE.
+# briefly: the ranks connect after that, at MASTER_PORT, too briefly for hvdrun to see it, like PyTorch's store of rank 0.
+# All ranks run long enough for hvdrun to look for connections.
 RANKS = """\
 import os, socket, sys, time
 begun = time.monotonic()
@@ -476,9 +477,9 @@ while time.monotonic() < begun + 0.3:
 
 
 @pytest.mark.slow
-def test_ranks_that_have_nothing_to_do_with_each_other_are_told(sandbox: Sandbox) -> None:
-    """A training that was not made for several ranks does all of its work in each of them."""
-    # The kernel offers a port again while it still knows of a connection that was closed from the other end.
+def test_ranks_without_connections_get_a_warning_about_separate_runs(sandbox: Sandbox) -> None:
+    """A training program that was not written for several ranks does all of its work in each rank."""
+    # Leaves a closed connection in the kernel's table: it must not look like one between ranks at this MASTER_PORT.
     with socket.create_server(("127.0.0.1", 0)) as server:
         used_port = server.getsockname()[1]
         client = socket.create_connection(("127.0.0.1", used_port))
@@ -494,7 +495,7 @@ def test_ranks_that_have_nothing_to_do_with_each_other_are_told(sandbox: Sandbox
     alone = sandbox.start("-np", 1, *words)
     for job, ranks in ((strangers, 2), (at_used_port, 2), (connected, 2), (briefly, 2), (alone, 1)):
         wait_until(lambda job=job, ranks=ranks: job.out.count(b"up") == ranks or job.process.poll() is not None, "the ranks")
-    # It is said of jobs of five seconds and more. Connections are looked for at least whenever a quarter more has passed.
+    # hvdrun warns about jobs of at least five seconds. It looks for connections whenever the run time has grown by a quarter.
     time.sleep(max(5.2, time.monotonic() - begun))
     go.touch()
     for name, job in {"strangers": strangers, "at_used_port": at_used_port}.items():
@@ -505,7 +506,7 @@ def test_ranks_that_have_nothing_to_do_with_each_other_are_told(sandbox: Sandbox
         assert "separate runs" not in job.wait().expect(0).err_text, name
 
 
-def test_ranks_that_do_not_join_are_told_while_they_run(sandbox: Sandbox) -> None:
+def test_ranks_without_connections_get_a_warning_while_they_run(sandbox: Sandbox) -> None:
     done = sandbox.files / "done"
     job = sandbox.start("-np", 2, "sh", "-c", f"until [ -e {done} ]; do sleep 0.01; done", env={"HVD_STALL_CHECK_TIME_SECONDS": "0.5"})
     job.wait_for(b"so far these may be 2 separate runs of the program; see FRAMEWORKS in hvdrun(1)\n", "err")
@@ -513,8 +514,8 @@ def test_ranks_that_do_not_join_are_told_while_they_run(sandbox: Sandbox) -> Non
     assert job.wait().expect(0).err.count(b"so far these may be") == 1
 
 
-def test_ranks_of_mpich_are_told_what_to_type(sandbox: Sandbox) -> None:
-    """MPICH finds no other ranks, and each is rank 0 of 1."""
+def test_separate_ranks_of_mpich_get_the_advice_to_use_mpiexec(sandbox: Sandbox) -> None:
+    """MPICH finds no other ranks under hvdrun, so each process is rank 0 of 1."""
     done, library = sandbox.files / "done", sandbox.files / "libmpich.so.12"
     shutil.copy("/lib/x86_64-linux-gnu/libm.so.6", library)
     job = sandbox.start("-np", 2, PYTHON, "-c", "import ctypes, os, sys, time\nctypes.CDLL(sys.argv[1])\n"
@@ -528,14 +529,14 @@ def test_ranks_of_mpich_are_told_what_to_type(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("word, apart", [("separately", True), ("briefly", False)])
-def test_the_json_says_whether_ranks_may_have_been_separate_runs(sandbox: Sandbox, word: str, apart: bool) -> None:
+def test_the_json_report_says_whether_ranks_may_be_separate_runs(sandbox: Sandbox, word: str, apart: bool) -> None:
     (sandbox.files / "go").touch()
     done = sandbox.run("-np", 2, PYTHON, "-c", RANKS, sandbox.files / "port", sandbox.files / "go", word).expect(0)
     assert done.report["may_be_separate_runs"] is apart
 
 
-def test_ranks_that_ran_too_shortly_to_be_examined_are_not_said_to_be_separate(sandbox: Sandbox) -> None:
-    """To look for their connections would take longer than to start them."""
+def test_the_json_report_of_a_very_short_job_does_not_say_separate_runs(sandbox: Sandbox) -> None:
+    """hvdrun does not look for connections in such jobs: that takes longer than their start."""
     runs: list[Done] = []
 
     def was_short() -> bool:  # a busy machine may take longer
@@ -546,8 +547,8 @@ def test_ranks_that_ran_too_shortly_to_be_examined_are_not_said_to_be_separate(s
     assert runs[-1].report["may_be_separate_runs"] is False
 
 
-# Rank 0 is connected at a port of its own, and ends when the job is old enough for a look. Rank 1 keeps its end until the
-# second file is there.
+# The ranks connect at a port that rank 0 writes to the file PLACE. Rank 0 ends when the job is old enough for hvdrun to look
+# for connections. Rank 1 keeps its end open until the file GO exists. Arguments: PLACE GO.
 LEFT = """\
 import os, socket, sys, time
 begun = time.monotonic()
@@ -568,8 +569,8 @@ else:
 """
 
 
-def test_connections_are_looked_for_when_the_first_rank_ends(sandbox: Sandbox) -> None:
-    """Before the first look that the time brings: that one comes after a second."""
+def test_hvdrun_looks_for_connections_when_the_first_rank_ends(sandbox: Sandbox) -> None:
+    """The first look by time comes only after a second."""
     go = sandbox.files / "go"
     job = sandbox.start("-np", 2, PYTHON, "-c", LEFT, sandbox.files / "port", go)
 
@@ -583,7 +584,7 @@ def test_connections_are_looked_for_when_the_first_rank_ends(sandbox: Sandbox) -
     assert job.wait().expect(0).report["may_be_separate_runs"] is False
 
 
-def test_a_rank_that_had_to_be_killed_is_told(sandbox: Sandbox) -> None:
+def test_the_report_names_ranks_that_hvdrun_killed(sandbox: Sandbox) -> None:
     script = 'trap "" TERM; touch "$0.$HVD_RANK"; while :; do sleep 0.1; done'
     job = sandbox.start("-np", 2, "--grace", "0.2", "sh", "-c", script, sandbox.files / "ready")
     wait_until(lambda: len(list(sandbox.files.glob("ready.*"))) == 2, "both ranks")
@@ -591,7 +592,7 @@ def test_a_rank_that_had_to_be_killed_is_told(sandbox: Sandbox) -> None:
     assert "hvdrun: note: ranks 0-1: killed by hvdrun (SIGKILL)\n" in job.wait().expect(143).err_text
 
 
-def test_a_core_dump_is_mentioned(sandbox: Sandbox) -> None:
+def test_the_report_mentions_a_core_dump(sandbox: Sandbox) -> None:
     if not read_bytes("/proc/sys/kernel/core_pattern").strip():
         pytest.skip("this kernel writes no core files")
     done = sandbox.run("-c", 'ulimit -c unlimited; exec "$0" "$@"', hvdrun(), "-np", 1, program("crash"), "--signal", 11,
@@ -605,7 +606,7 @@ def hvdrun() -> str:
 
 
 def memory_group(sandbox: Sandbox) -> str | None:
-    """A control group of version 1 or 2 in which memory can be limited; none where we may not."""
+    """Makes a cgroup (version 1 or 2) with a memory limit; returns its folder, or None without the right to."""
     for base, limit in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")):
         folder = f"{base}/hvdtest-{sandbox.cookie}"
         try:
@@ -620,10 +621,10 @@ def memory_group(sandbox: Sandbox) -> str | None:
     return None
 
 
-# What rank 1 does, and what is said of it.
+# Script of rank 1, its exit code and what the report says of it.
 OUT_OF_MEMORY: dict[str, tuple[str, int, str]] = {
     "the rank": ('exec "$0" --megabytes 1000', 137, "killed by SIGKILL, out of memory (the kernel's OOM killer)"),
-    "behind a shell": ('"$0" --megabytes 1000; exit $?', 137, "exit code 137; out of memory: the kernel's OOM killer"),
+    "below a shell": ('"$0" --megabytes 1000; exit $?', 137, "exit code 137; out of memory: the kernel's OOM killer"),
     "a worker": ('"$0" --megabytes 1000 || exit 1', 1, "exit code 1; out of memory: the kernel's OOM killer"),
 }
 
@@ -631,20 +632,20 @@ OUT_OF_MEMORY: dict[str, tuple[str, int, str]] = {
 @pytest.mark.slow
 @pytest.mark.measures
 @pytest.mark.parametrize("victim", OUT_OF_MEMORY)
-def test_a_rank_killed_for_memory_is_told_apart(sandbox: Sandbox, victim: str) -> None:
+def test_the_report_names_the_oom_killer_as_cause(sandbox: Sandbox, victim: str) -> None:
     script, code, text = OUT_OF_MEMORY[victim]
     if not (group := memory_group(sandbox)):
-        pytest.skip("no right to make a control group with a memory limit")
+        pytest.skip("needs the right to make a cgroup with a memory limit")
     try:
         done = sandbox.run("-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', group, hvdrun(), "-np", 2, "sh", "-c",
                            f'[ "$HVD_RANK" = 0 ] && exec sleep 1000; {script}', program("memory_hog"), tool="/bin/sh").expect(code)
         assert re.search(rf"rank 1\b.*{re.escape(text)}", done.err_text), done
     finally:
-        wait_until(lambda: not read_bytes(f"{group}/cgroup.procs"), "an empty control group")
+        wait_until(lambda: not read_bytes(f"{group}/cgroup.procs"), "an empty cgroup")
         os.rmdir(group)
 
 
-def test_a_link_beside_the_report_is_not_written_through(sandbox: Sandbox) -> None:
+def test_writing_the_report_does_not_follow_a_symbolic_link(sandbox: Sandbox) -> None:
     precious = sandbox.files / "precious"
     precious.write_text("precious")
     report = sandbox.files / "own.json"
@@ -654,8 +655,8 @@ def test_a_link_beside_the_report_is_not_written_through(sandbox: Sandbox) -> No
     assert report.stat().st_size > 0
 
 
-def test_a_framework_that_finds_no_ranks_hears_of_the_option(sandbox: Sandbox) -> None:
-    """Where the variable is there, the program does not fail."""
+def test_a_program_that_fails_without_tf_config_gets_the_advice_for_tensorflow(sandbox: Sandbox) -> None:
+    """With the advised option the program succeeds."""
     script = sandbox.files / "train.py"
     script.write_text("import os; print(os.environ['TF_CONFIG'])\n")
     done = sandbox.run("-np", 2, PYTHON, script).expect(1)
@@ -664,8 +665,8 @@ def test_a_framework_that_finds_no_ranks_hears_of_the_option(sandbox: Sandbox) -
     sandbox.run("-np", 2, "--for", "tensorflow", PYTHON, script).expect(0)
 
 
-def test_an_abort_at_the_end_of_a_python_program_may_come_after_its_work(sandbox: Sandbox) -> None:
-    """The C++ library aborts as PyTorch's threads make it do, when Python exits."""
+def test_the_note_on_an_abort_at_pythons_exit_says_the_work_may_be_done(sandbox: Sandbox) -> None:
+    """Threads of PyTorch can make the C++ library abort while Python exits."""
     script = sandbox.files / "train.py"
     script.write_text("import atexit, ctypes\n"
                       "atexit.register(ctypes.CDLL('libstdc++.so.6')._ZSt9terminatev)\n"

@@ -1,4 +1,4 @@
-"""hvdrun sbatch and templates where there is no SLURM: scripts are made all the same."""
+"""hvdrun sbatch and hvdrun templates on a machine without SLURM."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ TEMPLATES = ["container", "cte-power", "generic", "marconi100", "requeue"]
 
 
 def hvdrun(sandbox: Sandbox, *words: object, **options: object) -> Done:
-    """A subcommand, which is the first word and writes no report."""
+    """Runs a subcommand of hvdrun, without the harness's --report."""
     return sandbox.run(HVDRUN, *words, tool="/usr/bin/env", **options)
 
 
-def test_prints_the_script(sandbox: Sandbox) -> None:
+def test_sbatch_prints_the_script(sandbox: Sandbox) -> None:
+    (sandbox.files / "train.py").touch()
     done = hvdrun(sandbox, "sbatch", "-np", 16, "--template", "cte-power", "--time", "2:00:00", "--module", "gcc/8,cuda", "--label", "rank",
                        "--", "python3", "train.py", "--name", "a b")
     assert done.code == 0, done.err_text
@@ -31,7 +32,7 @@ def test_prints_the_script(sandbox: Sandbox) -> None:
     assert done.out_text.endswith(f"exec {shlex.quote(str(HVDRUN))} -np 16 --label rank -- python3 train.py --name 'a b'\n"), done.out_text
 
 
-# What a node has beside SLURM: conda says what it is asked for.
+# Shell functions that replace a node's module, conda and hvdrun; conda prints which environment it activates.
 NODE = """
 module() { [ "$*" = "load autoload cineca-ai/1.0" ] && export CINECA_AI_ENV=/ai/env; return 0; }
 conda() { [ "$1" = activate ] && echo "activated $2"; return 0; }
@@ -42,7 +43,7 @@ exec() { "$@"; }
 
 @pytest.mark.parametrize("words", [("--conda", "$CINECA_AI_ENV"), ("--conda", "${CINECA_AI_ENV}"), ("--set", "cineca_ai=true")])
 def test_a_variable_of_a_module_is_expanded_in_the_script(sandbox: Sandbox, words: tuple[str, ...]) -> None:
-    """It is not known before the script runs."""
+    """The variable has no value before the script runs."""
     made = hvdrun(sandbox, "sbatch", "--template", "marconi100", "-np", 2, "--module", "cineca-ai/1.0", *words, "--", "python3", "t.py")
     assert made.code == 0, made.err_text
     script = made.out_text.replace("exec " + made.out_text.rsplit("exec ", 1)[1], "echo started\n")
@@ -52,7 +53,7 @@ def test_a_variable_of_a_module_is_expanded_in_the_script(sandbox: Sandbox, word
     assert without.returncode != 0 and "started" not in without.stdout and "CINECA_AI_ENV" in without.stderr, without
 
 
-def test_what_would_not_do_what_is_meant_is_refused(sandbox: Sandbox) -> None:
+def test_invalid_values_of_sbatch_options_are_an_error(sandbox: Sandbox) -> None:
     def refused(*words: str) -> str:
         done = hvdrun(sandbox, "sbatch", "-np", 1, "--gpus-per-node", 0, *words, "--", "true")
         assert done.code == 2 and not done.out, done
@@ -70,7 +71,7 @@ def test_what_would_not_do_what_is_meant_is_refused(sandbox: Sandbox) -> None:
         assert hvdrun(sandbox, "sbatch", "-np", 1, "--array", array, "--", "true").code == 0
 
 
-def test_says_what_it_does_not_know(sandbox: Sandbox) -> None:
+def test_sbatch_notes_what_it_cannot_check_on_this_host(sandbox: Sandbox) -> None:
     unknown = sandbox.run("PATH=/nowhere", HVDRUN, "sbatch", "-np", 4, "--", "./nosuch", tool="/usr/bin/env")
     assert unknown.code == 0 and "no GPUs are requested, because it is not known here what a node has; --gpus-per-node K" in unknown.err_text
     assert "./nosuch is not on this host; the job fails unless the nodes have it" in unknown.err_text
@@ -78,15 +79,19 @@ def test_says_what_it_does_not_know(sandbox: Sandbox) -> None:
     script = hvdrun(sandbox, "sbatch", "-np", 4, "--venv", "nosuch", "--", "train.py")
     assert script.code == 0 and "hvdrun … python3 train.py; the job fails unless the nodes have it" in script.err_text, script
     assert f"--venv: {sandbox.files}/nosuch/bin/activate is not on this host" in script.err_text
+    for program, script, is_missing in (("python3", "nosuch.py", True), ("bash", "nosuch.sh", True), ("python3", "train.py", False),
+                                        ("python3", "-c", False)):
+        said = hvdrun(sandbox, "sbatch", "-np", 4, "--gpus-per-node", 0, "--", program, script).err_text
+        assert (f"{script} is not on this host" in said) == is_missing, said
     assert "not executable" in hvdrun(sandbox, "sbatch", "-np", 4, "--", "./train.py").err_text
     module = hvdrun(sandbox, "sbatch", "-np", 4, "--module", "mine", "--", "program-of-the-module")
-    assert "program-of-the-module" not in module.err_text, "the module may bring it"
+    assert "program-of-the-module" not in module.err_text, "a module may provide the program"
     for words in (("--gpus-per-node", 0), ("--gpus-per-node", 2), ("--sbatch-arg=--gres=gpu:2",)):
         known = sandbox.run("PATH=/usr/bin", HVDRUN, "sbatch", "-np", 4, *words, "--", "true", tool="/usr/bin/env")
         assert known.code == 0 and "no GPUs are requested" not in known.err_text and "not on this host" not in known.err_text, known
 
 
-def test_lists_and_shows_templates(sandbox: Sandbox) -> None:
+def test_templates_lists_all_and_shows_one(sandbox: Sandbox) -> None:
     listed = hvdrun(sandbox, "templates")
     assert [line.split()[0] for line in listed.out_text.splitlines()] == ["TEMPLATE", *TEMPLATES]
     shown = hvdrun(sandbox, "templates", "show", "marconi100")
@@ -95,7 +100,7 @@ def test_lists_and_shows_templates(sandbox: Sandbox) -> None:
     assert hvdrun(sandbox, "templates", "show", "genric").err_text == 'hvdrun: error: there is no template "genric"; did you mean "generic"?\n'
 
 
-def test_the_folders_in_their_order(sandbox: Sandbox, tmp_path: Path) -> None:
+def test_folders_of_templates_are_searched_in_order(sandbox: Sandbox, tmp_path: Path) -> None:
     for folder in ("first", "second", "config/hvdrun/templates"):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "generic.sbatch").write_text(
@@ -109,7 +114,7 @@ def test_the_folders_in_their_order(sandbox: Sandbox, tmp_path: Path) -> None:
     assert "# first\n" in hvdrun(sandbox, words[0], "--template-path", tmp_path / "first", *words[1:], env=environment).out_text
 
 
-def test_mistakes_in_a_template_are_named_by_line(sandbox: Sandbox, tmp_path: Path) -> None:
+def test_the_error_for_a_bad_template_names_its_line(sandbox: Sandbox, tmp_path: Path) -> None:
     file = tmp_path / "mine.sbatch"
     file.write_text("---\nabout: x\nthreads: number = 1 | for OpenMP\n---\n#!/bin/bash\nexport T={{thread}}\n{{#command}}{{.}} {{/command}}\n")
     done = hvdrun(sandbox, "sbatch", "-np", 1, "--template", file, "--", "true")
@@ -119,12 +124,12 @@ def test_mistakes_in_a_template_are_named_by_line(sandbox: Sandbox, tmp_path: Pa
     assert f"cannot be used: {file}:6: unknown variable" in listed.out_text
 
 
-def test_without_slurm_it_offers_the_script(sandbox: Sandbox) -> None:
+def test_sbatch_submit_without_slurm_suggests_printing_the_script(sandbox: Sandbox) -> None:
     done = sandbox.run("PATH=/nowhere", HVDRUN, "sbatch", "-np", 1, "--submit", "--", "true", tool="/usr/bin/env")
     assert done.code == 127
     assert "there is no SLURM on this machine" in done.err_text and "without --submit hvdrun sbatch prints the script" in done.err_text
 
 
-def test_a_full_disk_is_named(sandbox: Sandbox) -> None:
+def test_sbatch_reports_a_full_disk(sandbox: Sandbox) -> None:
     done = hvdrun(sandbox, "sbatch", "-np", 1, "-o", "/dev/full", "--", "true")
     assert done.code == 125 and "cannot write the script to /dev/full: No space left on device" in done.err_text

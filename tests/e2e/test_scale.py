@@ -1,4 +1,4 @@
-"""`hvdrun scale`: a program at several numbers of ranks, compared."""
+"""`hvdrun scale` runs a program with several numbers of ranks and compares their speed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from harness import BUILD, HVDRUN, TIME_LIMIT, Done, Running, Sandbox, wait_unti
 
 DIGITS = BUILD / "bin/examples/digits"
 
-# Prints as a training does; at a size named in $FAILS it fails. By its first argument its loss depends on the size.
+# Prints like a training program. It fails if the number of ranks is $FAILS. Its loss grows with the size by $1 hundredths.
 TRAINER = """
 [ "$HVD_SIZE" = "$FAILS" ] && { echo "no memory left" >&2; exit 3; }
 [ "$HVD_RANK" = 0 ] || exit 0
@@ -32,7 +32,7 @@ def scale(sandbox: Sandbox, *arguments: object, **options: object) -> Done:
 
 
 def start(sandbox: Sandbox, *arguments: object, **options: object) -> Running:
-    # By way of env: the harness would put hvdrun's --report before "scale".
+    # env(1) keeps the harness from adding --report before "scale".
     return sandbox.start(HVDRUN, "scale", *arguments, tool="/usr/bin/env", **options)
 
 
@@ -46,7 +46,7 @@ def study_of(folder: Path) -> dict:
 
 
 class Page(HTMLParser):
-    """What refers to anything outside the page."""
+    """Collects references to files outside an HTML page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -59,33 +59,32 @@ class Page(HTMLParser):
             self.outside.append(tag)
 
 
-def test_the_digits_example_is_the_same_at_every_size(sandbox: Sandbox) -> None:
+def test_a_study_of_digits_has_table_json_csv_and_page(sandbox: Sandbox) -> None:
     folder = sandbox.files / "study"
     done = scale(sandbox, "-np", "2,1", "--repeat", 2, "--report", folder, DIGITS, "--epochs", 4).expect(0)
     title, one, two, *_ = done.out_text.strip().splitlines()
     assert title.split() == ["RANKS", "EPOCH", "SPREAD", "SAMPLES/S", "SPEED-UP", "EFFICIENCY", "LOSS", "ACCURACY"]
     assert one.split()[0] == "1" and two.split()[0] == "2"
     assert "warning" not in done.out_text, done
-    assert "epoch 1" not in done.out_text + done.err_text, "what runs print is not shown"
+    assert "epoch 1" not in done.out_text + done.err_text, "output of runs is shown without --show-output"
     assert re.search(r"run 4 of 4, 2 ranks: .* s an epoch, .* samples/s, loss ", done.err_text), done
 
     study = study_of(folder)
     assert study["speedup_from"] == "samples_per_second" and study["baseline"] == 1
-    assert [run["ranks"] for run in study["runs"]] == [1, 2, 1, 2], "all sizes in turn"
+    assert [run["ranks"] for run in study["runs"]] == [1, 2, 1, 2], "sizes do not take turns"
     for size in study["sizes"]:
         assert size["runs"] == 2 and size["failed"] == 0
         assert size["epoch_seconds"]["least"] > 0
-        # Each sample once an epoch, whatever the size.
         assert size["samples_per_second"]["median"] > 0
     losses = [size["metrics"]["loss"]["median"] for size in study["sizes"]]
     assert losses[1] == pytest.approx(losses[0], rel=1e-5)
-    assert all(run["epochs"] == 3 for run in study["runs"]), "the first of four is left out"
+    assert all(run["epochs"] == 3 for run in study["runs"]), "the first of four epochs was not left out"
 
     with open(folder / "scaling.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["ranks"] for row in rows] == ["1", "2"]
     assert float(rows[0]["speedup_median"]) == 1
-    assert not Page((folder / "scaling.html").read_text()).outside, "the page needs nothing else"
+    assert not Page((folder / "scaling.html").read_text()).outside, "the page refers to other files"
     svg = ElementTree.parse(folder / "scaling.svg").getroot()
     texts = ["".join(text.itertext()) for text in svg.iter("{http://www.w3.org/2000/svg}text")]
     assert {"ranks", "ideal"} <= set(texts) and any(text.startswith("Speed-up") for text in texts)
@@ -93,21 +92,21 @@ def test_the_digits_example_is_the_same_at_every_size(sandbox: Sandbox) -> None:
     assert json.loads((folder / "runs/np2-2.json").read_text())["exit_code"] == 0
 
 
-def test_samples_a_second_from_what_a_program_prints(sandbox: Sandbox) -> None:
+def test_metric_takes_samples_per_second_from_the_output(sandbox: Sandbox) -> None:
     done = trainer(sandbox, "--repeat", 2, "--report", sandbox.files).expect(0)
     sizes = study_of(sandbox.files)["sizes"]
-    assert [size["samples_per_second"]["median"] for size in sizes] == [60, 120], "the first one is dropped"
+    assert [size["samples_per_second"]["median"] for size in sizes] == [60, 120], "the first value was not dropped"
     assert sizes[1]["speedup"]["median"] == 2 and sizes[1]["efficiency"]["median"] == 1
     assert sizes[0]["metrics"]["loss"]["median"] == 0.5
     assert "warning" not in done.out_text
 
 
-def test_arguments_and_options_have_the_number_of_the_run(sandbox: Sandbox) -> None:
+def test_np_in_arguments_is_replaced_by_the_number_of_ranks(sandbox: Sandbox) -> None:
     scale(sandbox, "-np", "1,2", "-x", "BATCH=b{np}", "sh", "-c", "echo $BATCH $1 $2 >> said", "sh", "--ranks={np},{np}", "{n}").expect(0)
     assert sandbox.lines_of("said") == [["b1", "--ranks=1,1", "{n}"]] + 2 * [["b2", "--ranks=2,2", "{n}"]]
 
 
-def test_a_program_that_drives_all_gpus_itself(sandbox: Sandbox) -> None:
+def test_devices_runs_one_rank_with_several_numbers_of_gpus(sandbox: Sandbox) -> None:
     gpus = {"CUDA_VISIBLE_DEVICES": "5,6,7"}
     program = ("sh", "-c", "echo $HVD_SIZE $CUDA_VISIBLE_DEVICES $1 >> said", "sh", "{np}")
     done = scale(sandbox, "--devices", "1,2,3", "--report", sandbox.files, *program, env=gpus).expect(0)
@@ -121,14 +120,14 @@ def test_a_program_that_drives_all_gpus_itself(sandbox: Sandbox) -> None:
     assert (sandbox.files / "runs/devices3-1.log").exists()
 
 
-def test_more_devices_than_the_host_has(sandbox: Sandbox) -> None:
+def test_more_devices_than_the_host_has_is_an_error(sandbox: Sandbox) -> None:
     done = scale(sandbox, "--devices", "1,3", "true", env={"CUDA_VISIBLE_DEVICES": "5,6"}).expect(2)
     assert "hvdrun scale: 3 devices:\nhvdrun: error: 3 ranks for 2 GPUs" in done.err_text and "run 1 of" not in done.err_text
     none = scale(sandbox, "--devices", "1", "true", env={"CUDA_VISIBLE_DEVICES": "-1"}).expect(2)
     assert "--devices: hvdrun found no GPUs on " in none.err_text
 
 
-def test_a_loss_that_depends_on_the_size_is_a_warning(sandbox: Sandbox) -> None:
+def test_a_loss_that_depends_on_the_number_of_ranks_is_a_warning(sandbox: Sandbox) -> None:
     done = trainer(sandbox, "--repeat", 2, "--report", sandbox.files, drift=10).expect(0)
     warning = "loss at 2 ranks (0.700) differs from that at 1 rank (0.600) by 16.7 %, more than over repeats"
     assert f"warning: {warning}\n" in done.out_text, done
@@ -136,10 +135,10 @@ def test_a_loss_that_depends_on_the_size_is_a_warning(sandbox: Sandbox) -> None:
     assert warning in (sandbox.files / "scaling.html").read_text()
 
 
-def test_a_size_that_fails_is_in_the_table_and_not_tried_again(sandbox: Sandbox) -> None:
+def test_a_failed_size_is_in_the_table_and_not_repeated(sandbox: Sandbox) -> None:
     done = trainer(sandbox, "--repeat", 2, "--report", sandbox.files, sizes="1,2,3", fails=2).expect(3)
     assert re.search(r"^2 +failed: exit code 3$", done.out_text, re.MULTILINE), done
-    assert re.search(r"^3 .* 3\.00 ", done.out_text, re.MULTILINE), "the others are compared all the same"
+    assert re.search(r"^3 .* 3\.00 ", done.out_text, re.MULTILINE), "the other sizes are not compared"
     assert re.search(r"^  \| .*no memory left$", done.err_text, re.MULTILINE), done
     study = study_of(sandbox.files)
     assert [run["ranks"] for run in study["runs"]] == [1, 2, 3, 1, 3]
@@ -147,17 +146,17 @@ def test_a_size_that_fails_is_in_the_table_and_not_tried_again(sandbox: Sandbox)
     ElementTree.parse(sandbox.files / "scaling.svg")
 
 
-def test_a_program_without_counters_is_told_how_to_have_more(sandbox: Sandbox) -> None:
+def test_scale_suggests_progress_calls_for_a_program_without_counters(sandbox: Sandbox) -> None:
     done = scale(sandbox, "-np", "1,2", "true").expect(0)
     assert done.out_text.splitlines()[1].split() == ["RANKS", "RUN", "SPREAD", "SPEED-UP", "EFFICIENCY"]
     assert "hvd_progress" in done.out_text and "--metric" in done.out_text
-    assert "--repeat" in done.out_text, "one run a size has no spread"
+    assert "--repeat" in done.out_text, "no advice to repeat runs"
 
 
-def test_what_runs_print_can_be_shown(sandbox: Sandbox) -> None:
+def test_show_output_prints_the_output_of_runs_on_stderr(sandbox: Sandbox) -> None:
     done = scale(sandbox, "-np", "1", "--show-output", "sh", "-c", "echo from the program").expect(0)
     assert "from the program" in done.err_text
-    assert "from the program" not in done.out_text, "stdout is the table's"
+    assert "from the program" not in done.out_text, "output of a run is on stdout, among the table"
 
 
 @pytest.mark.parametrize("arguments, code, said", [
@@ -167,7 +166,7 @@ def test_what_runs_print_can_be_shown(sandbox: Sandbox) -> None:
     (("-np", "1,2", "-H", "localhost:1", "true"), 2, "2 ranks for 1 slot"),
     (("-np", "1", "--report", "/proc/study", "true"), 2, "/proc/study"),
 ])
-def test_what_cannot_work_is_said_before_anything_runs(sandbox: Sandbox, arguments: tuple, code: int,
+def test_an_invalid_study_is_an_error_before_any_run(sandbox: Sandbox, arguments: tuple, code: int,
                                                        said: str) -> None:
     done = scale(sandbox, *arguments).expect(code)
     assert said in done.err_text, done
@@ -175,15 +174,15 @@ def test_what_cannot_work_is_said_before_anything_runs(sandbox: Sandbox, argumen
 
 
 def waiting_study(sandbox: Sandbox) -> Running:
-    """A study whose second size waits for ever."""
+    """Starts a study whose second size waits for ever."""
     return start(sandbox, "-np", "1,2", "--report", sandbox.files, "--grace", "0.3", "sh", "-c",
                  f'[ $HVD_SIZE = 1 ] || {{ echo $HVD_RANK >> {sandbox.files}/waiting; exec sleep 1000; }}')
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_study_tells_what_is_known(sandbox: Sandbox, number: signal.Signals) -> None:
+def test_an_interrupted_study_prints_its_results_so_far(sandbox: Sandbox, number: signal.Signals) -> None:
     running = waiting_study(sandbox)
-    wait_until(lambda: len(sandbox.lines_of("waiting")) == 2, "the second size")
+    wait_until(lambda: len(sandbox.lines_of("waiting")) == 2, "the run of the second size")
     running.signal(number)
     done = running.wait().expect(128 + number)
     assert re.search(r"^1 .* 1\.00 ", done.out_text, re.MULTILINE), done
@@ -192,8 +191,8 @@ def test_an_interrupted_study_tells_what_is_known(sandbox: Sandbox, number: sign
     assert study["interrupted"] and study["runs"][1]["trouble"] == "interrupted"
 
 
-# Ranks that say when they have begun, and when they were asked to end, for which they need a while. A second interrupt of their
-# hvdrun would send SIGTERM.
+# A rank that records its start, SIGINT and SIGTERM, and ends half a second after SIGINT. hvdrun sends SIGTERM if it is
+# interrupted twice.
 POLITE = """
 trap "echo $HVD_RANK >> ended; left=10" INT
 trap "echo $HVD_RANK >> hurried" TERM
@@ -202,8 +201,8 @@ while [ "${left:-1}" -gt 0 ]; do sleep 0.05; [ -z "$left" ] || left=$((left - 1)
 """
 
 
-def test_ctrl_c_at_a_terminal_reaches_a_run_once(sandbox: Sandbox) -> None:
-    """The terminal sends it to the study and to its run."""
+def test_ctrl_c_on_a_terminal_interrupts_the_run_once(sandbox: Sandbox) -> None:
+    """The terminal sends SIGINT to the study and to its run."""
     words = sandbox.command([HVDRUN, "scale", "-np", 2, "--grace", 60, "sh", "-c", POLITE])
     child = pexpect.spawn(words[0], words[1:], env=sandbox.environment({"TERM": "xterm"}), cwd=str(sandbox.files),
                           timeout=TIME_LIMIT)
@@ -213,25 +212,25 @@ def test_ctrl_c_at_a_terminal_reaches_a_run_once(sandbox: Sandbox) -> None:
     child.expect(pexpect.EOF)
     child.close()
     assert child.exitstatus == 130
-    assert len(sandbox.lines_of("ended")) == 2 and not sandbox.lines_of("hurried"), "the run got one interrupt"
+    assert len(sandbox.lines_of("ended")) == 2 and not sandbox.lines_of("hurried"), "the run was not interrupted exactly once"
 
 
-def test_a_signal_for_the_study_reaches_its_run(sandbox: Sandbox) -> None:
+def test_a_signal_to_the_study_is_forwarded_to_its_run(sandbox: Sandbox) -> None:
     running = start(sandbox, "-np", "2", "--grace", "60", "sh", "-c", POLITE)
     wait_until(lambda: len(sandbox.lines_of("waiting")) == 2, "both ranks")
     running.signal(signal.SIGINT)
     running.wait().expect(130)
-    assert len(sandbox.lines_of("ended")) == 2 and not sandbox.lines_of("hurried"), "the run got one interrupt"
+    assert len(sandbox.lines_of("ended")) == 2 and not sandbox.lines_of("hurried"), "the run was not interrupted exactly once"
 
 
-def test_a_killed_study_leaves_nothing(sandbox: Sandbox) -> None:
+def test_the_run_ends_after_its_study_is_killed(sandbox: Sandbox) -> None:
     running = waiting_study(sandbox)
-    wait_until(lambda: len(sandbox.lines_of("waiting")) == 2, "the second size")
+    wait_until(lambda: len(sandbox.lines_of("waiting")) == 2, "the run of the second size")
     os.kill(running.pid, signal.SIGKILL)
     running.process.wait()
     wait_until(lambda: not sandbox.processes(), "the run to end")
 
 
-def test_help_names_its_options(sandbox: Sandbox) -> None:
+def test_help_of_scale_lists_its_options(sandbox: Sandbox) -> None:
     done = scale(sandbox, "--help").expect(0)
     assert "--repeat" in done.out_text and "--metric" in done.out_text

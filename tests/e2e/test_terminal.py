@@ -1,4 +1,4 @@
-"""A terminal for a rank: -np 1, --tty RANK, and the user's terminal after every end."""
+"""A terminal for one rank (-np 1 or --tty RANK), and the state of the user's terminal after the job."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def window(sandbox: Sandbox) -> Iterator[Terminal]:
 
 
 def shown_by(child: pexpect.spawn, code: int) -> str:
-    """What the child prints to its end."""
+    """Waits for the child's end and checks its code; returns what it printed."""
     child.expect(pexpect.EOF)
     shown = child.before.decode()
     child.close()
@@ -36,7 +36,7 @@ def shown_by(child: pexpect.spawn, code: int) -> str:
 
 
 def debugged(rank: int) -> list[str]:
-    """A program that one rank debugs, while the others print a line whenever there is a new file."""
+    """Returns a program that stops in pdb in one rank. The others print a line when the files "first" and "second" appear."""
     return [PYTHON, "-c", f"""if True:
         import os, time
         if os.environ["RANK"] == "{rank}":
@@ -52,21 +52,21 @@ def debugged(rank: int) -> list[str]:
 # ---- the only rank of a job
 
 @pytest.mark.core
-def test_the_only_rank_has_the_terminal(sandbox: Sandbox) -> None:
+def test_the_only_rank_has_a_terminal(sandbox: Sandbox) -> None:
     shown = shown_by(spawn(sandbox, HVDRUN, "-np", 1, "sh", "-c", f"{LOOK}; echo $$"), 0)
     assert shown.startswith(ALL_THREE), shown
     foreground, pid = shown.splitlines()[4:6]
-    assert foreground.strip() == pid, "the terminal is its controlling terminal"
+    assert foreground.strip() == pid, "the rank's terminal is not its controlling terminal"
 
 
 @pytest.mark.parametrize("options, redirect", [([], "| cat"), ([], "2>err"), ([], "</dev/null"), (["--label", "rank"], ""),
                                                (["--output-filename", "logs"], ""), (["--stdin", "none"], ""), (["-np", "2"], "")])
-def test_it_has_none_where_others_need_the_bytes(sandbox: Sandbox, options: list[str], redirect: str) -> None:
+def test_the_only_rank_has_no_terminal_with_redirection_labels_or_log_files(sandbox: Sandbox, options: list[str], redirect: str) -> None:
     command = shlex.join([str(HVDRUN), "-np", "1", *options, "sh", "-c", LOOK])
     assert "1 is a terminal" not in shown_by(spawn(sandbox, "sh", "-c", f"{command} {redirect}"), 0)
 
 
-def test_pdb_has_history_and_the_window_follows(sandbox: Sandbox) -> None:
+def test_pdb_has_history_and_sees_a_resize_of_the_terminal(sandbox: Sandbox) -> None:
     child = spawn(sandbox, HVDRUN, "-np", 1, *debugged(0))
     child.expect_exact("(Pdb) ")
     wait_raw(child)
@@ -93,7 +93,7 @@ CATCHES = """if True:
 """
 
 
-def test_ctrl_c_is_the_programs(sandbox: Sandbox) -> None:
+def test_ctrl_c_on_a_ranks_terminal_reaches_only_the_program(sandbox: Sandbox) -> None:
     child = spawn(sandbox, HVDRUN, "-np", 1, PYTHON, "-c", CATCHES)
     child.expect_exact("up")
     wait_raw(child)
@@ -101,7 +101,7 @@ def test_ctrl_c_is_the_programs(sandbox: Sandbox) -> None:
     assert "caught\r\n" in shown_by(child, 0)
 
 
-def test_a_program_that_ends_by_ctrl_c_was_interrupted(sandbox: Sandbox) -> None:
+def test_a_program_that_ctrl_c_ends_makes_hvdrun_exit_with_130(sandbox: Sandbox) -> None:
     child = spawn(sandbox, HVDRUN, "-np", 1, "sh", "-c", "echo up; exec sleep 1000")
     child.expect_exact("up")
     wait_raw(child)
@@ -109,7 +109,7 @@ def test_a_program_that_ends_by_ctrl_c_was_interrupted(sandbox: Sandbox) -> None
     assert "interrupted; exit code 130" in shown_by(child, 130)
 
 
-def test_ctrl_z_gives_the_shell_its_terminal_back(sandbox: Sandbox) -> None:
+def test_ctrl_z_restores_the_terminal_for_the_shell_and_fg_continues(sandbox: Sandbox) -> None:
     shell = spawn(sandbox, "bash", "--norc", "--noprofile", "-i")
     shell.sendline("PS1='rea''dy> '; stty -g >before")
     shell.expect_exact("ready> ")
@@ -141,8 +141,8 @@ def test_ctrl_z_gives_the_shell_its_terminal_back(sandbox: Sandbox) -> None:
     (["top", "-b", "-n1"], ""), (["top"], "q"), pytest.param(["less", "text"], "Gq", marks=pytest.mark.slow),
     pytest.param(["vi", "-u", "NONE", "text"], ":q\r", marks=pytest.mark.slow),
     pytest.param(["gdb", "-q", "-nx"], "quit\r", marks=pytest.mark.slow)],
-    ids=["top in a pipe's way", "top", "less", "vi", "gdb"])
-def test_programs_for_terminals_work(sandbox: Sandbox, words: list[str], keys: str) -> None:
+    ids=["top in batch mode", "top", "less", "vi", "gdb"])
+def test_full_screen_programs_work_in_the_only_rank(sandbox: Sandbox, words: list[str], keys: str) -> None:
     (sandbox.files / "text").write_text("line\n" * 200)
     child = spawn(sandbox, "sh", "-c", f"stty -g >before; {shlex.join([str(HVDRUN), '-np', '1', *words])}; "
                                        "echo code=$?; stty -g | cmp - before && echo as before")
@@ -156,14 +156,14 @@ def test_programs_for_terminals_work(sandbox: Sandbox, words: list[str], keys: s
 # ---- one rank of several
 
 @pytest.mark.core
-def test_a_chosen_rank_has_the_terminal(sandbox: Sandbox) -> None:
+def test_the_rank_of_tty_has_the_terminal(sandbox: Sandbox) -> None:
     shown = shown_by(spawn(sandbox, HVDRUN, "-np", 2, "--tty", 1, "sh", "-c", f'[ "$RANK" = 0 ] || {{ {LOOK}; }}; test -t 1 || echo none'), 0)
     assert "rank 1 has the terminal; Ctrl-C three times within a second stops the job\r\n" in shown
     others = re.search("\x1b\\[\\d+m\\[0\\]\x1b\\[0m none\r\n", shown)
     assert others and ALL_THREE in shown.replace(others[0], ""), shown
 
 
-def test_lines_of_others_do_not_tear_what_is_typed(sandbox: Sandbox, window: Terminal) -> None:
+def test_lines_of_other_ranks_appear_above_the_line_that_is_typed(sandbox: Sandbox, window: Terminal) -> None:
     window.start("-np", 2, "--tty", 1, *debugged(1))
     window.wait_for(r"\(Pdb\)")
     window.type("p loss")
@@ -181,13 +181,13 @@ def test_lines_of_others_do_not_tear_what_is_typed(sandbox: Sandbox, window: Ter
     assert rows[at:at + 6] == ["[0] there is the first", "[0] there is the second", "(Pdb) p loss * 2", "0.5", "(Pdb) c", "after"]
 
 
-def test_a_full_screen_is_left_alone(sandbox: Sandbox, window: Terminal) -> None:
+def test_lines_of_other_ranks_wait_while_a_full_screen_program_runs(sandbox: Sandbox, window: Terminal) -> None:
     (sandbox.files / "text").write_text("".join(f"row {number}\n" for number in range(100)))
     window.start("-np", 2, "--tty", 1, "sh", "-c",
                  '[ "$RANK" = 0 ] || exec less text; until [ -e go ]; do sleep 0.01; done; echo meanwhile; touch said')
     window.wait_for("text")
     (sandbox.files / "go").touch()
-    wait_until(lambda: (sandbox.files / "said").exists(), "the other rank's line")
+    wait_until(lambda: (sandbox.files / "said").exists(), "the other rank to print a line")
     window.type("G")
     wait_until(lambda: window.screen()[-2] == "row 99", "the end of the text")
     assert "[0] meanwhile" not in window.screen()
@@ -196,7 +196,7 @@ def test_a_full_screen_is_left_alone(sandbox: Sandbox, window: Terminal) -> None
     assert "[0] meanwhile" in window.screen()
 
 
-def test_three_times_ctrl_c_stops_the_job(sandbox: Sandbox) -> None:
+def test_three_quick_ctrl_c_stop_a_job_with_tty(sandbox: Sandbox) -> None:
     child = spawn(sandbox, HVDRUN, "-np", 2, "--tty", 1, "--grace", 1000, "sh", "-c", "trap : INT; echo up; while :; do sleep 0.01; done")
     child.expect_exact("up")
     child.expect_exact("up")
@@ -205,30 +205,30 @@ def test_three_times_ctrl_c_stops_the_job(sandbox: Sandbox) -> None:
     child.send("\x03")
     child.send("\x03")
     child.expect_exact("interrupted: stopping 2 ranks")
-    wait_until(lambda: not is_raw(child), "the terminal to be hvdrun's")
+    wait_until(lambda: not is_raw(child), "hvdrun to restore its terminal")
     child.sendintr()
     child.sendintr()
     shown_by(child, 130)
 
 
-def test_without_a_terminal_it_is_refused(sandbox: Sandbox) -> None:
+def test_tty_without_a_terminal_is_an_error(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 2, "--tty", 1, "true").expect(2)
     assert "--tty needs a terminal, and hvdrun's standard input is none" in done.err_text
     shown = shown_by(spawn(sandbox, "sh", "-c", f"{shlex.quote(str(HVDRUN))} -np 2 --tty 1 true >out; echo code=$?"), 0)
     assert "--tty needs a terminal, and hvdrun's standard output is none" in shown and "code=2" in shown, shown
 
 
-def test_a_batch_job_has_none(sandbox: Sandbox) -> None:
+def test_tty_in_a_batch_job_is_an_error(sandbox: Sandbox) -> None:
     assert "a batch job has no terminal" in sandbox.run("sbatch", "-np", 2, "--tty", 1, "true", tool=str(HVDRUN)).expect(2).err_text
 
 
-def test_a_rank_that_is_not_there_is_refused(sandbox: Sandbox) -> None:
+def test_tty_for_a_rank_outside_the_job_is_an_error(sandbox: Sandbox) -> None:
     assert "--tty names rank 2, but the job has 2 ranks" in sandbox.run("-np", 2, "--tty", 2, "true").expect(2).err_text
 
 
-# ---- the ends
+# ---- the terminal after the job
 
-# What a rank leaves in its terminal: no echo, the second screen, no cursor.
+# A rank that leaves its terminal in raw mode, without echo and cursor, on the alternate screen.
 UNTIDY = r"stty raw -echo; printf '\033[?1049h\033[?25lup'; exec sleep 1000"
 ALONE = ["-np", "1", "sh", "-c", UNTIDY]
 ONE_OF_TWO = ["-np", "2", "--tty", "1", "sh", "-c", f'[ "$RANK" = 0 ] || {{ {UNTIDY}; }}; exec sleep 1000']
@@ -240,11 +240,11 @@ def hvdrun_of(sandbox: Sandbox) -> int:
 
 @pytest.mark.parametrize("job", [ALONE, ONE_OF_TWO], ids=["alone", "one of two"])
 @pytest.mark.parametrize("cause, code", [("TERM", 143), ("KILL", 137), ("HUP", 129), ("rank", 137), ("agent", 125), ("Ctrl-C", 130)])
-def test_the_terminal_is_as_before_after_every_end(sandbox: Sandbox, window: Terminal, job: list[str], cause: str, code: int) -> None:
+def test_the_terminal_is_restored_however_the_job_ends(sandbox: Sandbox, window: Terminal, job: list[str], cause: str, code: int) -> None:
     command = shlex.join(map(str, sandbox.command([HVDRUN, *job])))
     window.open(f"stty -g >before; {command}; echo $? >code; until stty -g | cmp -s - before; do sleep 0.01; done; "
                 "touch same; read -r _")
-    wait_until(lambda: window.format("#{alternate_on}#{cursor_flag}") == "10", "the program's screen")
+    wait_until(lambda: window.format("#{alternate_on}#{cursor_flag}") == "10", "the rank's alternate screen")
     if cause == "Ctrl-C":
         window.type("C-c", "C-c", "C-c")
     elif cause == "rank":
@@ -253,23 +253,23 @@ def test_the_terminal_is_as_before_after_every_end(sandbox: Sandbox, window: Ter
         os.kill(next(pid for pid in sandbox.processes() if read_bytes(f"/proc/{pid}/comm") == b"hvdrun-agent\n"), signal.SIGKILL)
     else:
         os.kill(hvdrun_of(sandbox), getattr(signal, f"SIG{cause}"))
-    wait_until(lambda: window.format("#{alternate_on}#{cursor_flag}") == "01", "the shell's screen")
-    wait_until(lambda: (sandbox.files / "same").exists(), "the shell's modes")
+    wait_until(lambda: window.format("#{alternate_on}#{cursor_flag}") == "01", "the shell's screen and cursor")
+    wait_until(lambda: (sandbox.files / "same").exists(), "the shell's terminal modes")
     assert (sandbox.files / "code").read_text() == f"{code}\n"
 
 
-def test_nothing_is_left_of_a_killed_hvdrun(sandbox: Sandbox) -> None:
+def test_processes_end_and_the_terminal_is_restored_after_hvdrun_is_killed(sandbox: Sandbox) -> None:
     child = spawn(sandbox, "sh", "-c", f"{shlex.join([str(HVDRUN), *ONE_OF_TWO])}; sleep 1000")
     child.expect_exact("up")
     wait_raw(child)
     os.kill(hvdrun_of(sandbox), signal.SIGKILL)
     wait_until(lambda: len(sandbox.processes()) == 2, "only the shell and its sleep to be left")
-    wait_until(lambda: not is_raw(child), "the terminal as it was")
+    wait_until(lambda: not is_raw(child), "the terminal's modes to be restored")
     child.close(force=True)
 
 
 @pytest.mark.parametrize("ignored", ["", "trap '' HUP; "])
-def test_a_terminal_that_goes_ends_the_job(sandbox: Sandbox, ignored: str) -> None:
+def test_a_job_with_tty_ends_when_its_terminal_closes(sandbox: Sandbox, ignored: str) -> None:
     report = sandbox.files / "report"
     command = shlex.join([str(HVDRUN), "--report", str(report), *ONE_OF_TWO])
     child = spawn(sandbox, "sh", "-c", f"{ignored}exec {command}")
@@ -278,12 +278,12 @@ def test_a_terminal_that_goes_ends_the_job(sandbox: Sandbox, ignored: str) -> No
     child.ptyproc.fileobj.close()
     child.closed = child.ptyproc.closed = True
     wait_until(lambda: not sandbox.leftovers(), "nothing left in memory or files")
-    told = json.loads(report.read_text())
-    assert told["reason"].startswith("the terminal has gone") and told["exit_code"] == 129, told
+    content = json.loads(report.read_text())
+    assert content["reason"].startswith("the terminal has gone") and content["exit_code"] == 129, content
 
 
 # ---- without a terminal
 
-def test_a_breakpoint_in_a_rank_without_a_terminal_names_the_option(sandbox: Sandbox) -> None:
+def test_a_breakpoint_without_a_terminal_gets_the_advice_tty(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 2, *debugged(1), stdin=b"").expect(1)
     assert "breakpoint() needs a terminal, and rank 1 had none; in a terminal: hvdrun --tty 1 -np 2 " in done.err_text, done

@@ -1,4 +1,4 @@
-"""The timeline of a training job: one file of all ranks that a viewer can show."""
+"""The timeline of a training job: one file with the events of all ranks."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from harness import BUILD, Sandbox, read_bytes, wait_until
 DIGITS = BUILD / "bin/examples/digits"
 
 
-# Microseconds that the clocks of two processes may be apart on one host. It is far less than between their starts.
+# Largest accepted difference, in microseconds, of the clocks of two processes on one host. Their starts differ by far more.
 CLOCKS_APART = 100
 
 
 def read(path: Path) -> list[dict]:
-    """The events of a timeline, after what a viewer relies on was checked."""
+    """Reads a timeline, checks the fields and the nesting that viewers need, and returns its events."""
     events = json.loads(path.read_text())["traceEvents"]
     rows: dict[tuple[int, int], list[dict]] = defaultdict(list)
     for event in events:
@@ -37,10 +37,10 @@ def check_nesting(row: list[dict]) -> None:
     ends: list[float] = []
     for before, event in zip([row[0], *row], row):
         begin, end = event["ts"], event["ts"] + event["dur"]
-        assert begin >= before["ts"], f"{event} stands after {before}"
+        assert begin >= before["ts"], f"{event} is sorted after {before}"
         while ends and ends[-1] <= begin + 0.001:
             ends.pop()
-        assert not ends or end <= ends[-1] + 0.001, f"{event} ends after what encloses it, at {ends[-1]}"
+        assert not ends or end <= ends[-1] + 0.001, f"{event} ends after its enclosing event, which ends at {ends[-1]}"
         ends.append(end)
 
 
@@ -50,7 +50,7 @@ def named(events: list[dict], name: str, rank: int) -> list[dict]:
 
 @pytest.mark.core
 @pytest.mark.parametrize("size", [2, 4])
-def test_all_ranks_are_in_one_file(sandbox: Sandbox, size: int) -> None:
+def test_the_timeline_has_the_collectives_of_all_ranks(sandbox: Sandbox, size: int) -> None:
     sandbox.run("-np", size, "--timeline-filename", "run.json", DIGITS, "--epochs", 2).expect(0)
     events = read(sandbox.files / "run.json")
     assert not list(sandbox.files.glob(".hvd*")) and not list(sandbox.files.glob("run.json.*"))
@@ -63,14 +63,14 @@ def test_all_ranks_are_in_one_file(sandbox: Sandbox, size: int) -> None:
         assert len(gradients) == len(steps)
         assert {event["args"]["type"] for event in gradients} == {"float64"}
         assert all(re.fullmatch(r"rank \d", event["args"]["last"]) for event in gradients)
-    # A collective ends nowhere before it has begun everywhere, as far as the clocks are said to agree.
+    # A collective must not end on a rank before it has begun on all, within the stated accuracy of the clocks.
     stated = json.loads((sandbox.files / "run.json").read_text())["otherData"]["clocks agree within us"]
     for calls in zip(*(named(events, "allreduce gradients", rank) for rank in range(size))):
         begun = max(call["ts"] for call in calls)
         assert all(call["ts"] + call["dur"] + 2 * float(stated) + CLOCKS_APART >= begun for call in calls), calls
 
 
-def test_horovods_variables_make_a_timeline_in_horovods_words(sandbox: Sandbox) -> None:
+def test_horovods_variables_write_a_timeline_with_horovods_event_names(sandbox: Sandbox) -> None:
     sandbox.run("-np", 2, "-x", "HOROVOD_TIMELINE=h.json", "-x", "HOROVOD_TIMELINE_MARK_CYCLES=1", DIGITS,
                 "--epochs", 1).expect(0)
     events = read(sandbox.files / "h.json")
@@ -80,15 +80,15 @@ def test_horovods_variables_make_a_timeline_in_horovods_words(sandbox: Sandbox) 
     assert len(named(events, "CYCLE_START", 1)) > 1
 
 
-def test_a_file_that_cannot_be_written_ends_the_job_at_once(sandbox: Sandbox) -> None:
+def test_an_unwritable_timeline_ends_the_job_at_once(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 2, "--timeline-filename", "missing/run.json", DIGITS, "--epochs", 1)
     assert 0 < done.code < 128 and not done.survivors, done
     assert "missing/run.json: No such file or directory" in done.err_text, done
 
 
 @pytest.mark.parametrize("killed", [0, 1])
-def test_a_killed_rank_leaves_all_recordings(sandbox: Sandbox, killed: int) -> None:
-    # With a checkpoint folder the example hears SIGTERM, and ends in good order.
+def test_recordings_of_all_ranks_are_kept_after_a_rank_is_killed(sandbox: Sandbox, killed: int) -> None:
+    # With a checkpoint folder the example handles SIGTERM and ends normally.
     run = sandbox.start("-np", 3, "--grace", 30, "--timeline-filename", "run.json", DIGITS, "--epochs", 100000,
                         "--checkpoint-dir", "saved")
     run.wait_for(b"epoch 2 ")
@@ -100,4 +100,4 @@ def test_a_killed_rank_leaves_all_recordings(sandbox: Sandbox, killed: int) -> N
         assert f"hvd: the timeline of rank {rank} is in {files[rank]}" in done.err_text, done
         assert named(read(files[rank]), "allreduce gradients", rank)
     cut = json.loads(files[killed].read_text() + "]")
-    assert named(cut, "allreduce gradients", killed), "what it has recorded is there, in an array without an end"
+    assert named(cut, "allreduce gradients", killed), "the killed rank's recording is lost"

@@ -1,4 +1,4 @@
-"""The examples around the training loop: checkpoints, restarts, early stopping, signals, rates."""
+"""Training loops of the examples with checkpoints, restarts, early stopping, signals and learning rates."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from harness import BUILD, Done, Running, Sandbox
 DIGITS = BUILD / "bin/examples/digits"
 CNN = BUILD / "bin/examples/cnn"
 EPOCH = re.compile(r"epoch (\d+) loss ([0-9.]+) train")
-# Long enough to be interrupted after the first epochs, also on a busy machine.
+# Long enough that the test can interrupt it after the first epochs, also on a busy machine.
 LONG = ("--epochs", 150, "--batch", 256)
 
 
 def losses(done: Done) -> dict[int, float]:
-    """The loss of each epoch. One that is printed twice, before and after a restart, must be the same."""
+    """Returns the loss of each epoch. An epoch that is printed before and after a restart must have the same loss."""
     found: dict[int, float] = {}
     for epoch, loss in EPOCH.findall(done.out_text):
         assert found.setdefault(int(epoch), float(loss)) == pytest.approx(float(loss), rel=1e-5), epoch
@@ -41,7 +41,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> dict[int, float]:
 
 
 def start_long(sandbox: Sandbox, size: int, *arguments: object) -> Running:
-    """A long training that has already saved something."""
+    """Starts a long training and waits until it has saved a checkpoint."""
     run = sandbox.start("-np", size, *arguments, DIGITS, *LONG, "--checkpoint-dir", "run")
     run.wait_for(b"epoch 4 ")
     return run
@@ -49,7 +49,7 @@ def start_long(sandbox: Sandbox, size: int, *arguments: object) -> Running:
 
 @pytest.mark.core
 @pytest.mark.parametrize("victim", [0, 1])
-def test_a_job_with_a_killed_rank_starts_again_and_gives_the_same_losses(
+def test_a_job_restarted_after_a_kill_reaches_the_same_losses(
         sandbox: Sandbox, uninterrupted: dict[int, float], victim: int) -> None:
     run = start_long(sandbox, 2, "--max-restarts", 1)
     os.kill(sandbox.ranks()[victim], signal.SIGKILL)
@@ -59,25 +59,25 @@ def test_a_job_with_a_killed_rank_starts_again_and_gives_the_same_losses(
 
 
 @pytest.mark.parametrize("size", [pytest.param(1, marks=pytest.mark.slow), 3])
-def test_a_killed_job_goes_on_at_another_number_of_ranks(
+def test_a_killed_job_resumes_with_another_number_of_ranks(
         sandbox: Sandbox, uninterrupted: dict[int, float], size: int) -> None:
     first = start_long(sandbox, 2)
     first.signal(signal.SIGKILL)
     before = losses(first.wait())
     done = sandbox.run("-np", size, DIGITS, *LONG, "--checkpoint-dir", "run", "--resume").expect(0)
     after = losses(done)
-    assert min(after) > 1, "it went on"
-    # The last line before the kill may have gone with hvdrun.
+    assert min(after) > 1, "the job began anew"
+    # The last line before the kill may be lost with hvdrun.
     assert [*before] == [*range(1, max(before) + 1)] and [*after] == [*range(min(after), max(uninterrupted) + 1)]
     found = {**before, **after}
     assert_same(found, {epoch: uninterrupted[epoch] for epoch in found})
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGUSR1, marks=pytest.mark.slow)])
-def test_a_signal_is_heard_by_all_at_one_step_and_the_work_is_saved(
+def test_a_signal_to_one_rank_stops_all_at_the_same_step_with_a_checkpoint(
         sandbox: Sandbox, uninterrupted: dict[int, float], number: signal.Signals) -> None:
     first = start_long(sandbox, 2)
-    # To one rank only: the others must hear of it from that one.
+    # Only one rank gets the signal; it must inform the others.
     os.kill(sandbox.ranks()[1], number)
     stopped = first.wait().expect(124)
     assert "hvdrun: note: 2 ranks stopped early, as requested, after " in stopped.err_text, stopped
@@ -92,14 +92,14 @@ def test_a_signal_is_heard_by_all_at_one_step_and_the_work_is_saved(
     assert_same({**losses(stopped), **losses(done)}, uninterrupted)
 
 
-def test_sigterm_to_hvdrun_leaves_a_checkpoint_of_the_last_step(sandbox: Sandbox) -> None:
+def test_sigterm_to_hvdrun_saves_a_checkpoint_of_the_last_step(sandbox: Sandbox) -> None:
     run = start_long(sandbox, 2, "--grace", 30)
     run.signal(signal.SIGTERM)
     done = run.wait().expect(128 + signal.SIGTERM)
     assert "stopped after step" in done.out_text, done
 
 
-def test_a_last_checkpoint_that_was_not_begun_is_a_failure(sandbox: Sandbox) -> None:
+def test_a_failed_last_checkpoint_fails_the_job(sandbox: Sandbox) -> None:
     run = start_long(sandbox, 2)
     (sandbox.files / "run").rename(sandbox.files / "elsewhere")
     (sandbox.files / "run").mkdir()
@@ -110,16 +110,16 @@ def test_a_last_checkpoint_that_was_not_begun_is_a_failure(sandbox: Sandbox) -> 
     assert "stopped after step" not in done.out_text
 
 
-def test_without_resume_it_begins_anew(sandbox: Sandbox) -> None:
+def test_without_resume_training_begins_anew(sandbox: Sandbox) -> None:
     first = losses(sandbox.run("-np", 2, DIGITS, "--epochs", 3, "--checkpoint-dir", "run").expect(0))
     again = sandbox.run("-np", 2, DIGITS, "--epochs", 3, "--checkpoint-dir", "run").expect(0)
     assert_same(losses(again), first)
-    # And what it then saved is what the next goes on from, although its steps are not higher.
+    # A resumed job continues from the second job's checkpoint, although its steps are not higher than the first job's.
     longer = losses(sandbox.run("-np", 2, DIGITS, "--epochs", 4, "--checkpoint-dir", "run", "--resume").expect(0))
     assert list(longer) == [4]
 
 
-def test_early_stopping_is_at_the_same_epoch_at_every_size(sandbox: Sandbox) -> None:
+def test_early_stopping_ends_at_the_same_epoch_for_every_number_of_ranks(sandbox: Sandbox) -> None:
     ends = []
     for size in (1, 2, 3):
         done = sandbox.run("-np", size, DIGITS, "--epochs", 400, "--patience", 5).expect(0)
@@ -129,7 +129,7 @@ def test_early_stopping_is_at_the_same_epoch_at_every_size(sandbox: Sandbox) -> 
 
 
 @pytest.mark.parametrize("rule", ["linear", pytest.param("sqrt", marks=pytest.mark.slow), "two-thirds"])
-def test_a_batch_that_grows_with_the_ranks_still_learns(sandbox: Sandbox, rule: str) -> None:
+def test_scaled_learning_rates_reach_95_percent_accuracy(sandbox: Sandbox, rule: str) -> None:
     done = sandbox.run("-np", 3, DIGITS, "--scale", rule, "--warmup", 3).expect(0)
     accuracy = re.search(r"test accuracy: ([0-9.]+) %", done.out_text)
     assert accuracy and float(accuracy[1]) >= 95.0, done
@@ -137,7 +137,7 @@ def test_a_batch_that_grows_with_the_ranks_still_learns(sandbox: Sandbox, rule: 
 
 @pytest.mark.slow
 @pytest.mark.core
-def test_the_cnn_reaches_98_percent_at_one_and_two_ranks_alike(sandbox: Sandbox) -> None:
+def test_the_cnn_reaches_98_percent_accuracy_with_one_and_two_ranks(sandbox: Sandbox) -> None:
     reached = []
     for size in (1, 2):
         done = sandbox.run("-np", size, CNN, "--epochs", 10).expect(0)
@@ -148,7 +148,7 @@ def test_the_cnn_reaches_98_percent_at_one_and_two_ranks_alike(sandbox: Sandbox)
     assert abs(reached[0] - reached[1]) <= 0.5, reached
 
 
-def test_the_log_is_written_once_with_times(sandbox: Sandbox) -> None:
+def test_the_log_file_has_each_line_once_with_its_time(sandbox: Sandbox) -> None:
     sandbox.run("-np", 3, DIGITS, "--epochs", 2, "--log", "train.log", "--quiet").expect(0)
     lines = (sandbox.files / "train.log").read_text().splitlines()
     assert [bool(re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4} epoch [12] loss ", line)) for line in lines] \
@@ -159,7 +159,7 @@ def test_the_log_is_written_once_with_times(sandbox: Sandbox) -> None:
     (("--scale", "cubic"), "--scale: "),
     (("--resume",), "--resume needs --checkpoint-dir"),
 ])
-def test_a_wrong_word_is_said_once(sandbox: Sandbox, arguments: tuple[str, ...], message: str) -> None:
+def test_an_error_in_arguments_is_printed_by_one_rank(sandbox: Sandbox, arguments: tuple[str, ...], message: str) -> None:
     done = sandbox.run("-np", 2, "--grace", "0.3", DIGITS, *arguments)
     assert 0 < done.code < 128 and not done.survivors, done
     said = [line for line in done.err_text.splitlines() if message in line and not line.startswith("hvdrun:")]
@@ -170,7 +170,7 @@ def test_a_wrong_word_is_said_once(sandbox: Sandbox, arguments: tuple[str, ...],
     (("--log", "/no/such/folder/log"), "cannot open the log /no/such/folder/log: No such file or directory"),
     (("--checkpoint-dir", "/dev/null/run"), "cannot create the folder /dev/null/run: Not a directory"),
 ])
-def test_what_rank_0_cannot_do_ends_all(sandbox: Sandbox, arguments: tuple[str, ...], message: str) -> None:
+def test_an_error_of_rank_0_ends_all_ranks(sandbox: Sandbox, arguments: tuple[str, ...], message: str) -> None:
     done = sandbox.run("-np", 2, "--grace", "0.3", DIGITS, *arguments)
     assert 0 < done.code < 128 and not done.survivors, done
     assert "[0] digits: " in done.err_text and message in done.err_text

@@ -1,4 +1,5 @@
-// A property that must hold whatever the input; where it does not, the fuzzer stops with the input.
+// Checks a property that must hold for every input. If it does not, the fuzzer stops and keeps the
+// input.
 #pragma once
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// What comes over srun's stdin and, once TLS stands, from whoever has the key: any bytes.
+// Parses any bytes as the credentials on an agent's stdin and as an agent's hello over TLS.
 #include "channels/agent_hello.hpp"
 #include "expect.hpp"
 

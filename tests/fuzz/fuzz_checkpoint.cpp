@@ -1,5 +1,5 @@
-// Checkpoint files: any bytes as a file, and any bytes as an index under right checksums, which a
-// fuzzer would not find by itself.
+// Reads any bytes as a checkpoint file, and as an index with correct checksums, which the fuzzer
+// could not find by itself.
 #include "checkpoint/checkpoint_file.hpp"
 #include "checkpoint/format.hpp"
 #include "common/crc32c.hpp"
@@ -18,7 +18,7 @@ using namespace libhvd::checkpoint;
 
 namespace {
 
-// Reads all that a file promises.
+// Reads every block that the file's index names.
 void read_as_file(const std::string& bytes) {
   const Fd file(::memfd_create("checkpoint", MFD_CLOEXEC));
   FUZZ_EXPECT(::write(file.get(), bytes.data(), bytes.size()) ==
@@ -34,7 +34,7 @@ void read_as_file(const std::string& bytes) {
   }
 }
 
-// What is taken comes back as it was.
+// Checks that an accepted index encodes to the same bytes and that its parts do not overlap.
 void read_as_index(const std::string& bytes) {
   const auto index = decode_index(bytes);
   if (!index.ok()) return;
@@ -47,7 +47,7 @@ void read_as_index(const std::string& bytes) {
   FUZZ_EXPECT(end <= index->blocks.data_bytes);
 }
 
-// The bytes as the index of a file whose data is zeros.
+// Returns a file of zeros that has the bytes as its index.
 std::string around_index(const std::string& bytes) {
   const auto header = encode_header();
   std::string file(reinterpret_cast<const char*>(header.data()), header.size());

@@ -1,5 +1,5 @@
-// Command lines: the bytes, split at NUL, are the words. An error is one line with one of hvdrun's
-// codes; a job that is accepted keeps the program's words as the last ones typed.
+// Parses command lines. The bytes, split at NUL, are the words. An error must be one line with an
+// exit code of hvdrun. An accepted job must end with the program's words.
 #include "cli/command_line.hpp"
 #include "expect.hpp"
 
@@ -23,7 +23,8 @@ std::vector<std::string> words_of(std::string_view bytes) {
   return words;
 }
 
-// Files that a made-up name could open are not what is tested here, and some never end.
+// Returns whether the input may name a config file. Such inputs are skipped: a random name may open
+// a device that never ends.
 bool names_config_file(std::string_view bytes) {
   return bytes.find("config-file") != std::string_view::npos;
 }

@@ -1,5 +1,5 @@
-// Config files, JSON and horovodrun's YAML: any bytes give settings or an error that names the
-// file; settings apply or are refused in one line.
+// Parses any bytes as a config file, in JSON and in horovodrun's YAML. An error must be one line
+// that names the file, also when a setting is applied.
 #include "cli/config.hpp"
 #include "expect.hpp"
 
@@ -10,7 +10,7 @@
 
 namespace {
 
-// A file of that name with this text.
+// Parses and applies a file of that name with this text.
 void try_file(const std::string& name, std::string_view text) {
   const auto is_one_line_of_the_file = [&](const std::string& message) {
     return message.rfind(name + ":", 0) == 0 && message.find('\n') == std::string::npos;

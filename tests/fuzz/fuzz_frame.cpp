@@ -1,4 +1,4 @@
-// Frames and messages as they come over the link: any bytes, cut anywhere.
+// Parses any bytes, in pieces, as the frames and messages of a link.
 #include "protocol/frame.hpp"
 #include "protocol/messages.hpp"
 #include "protocol/pmix_messages.hpp"
@@ -38,7 +38,7 @@ void parse_as_everything(std::string_view payload) {
 
 }  // namespace
 
-// The first byte says how large the pieces are in which the others arrive.
+// The first byte sets the size of the pieces in which the others arrive.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::size_t piece = data[0] + 1u;

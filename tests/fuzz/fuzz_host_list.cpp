@@ -1,5 +1,5 @@
-// Lists of hosts: what is read well folds to a form that names the same hosts; the entries of -H
-// too.
+// Parses any bytes as a list of hosts and as a value of -H. An accepted list must fold to a form
+// that names the same hosts.
 #include "expect.hpp"
 #include "model/host_request.hpp"
 #include "slurm/host_list.hpp"

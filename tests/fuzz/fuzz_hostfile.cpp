@@ -1,5 +1,5 @@
-// Hostfiles: any bytes give hosts that are fit to be named to ssh, or one line that names the file;
-// what is read makes an allocation or is refused in one line.
+// Parses any bytes as a hostfile. Accepted hosts must be safe arguments of ssh. An error must be
+// one line that names the file.
 #include "expect.hpp"
 #include "resources/hostfile.hpp"
 #include "resources/requested_hosts.hpp"

@@ -1,6 +1,6 @@
-// Lines of ranks: the input says who writes which bytes in which pieces and when time passes.
-// Whatever it is, every line shown has one label, and what a rank wrote is what stands behind its
-// labels: byte by byte but for newlines where time-outs strike, and line by line where none do.
+// Writes the output of ranks to a console. The input says which rank writes which bytes, and when
+// time passes. Every shown line must have one label. The text after a rank's labels must be what
+// the rank wrote: line by line, or if timeouts expire, byte by byte without newlines.
 #include "expect.hpp"
 #include "output/console.hpp"
 
@@ -19,7 +19,7 @@ using namespace hvdrun;
 constexpr int kRanks = 4;
 constexpr std::string_view kNote = "hvdrun: note";
 
-// The input, taken from its front.
+// Reads the input from its front.
 class Input {
  public:
   Input(const std::uint8_t* data, std::size_t size)
@@ -40,9 +40,9 @@ class Input {
 };
 
 struct Mode {
-  bool returns;   // "\r" is left in the bytes
+  bool returns;   // the bytes may have "\r"
   bool time;      // time passes
-  bool terminal;  // a screen that redraws
+  bool terminal;  // a terminal, which can redraw lines
 };
 
 std::size_t stream_index(int rank, Stream stream) {
@@ -64,7 +64,7 @@ Placement placement() {
   return placement;
 }
 
-// What each stream is to show when no time-out strikes.
+// Returns the lines that the console must show for a stream if no timeout expires.
 std::string expected_lines(std::string_view bytes) {
   std::string shown;
   while (!bytes.empty()) {
@@ -81,7 +81,7 @@ std::string expected_lines(std::string_view bytes) {
   return shown;
 }
 
-// Takes the screen apart by label.
+// Splits the output by label.
 std::vector<std::string> shown_by_stream(std::string_view screen) {
   std::vector<std::string> shown(kRanks * 2);
   while (!screen.empty()) {
@@ -150,7 +150,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
   const std::string_view screen = queue.view();
   if (mode.terminal && mode.time) {
-    // Redrawn lines are not taken apart; they end all the same.
+    // Redrawn lines are not compared, but the output must end properly.
     FUZZ_EXPECT(screen.empty() || screen.back() == '\n' || screen.ends_with("\x1b[K"));
     if (mode.returns) return 0;
   }

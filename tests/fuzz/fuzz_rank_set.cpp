@@ -1,4 +1,5 @@
-// Sets of ranks: what is read well prints in a form that reads back the same.
+// Parses any bytes as a set of ranks. An accepted set must print in a form that parses to the same
+// set.
 #include "expect.hpp"
 #include "model/rank_set.hpp"
 

@@ -1,5 +1,5 @@
-// Files of records (TFRecord framing, and fixed lengths): any bytes. And what is written is read
-// back.
+// Reads any bytes as a file of records, in TFRecord framing and of fixed length. Also writes the
+// bytes as records and reads them back.
 #include "common/fd.hpp"
 #include "expect.hpp"
 #include "io/record_source.hpp"
@@ -15,7 +15,7 @@ using namespace libhvd;
 
 namespace {
 
-// A file in memory with a path of its own.
+// A file in memory that has a path.
 class MemoryFile {
  public:
   explicit MemoryFile(std::span<const std::byte> bytes)
@@ -41,7 +41,7 @@ void append(std::vector<std::byte>& file, std::span<const std::byte> bytes) {
   file.insert(file.end(), bytes.begin(), bytes.end());
 }
 
-// The same bytes as the data of records of `length`: they must come back.
+// Writes the bytes as records of `length` bytes and checks that reading returns them.
 void round_trip(std::span<const std::byte> data, std::size_t length) {
   std::vector<std::byte> file;
   std::int64_t records = 0;
@@ -62,7 +62,7 @@ void round_trip(std::span<const std::byte> data, std::size_t length) {
 
 }  // namespace
 
-// The first byte is a length of records.
+// The first byte sets the length of records.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::size_t length = data[0];

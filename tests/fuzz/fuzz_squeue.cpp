@@ -1,4 +1,4 @@
-// What squeue and sacct print: any bytes, names and paths among them.
+// Parses any bytes as the output of squeue and sacct, which has the names and paths of users.
 #include "commands/jobs_table.hpp"
 #include "expect.hpp"
 #include "slurm/job_end.hpp"

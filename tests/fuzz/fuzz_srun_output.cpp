@@ -1,4 +1,4 @@
-// What srun and the programs under it print: any bytes, in pieces.
+// Parses any bytes, in pieces, as the output of srun and its tasks.
 #include "channels/srun_failure.hpp"
 #include "channels/srun_output.hpp"
 #include "expect.hpp"
@@ -11,7 +11,7 @@
 
 using namespace hvdrun;
 
-// The first byte says how large the pieces are in which the others arrive.
+// The first byte sets the size of the pieces in which the others arrive.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::size_t piece = data[0] + 1u;
@@ -27,7 +27,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const auto& line : lines) {
     if (line.task) continue;
     auto end = parse_task_end(line.text);
-    // Explaining takes time for each task, and srun names a host for each.
+    // More tasks would only take more time: the explanation handles each of them.
     if (end && end->tasks.size() <= 64 && ends.size() < 16) ends.push_back(std::move(*end));
   }
   for (const auto& failure : explain_task_ends(ends, lines, "/opt/hvdrun"))

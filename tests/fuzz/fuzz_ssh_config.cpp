@@ -1,5 +1,5 @@
-// What ssh -G prints: a configuration has all that a login needs, anything else is refused in a
-// line.
+// Parses any bytes as the output of `ssh -G`. An accepted configuration must have what a login
+// needs. An error must be one line.
 #include "channels/ssh_config.hpp"
 #include "expect.hpp"
 

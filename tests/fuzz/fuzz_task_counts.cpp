@@ -1,5 +1,5 @@
-// SLURM's variables: each line is one, NAME=VALUE. They make a job whose parts fit together, or are
-// refused in one line.
+// Reads SLURM's variables, one NAME=VALUE per line. They must make a consistent job or an error of
+// one line.
 #include "expect.hpp"
 #include "slurm/counts.hpp"
 #include "slurm/host_list.hpp"

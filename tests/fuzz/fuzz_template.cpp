@@ -1,5 +1,5 @@
-// Templates of batch scripts: any text is a template or one line that says which of its lines is
-// wrong; a template renders with hostile values, and none of them gets out of its line.
+// Parses any text as a template of a batch script. An error must be one line that names the
+// template's line. Hostile values must not add a line to the rendered script.
 #include "expect.hpp"
 #include "slurm/render.hpp"
 
@@ -13,7 +13,7 @@ namespace {
 
 using hvdrun::VariableType;
 
-// More lines than the template has would mean that a value has ended one.
+// A value that would end a line, a quote or a tag if it were not quoted.
 constexpr std::string_view kHostile = "a'b\"c\n#SBATCH --x\\$(id)`id`;{{y}}\x01\x02\x03\x04";
 
 hvdrun::TemplateValue hostile(VariableType type) {

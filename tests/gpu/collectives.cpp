@@ -25,13 +25,13 @@ void check(hvd_status status, const std::string& what) {
   if (status != HVD_OK) die(what, hvd_last_error());
 }
 
-// The ranks of a process set in their order; set 0 is all.
+// The ranks of a process set in their order. Set 0 has all ranks.
 struct Group {
   std::int32_t set = 0;
   std::vector<int> ranks;
 
   std::size_t size() const { return ranks.size(); }
-  // Returns this rank's position among them; size() if it is none of them.
+  // Returns this rank's position among them; size() if it is not in the set.
   std::size_t position() const {
     return static_cast<std::size_t>(std::find(ranks.begin(), ranks.end(), hvd_rank()) -
                                     ranks.begin());
@@ -45,7 +45,7 @@ Group all_ranks() {
   return group;
 }
 
-// A tensor on the device. It gets its values, and loses them, in order with the stream.
+// A tensor on the device. fill() and spoil() write it in the order of the stream.
 template <class T>
 class Tensor {
  public:
@@ -58,7 +58,7 @@ class Tensor {
   void fill() { data_.take(values_); }
   void spoil() { data_.take(garbage_); }
 
-  // `number_of(place)` is what must be there, up to a relative error.
+  // Checks that element `place` is number_of(place), up to a relative error.
   template <class Function>
   void expect(const std::string& what, const Function& number_of,
               double tolerance = Element<T>::tolerance) const {
@@ -80,7 +80,7 @@ class Tensor {
 template <class T>
 using TensorRef = std::shared_ptr<Tensor<T>>;
 
-// A tensor whose element i is number(i).
+// Makes a tensor whose element i is number(i).
 template <class T, class Function>
 TensorRef<T> make_tensor(Device& device, std::size_t count, const Function& number) {
   std::vector<T> values(count);
@@ -98,7 +98,7 @@ TensorRef<T> make_output(Device& device, std::size_t count) {
   return make_tensor<T>(device, count, [](std::size_t) { return 55.0; });
 }
 
-// One call of a collective on this rank, which can be made in each of two ways.
+// One call of a collective on this rank, which run() makes blocking and submit() in the background.
 struct Call {
   std::string name;
   std::function<void()> fill;   // enqueues the writing of the buffers
@@ -111,8 +111,8 @@ struct Call {
   std::int32_t compression = HVD_COMPRESSION_NONE;
 };
 
-// Sets both ways to make a call: a function of hvd.h, the same in the background, and what both get
-// before the options.
+// Sets run and submit: a blocking function of hvd.h, its form in the background, and the arguments
+// of both before the options.
 template <class Blocking, class Background, class... Arguments>
 void set_ways(Call& call, Blocking blocking, Background background, Arguments... arguments) {
   call.run = [=](const hvd_options* options) { return blocking(arguments..., options); };
@@ -127,7 +127,7 @@ std::string describe(const char* collective, hvd_op op, std::size_t count) {
          std::to_string(count) + " " + Element<T>::name;
 }
 
-// In place if the two tensors are the same.
+// Makes a call that is in place if the two tensors are the same.
 template <class T>
 Call make_call(std::string name, const TensorRef<T>& input, const TensorRef<T>& output,
                std::function<void()> verify) {
@@ -202,14 +202,14 @@ Call make_broadcast(Device& device, int root, std::size_t count) {
   return call;
 }
 
-// How many rows a rank has, or gets, by its position: NCCL has a call of its own for equal ones.
+// Whether all ranks have the same number of rows. NCCL has a separate call for equal rows.
 enum class Rows { equal, uneven };
 
 const char* describe(Rows rows) {
   return rows == Rows::equal ? " in equal rows" : " in uneven rows";
 }
 
-// Two rows each, or as many as the rank's position says: the first one has none.
+// Gathers two rows from each rank, or as many as its position: none from the first.
 template <class T>
 Call make_allgather(Device& device, const Group& group, Rows rows, std::size_t row) {
   const std::string name = std::string("allgather of ") + Element<T>::name + describe(rows);
@@ -233,7 +233,7 @@ Call make_allgather(Device& device, const Group& group, Rows rows, std::size_t r
   return call;
 }
 
-// Two rows for each rank. If they are uneven the first rank gets one more.
+// Scatters two rows to each rank. With uneven rows, the first rank gets one more.
 template <class T>
 Call make_reducescatter(Device& device, const Group& group, hvd_op op, Rows rows, std::size_t row) {
   const std::string name = describe<T>("reducescatter", op, row) + describe(rows);
@@ -251,7 +251,7 @@ Call make_reducescatter(Device& device, const Group& group, hvd_op op, Rows rows
   return call;
 }
 
-// Every rank sends two rows to each, or as many as the receiver's position says.
+// Sends two rows from every rank to each, or as many as the receiver's position.
 template <class T>
 Call make_alltoall(Device& device, const Group& group, Rows rows, std::size_t row) {
   const std::string name = std::string("alltoall of ") + Element<T>::name + describe(rows);
@@ -264,7 +264,7 @@ Call make_alltoall(Device& device, const Group& group, Rows rows, std::size_t ro
   const auto input = make_input<T>(device, sent * row, HVD_SUM);
   const auto output = make_output<T>(device, group.size() * from_each * row);
   Call call = make_call(name, input, output, [=] {
-    static_cast<void>(splits);  // must stay until the call is done
+    static_cast<void>(splits);  // keeps them alive until the call is done
     output->expect(name, [&](std::size_t i) {
       const std::size_t from = i / (from_each * row);
       const std::size_t place = skipped * row + i % (from_each * row);
@@ -278,7 +278,8 @@ Call make_alltoall(Device& device, const Group& group, Rows rows, std::size_t ro
   return call;
 }
 
-// An allreduce whose result is `factor` times the sum, or another op of `factor` times the inputs.
+// Makes an allreduce whose result is `factor` times the sum, or another op of `factor` times the
+// inputs.
 template <class T>
 Call make_factors(Device& device, const Group& group, hvd_op op, double before, double after,
                   double tolerance) {
@@ -309,7 +310,8 @@ Call make_compressed(Device& device, const Group& group, std::int32_t form, std:
   return call;
 }
 
-// Adasum of equal tensors is that tensor; of tensors without a common element it is their sum.
+// Makes an allreduce with Adasum. For equal tensors its result is that tensor. For tensors without
+// a common element it is their sum.
 template <class T>
 Call make_adasum(Device& device, const Group& group, std::size_t count, bool equal) {
   const std::string name =
@@ -329,7 +331,7 @@ bool has(hvd_op op, bool is_bool) {
   return !is_bool || op != HVD_AVERAGE;
 }
 
-// Every type and every operation of every collective, with at most so many elements.
+// Makes calls of every collective with every type and operation, with at most `count` elements.
 std::vector<Call> make_all(Device& device, const Group& group, std::size_t count) {
   std::vector<Call> calls;
   const std::size_t row = count / (2 * group.size() + 1) + 1;
@@ -358,8 +360,8 @@ std::vector<Call> make_all(Device& device, const Group& group, std::size_t count
   return calls;
 }
 
-// Factors that NCCL can apply, and those that it cannot: of a half type, and with max. What a
-// result may be off is the rounding of a half type, once for each step.
+// Makes calls with factors that NCCL can apply, and with those that it cannot: with a half type and
+// with max. The tolerance is the rounding of a half type, once for each step.
 std::vector<Call> make_special(Device& device, const Group& group, std::size_t most) {
   std::vector<Call> calls;
   calls.push_back(make_factors<float>(device, group, HVD_SUM, 0.5, 4, 1e-6));
@@ -375,7 +377,7 @@ std::vector<Call> make_special(Device& device, const Group& group, std::size_t m
   return calls;
 }
 
-// As many small tensors as a network has: they are packed by libhvd's kernel.
+// Makes calls for as many small tensors as a network has. libhvd's kernel packs them.
 std::vector<Call> make_many(Device& device, const Group& group) {
   std::vector<Call> calls;
   for (std::size_t i = 0; i < 161; ++i) {
@@ -398,7 +400,8 @@ hvd_options options_of(const Device& device, const Group& group, const Call& cal
   return options;
 }
 
-// One after the other. If the GPU is `late`, calls return before their inputs are written.
+// Runs the calls one after the other. If the GPU is `late`, calls return before their inputs are
+// written.
 std::size_t run_blocking(Device& device, const Group& group, const std::vector<Call>& calls,
                          bool late) {
   for (const Call& call : calls) {
@@ -412,7 +415,7 @@ std::size_t run_blocking(Device& device, const Group& group, const std::vector<C
   return calls.size();
 }
 
-// All at once, on odd ranks in the other order.
+// Submits all calls at once, on odd ranks in reverse order.
 std::size_t run_in_background(Device& device, const Group& group, const std::vector<Call>& calls) {
   std::vector<hvd_handle> handles(calls.size());
   for (std::size_t i = 0; i < calls.size(); ++i) {
@@ -428,7 +431,7 @@ std::size_t run_in_background(Device& device, const Group& group, const std::vec
   return calls.size();
 }
 
-// On the first rank alone, and on every second one from the last.
+// Checks a set with only the first rank, and one with every second rank from the last.
 std::size_t check_process_sets(Device& device) {
   std::size_t done = 0;
   Group every_second;

@@ -59,7 +59,8 @@ void check_copies(Device& device) {
   std::size_t begin = 0;
   for (std::size_t i = 0; begin + 40'000 < kBytes; ++i) {
     const std::size_t bytes = i % 10 == 0 ? 33'000 + i : i % 90;
-    const std::size_t source = begin + (i % 3 == 0 ? 0 : i % 16);  // alike aligned, and not
+    const std::size_t source =
+        begin + (i % 3 == 0 ? 0 : i % 16);  // with equal and different alignment
     copies.push_back({to + begin, from + source, bytes});
     std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(source), bytes,
                 expected.begin() + static_cast<std::ptrdiff_t>(begin));
@@ -72,7 +73,7 @@ void check_copies(Device& device) {
 
 void bench_copies(Device& device, std::size_t bytes) {
   constexpr int kRounds = 7, kCalls = 3;
-  constexpr std::size_t kPiece = 128 << 10;  // of a tensor that libhvd packs
+  constexpr std::size_t kPiece = 128 << 10;  // a size of tensors that libhvd packs
   const auto kernels = load_kernels();
   if (!kernels.ok()) {
     std::printf("no kernel for small tensors: %s\n", kernels.error().message.c_str());
@@ -90,7 +91,7 @@ void bench_copies(Device& device, std::size_t bytes) {
     packed.push_back(time_on(device, kCalls, [&] { run(*kernel, copies, device.stream()); }));
     copied.push_back(time_on(device, kCalls, [&] { device.copy(to.data(), from.data(), all); }));
   }
-  const double gigabytes = 2 * static_cast<double>(all) / 1e3;  // with microseconds
+  const double gigabytes = 2 * static_cast<double>(all) / 1e3;  // for division by microseconds
   std::printf(
       "%zu pieces of %zu bytes, read and written: packed at %.1f GB/s, one copy at %.1f GB/s; "
       "ratio %.2f\n",

@@ -1,4 +1,4 @@
-// The kernel that packs small tensors, by itself.
+// Checks and measures the kernel that packs small tensors, without a collective.
 #pragma once
 
 #include "device.hpp"
@@ -9,14 +9,14 @@
 
 namespace gpu_check {
 
-// Copies of all lengths and alignments must arrive, and nothing beside them.
+// Checks copies of all lengths and alignments, and that they write no byte beside the copies.
 void check_copies(Device& device);
 
-// Prints how many bytes a second it reads and writes, beside one copy from device to device. Both
-// move `bytes` bytes: more than the device's cache holds, or else the cache is measured.
+// Prints the kernel's speed and that of one copy from device to device. Both copy `bytes` bytes.
+// They must be more than the device's cache holds: otherwise it measures the cache.
 void bench_copies(Device& device, std::size_t bytes);
 
-// Microseconds a call, from the first to when the GPU has done the last.
+// Returns the microseconds of each call, from the first call until the GPU has done the last.
 double time_on(Device& device, int calls, const std::function<void()>& call);
 
 double median(std::vector<double> values);

@@ -1,5 +1,5 @@
-// A program's own use of CUDA and NCCL, opened at run time like libhvd's. Every failure ends the
-// program with a message.
+// Calls CUDA and NCCL for gpu_check, which opens them at run time as libhvd does. Every failure
+// ends the program with a message.
 #pragma once
 
 #include "gpu/cuda_library.hpp"
@@ -13,7 +13,7 @@ namespace gpu_check {
 
 [[noreturn]] void die(const std::string& what, const std::string& why);
 
-// Returns how many GPUs there are; 0 without CUDA or a driver.
+// Returns the number of GPUs; 0 without CUDA or a driver.
 int count_devices();
 
 // A device and a stream on it.
@@ -27,9 +27,9 @@ class Device {
 
   void* allocate(std::size_t bytes);
   void free(void* memory);
-  // In order with the stream.
+  // Enqueues a copy on the stream.
   void copy(void* to, const void* from, std::size_t bytes);
-  // Holds the stream up for some milliseconds.
+  // Delays the later work of the stream by some milliseconds.
   void delay();
   void synchronize();
 
@@ -41,7 +41,7 @@ class Device {
   void* stream_ = nullptr;
 };
 
-// Memory of the device for so many elements. It is freed when the stream has come so far.
+// Memory of the device for `count` elements. The destructor waits for the stream, then frees it.
 template <class T>
 class DeviceMemory {
  public:
@@ -77,10 +77,10 @@ class DeviceMemory {
   T* data_;
 };
 
-// A communicator beside libhvd's, to be measured against.
+// A separate NCCL communicator, for comparison with libhvd's.
 class RawNccl {
  public:
-  // All ranks call it together, after hvd_init.
+  // All ranks make one at the same time, after hvd_init.
   RawNccl();
   ~RawNccl();
   RawNccl(const RawNccl&) = delete;

@@ -1,5 +1,5 @@
-// The types of hvd.h as types of C++, and the numbers that the checks put into tensors. Every type
-// holds every number and every result of up to 12 ranks exactly, except averages.
+// Maps the types of hvd.h to C++ types, and has the numbers of the checks' tensors. Every type can
+// represent every number and every result of up to 12 ranks exactly, except averages.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ struct Bool {
 };
 
 template <class T>
-struct Element;  // its hvd_type, its name, and how far a rounded result may be off, relatively
+struct Element;  // its hvd_type, its name, and the relative error of a rounded result
 
 #define GPU_CHECK_ELEMENT(cpp_type, number, word, error) \
   template <>                                            \
@@ -64,7 +64,7 @@ void for_each_type(const Function& function) {
   function.template operator()<hvd::bfloat16>();
 }
 
-// Stores a number as the type does: a bool is whether it is odd.
+// Converts a number to the type. A bool is true if the number is odd.
 template <class T>
 T to_element(double number) {
   if constexpr (kIsBool<T>) {
@@ -87,15 +87,15 @@ double to_number(T element) {
   }
 }
 
-// Returns what a rank has at a place: 1 to 11, or 1 and 2 for products. Places that are a power of
-// two apart differ.
+// Returns the number of a rank at a place: 1 to 11, or 1 and 2 for products. Places whose distance
+// is a power of two have different numbers.
 inline double number_at(int rank, std::size_t place, hvd_op op) {
   const std::uint32_t mixed = (static_cast<std::uint32_t>(place) * 2654435761u) >> 16;
   const std::uint32_t own = mixed + 3u * static_cast<std::uint32_t>(rank);
   return 1 + own % (op == HVD_PRODUCT ? 2 : 11);
 }
 
-// Returns what these ranks' numbers at a place are reduced to.
+// Returns the reduced number of these ranks at a place.
 template <class T>
 double reduced_at(const std::vector<int>& ranks, std::size_t place, hvd_op op) {
   double result = 0;

@@ -1,5 +1,6 @@
-// One rank that uses libhvd on a GPU, for tests/gpu/device. A rank uses device HVD_LOCAL_RANK
-// modulo their number. Exit code 1: something is wrong; a message says what.
+// Checks and measures libhvd on a GPU as one rank of a job, for tests/gpu/device. A rank uses
+// device HVD_LOCAL_RANK modulo the number of devices. Exit code 1: a check is wrong, and stderr has
+// a message.
 #include "collectives.hpp"
 #include "copies.hpp"
 #include "device.hpp"
@@ -17,17 +18,17 @@ namespace {
 
 constexpr const char* kUsage =
     "usage: gpu_check COMMAND\n"
-    "  count              print how many GPUs there are\n"
-    "  check COUNT        hold every collective against what it must give, up to COUNT elements\n"
-    "  join               the same for allreduces of rank 0 after the others have joined\n"
-    "  bench CALLS BYTES  time allreduces of up to BYTES, beside NCCL's own on the same stream\n"
-    "  copies BYTES       time libhvd's packing kernel, beside one copy of as many bytes\n";
+    "  count              print the number of GPUs\n"
+    "  check COUNT        check the results of every collective, up to COUNT elements\n"
+    "  join               check allreduces of rank 0 after the others have joined\n"
+    "  bench CALLS BYTES  time allreduces of up to BYTES, of libhvd and of NCCL alone\n"
+    "  copies BYTES       time libhvd's packing kernel, and one copy of as many bytes\n";
 
 void check(hvd_status status, const char* what) {
   if (status != HVD_OK) die(what, hvd_last_error());
 }
 
-// Together with the other ranks, see time_on().
+// Calls time_on() at the same time on all ranks.
 double time_calls(Device& device, int calls, const std::function<void()>& call) {
   device.synchronize();
   check(hvd_barrier(nullptr), "barrier");
@@ -54,7 +55,7 @@ void bench(Device& device, int calls, std::size_t most) {
       const double other = time_calls(device, calls, [&] {
         check(hvd_allreduce(buffer, buffer, count, HVD_FLOAT32, HVD_SUM, &options), "allreduce");
       });
-      if (round == 0) continue;  // connections are made
+      if (round == 0) continue;  // the first round makes the connections
       by_nccl.push_back(one);
       by_hvd.push_back(other);
       above.push_back(other - one);

@@ -1,4 +1,4 @@
-"""What `cmake --install` leaves is complete: programs, library, package files, manual, completion."""
+"""The installation by `cmake --install` is complete: programs, library, package files, manual page, completion scripts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def test_a_small_program_finds_the_package_with_cmake(prefix: Path, tmp_path: Path, sandbox: Sandbox) -> None:
+def test_cmake_finds_the_installed_package_and_builds_a_program(prefix: Path, tmp_path: Path, sandbox: Sandbox) -> None:
     (tmp_path / "first.cpp").write_text(PROGRAM)
     (tmp_path / "CMakeLists.txt").write_text(PROJECT)
     run("cmake", "-S", tmp_path, "-B", tmp_path / "out", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}")
@@ -39,44 +39,44 @@ def test_a_small_program_finds_the_package_with_cmake(prefix: Path, tmp_path: Pa
     assert b"sum 3 of 2 ranks\n" in under.out
 
 
-def test_a_small_program_finds_the_package_with_pkg_config(prefix: Path, tmp_path: Path, sandbox: Sandbox) -> None:
+def test_pkg_config_finds_the_installed_package_and_builds_a_program(prefix: Path, tmp_path: Path, sandbox: Sandbox) -> None:
     (tmp_path / "first.cpp").write_text(PROGRAM)
     [folder] = {path.parent for path in prefix.rglob("hvd.pc")}
     flags = run("pkg-config", "--cflags", "--libs", "hvd", env={"PKG_CONFIG_PATH": str(folder)})
-    # Through a shell: pkg-config quotes the space in the prefix for one.
+    # Runs in a shell because pkg-config quotes the space in the prefix for a shell.
     run("sh", "-c", f"c++ -std=c++20 first.cpp -o first {flags.strip()} -Wl,-rpath,'{folder.parent}'", cwd=tmp_path)
     assert sandbox.run(tool=tmp_path / "first").expect(0).out == b"sum 1 of 1 ranks\n"
 
 
-def test_the_plugin_for_mpi_stands_beside_the_library_and_finds_its_mpi(prefix: Path) -> None:
+def test_the_mpi_plugin_is_in_the_folder_of_libhvd_and_links_with_mpi(prefix: Path) -> None:
     [library] = prefix.rglob("libhvd.so")
     linked = run("ldd", library.parent / "libhvd_mpi.so")
     assert "libmpi.so" in linked and "not found" not in linked
     assert "libmpi" not in run("ldd", library)
 
 
-def test_the_c_header_is_c(prefix: Path, tmp_path: Path) -> None:
+def test_the_c_header_compiles_as_c11(prefix: Path, tmp_path: Path) -> None:
     (tmp_path / "first.c").write_text("#include <hvd/hvd.h>\nint main(void) { return hvd_init() != 0; }\n")
     run("cc", "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only",
         f"-I{prefix}/include", tmp_path / "first.c")
 
 
-def test_the_installed_launcher_runs_where_it_stands(prefix: Path, sandbox: Sandbox) -> None:
+def test_a_moved_installation_runs_jobs(prefix: Path, sandbox: Sandbox) -> None:
     moved = sandbox.files / "elsewhere"
     run("cp", "-r", prefix, moved)
     done = sandbox.run("-np", 2, "echo", "x", tool=moved / "bin/hvdrun").expect(0)
     assert sorted(done.out_lines) == ["[0] x", "[1] x"]
 
 
-def test_the_templates_are_installed_and_found_where_they_stand(prefix: Path, sandbox: Sandbox) -> None:
+def test_the_installed_hvdrun_finds_its_templates_and_names_its_own_path(prefix: Path, sandbox: Sandbox) -> None:
     listed = sandbox.run("templates", tool=prefix / "bin/hvdrun").expect(0).out_lines[1:]
     assert len(listed) == 5 and all(f" {prefix}/share/hvdrun/templates/" in line for line in listed), listed
     script = sandbox.run("sbatch", "-np", 1, "--gpus-per-node", 0, "--", "true", tool=prefix / "bin/hvdrun").expect(0)
     assert script.out_lines[-1] == f"exec '{prefix}/bin/hvdrun' -np 1 -- true", script
 
 
-def test_what_is_built_works_where_its_folder_is_put(sandbox: Sandbox) -> None:
-    """Without the checkout, and without the folder that it was built in."""
+def test_a_moved_build_folder_works_without_the_checkout(sandbox: Sandbox) -> None:
+    """As root, the test hides the checkout and the original build folder."""
     moved = sandbox.files / "elsewhere"
     moved.mkdir()
     for name in ("bin/hvdrun", "bin/examples", "lib/libhvd.so*", "share"):
@@ -95,7 +95,7 @@ def test_what_is_built_works_where_its_folder_is_put(sandbox: Sandbox) -> None:
     assert found == [f"{moved}/share/hvdrun/horovod/horovod/__init__.py", f"{package}/__init__.py", f"{package}/lib/libhvd.so.0"]
 
 
-def test_the_python_package_finds_the_library_wherever_the_tree_is_put(prefix: Path, sandbox: Sandbox) -> None:
+def test_the_python_package_of_a_moved_installation_finds_its_libhvd(prefix: Path, sandbox: Sandbox) -> None:
     moved = sandbox.files / "elsewhere"
     run("cp", "-a", prefix, moved)
     [library] = moved.rglob("libhvd.so.0")
@@ -105,14 +105,14 @@ def test_the_python_package_finds_the_library_wherever_the_tree_is_put(prefix: P
     assert done.out_lines == [str(library.resolve())] * 2
 
 
-def test_programs_written_for_horovod_find_it_and_hvd(prefix: Path, sandbox: Sandbox) -> None:
+def test_with_horovod_programs_import_the_installed_modules_horovod_and_hvd(prefix: Path, sandbox: Sandbox) -> None:
     code = "import horovod, hvd, os; print(*map(os.path.dirname, (horovod.__file__, hvd.__file__)), sep='\\n')"
     found = sandbox.run("--horovod", "-np", 1, PYTHON, "-B", "-c", code, tool=prefix / "bin/hvdrun").expect(0).out_lines
     assert found == [f"{prefix}/share/hvdrun/horovod/horovod", f"{prefix}/share/hvd/python/hvd"]
 
 
-def test_horovodrun_is_a_link_beside_hvdrun(prefix: Path, sandbox: Sandbox) -> None:
-    place = sandbox.files / "läufer und mehr"  # a copy of the tree: the link leads to the program beside it
+def test_horovodrun_is_a_link_to_the_hvdrun_of_its_folder(prefix: Path, sandbox: Sandbox) -> None:
+    place = sandbox.files / "läufer und mehr"  # a copy: its link must lead to the copy's hvdrun
     run("cp", "-a", prefix, place)
     assert os.readlink(place / "bin/horovodrun") == "hvdrun"
     code = "import horovod, os; print(os.path.dirname(horovod.__file__))"
@@ -120,19 +120,19 @@ def test_horovodrun_is_a_link_beside_hvdrun(prefix: Path, sandbox: Sandbox) -> N
     assert done.out_lines == [f"{place}/share/hvdrun/horovod/horovod"]
 
 
-def test_the_manual_page_is_installed_and_tells_every_option(prefix: Path) -> None:
+def test_the_installed_manual_page_has_every_option_of_the_help(prefix: Path) -> None:
     [page] = prefix.rglob("hvdrun.1")
-    text = re.sub(".\b", "", run("mandoc", "-T", "ascii", page))  # bold is a letter printed twice
+    text = re.sub(".\b", "", run("mandoc", "-T", "ascii", page))  # mandoc prints a bold letter twice
     options = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", run(prefix / "bin/hvdrun", "--help")))
     assert options and not [option for option in sorted(options) if option not in text]
 
 
 def test_bash_completes_options_and_their_values(prefix: Path) -> None:
     script, horovodruns = (prefix / "share/bash-completion/completions" / name for name in ("hvdrun", "horovodrun"))
-    assert script.read_bytes() == horovodruns.read_bytes()  # bash loads the file of a command's name
+    assert script.read_bytes() == horovodruns.read_bytes()  # bash loads the file that is named as the command
     run("bash", "-n", script)
     assert "--label" in completions(script, "hvdrun", "--la")
-    commands = completions(script, "hvdrun", "sb")  # SLURM has a program of that name, too
+    commands = completions(script, "hvdrun", "sb")  # once, although SLURM has a program of that name, too
     assert "sbatch" in commands and len(commands) == len(set(commands)), commands
     assert {"core", "numa", "none"} <= set(completions(script, "hvdrun", "--bind-to", ""))
     assert "follow" in completions(script, "hvdrun", "follo")
@@ -140,13 +140,13 @@ def test_bash_completes_options_and_their_values(prefix: Path) -> None:
     assert "--hostfile" in completions(script, "horovodrun", "--hostf")
 
 
-def test_zsh_and_fish_have_their_completions(prefix: Path) -> None:
+def test_completion_scripts_for_zsh_and_fish_are_installed(prefix: Path) -> None:
     assert (prefix / "share/zsh/site-functions/_hvdrun").read_text().startswith("#compdef hvdrun horovodrun\n")
     assert "complete -c hvdrun" in (prefix / "share/fish/vendor_completions.d/hvdrun.fish").read_text()
 
 
 def completions(script: Path, *words: str) -> list[str]:
-    """What bash would offer for the last of the words."""
+    """Returns what bash offers as completions of the last word."""
     quoted = " ".join(f"'{word}'" for word in words)
     return run("bash", "--norc", "-c",
                f'. "$0"; COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; COMP_LINE="${{COMP_WORDS[*]}}"; '

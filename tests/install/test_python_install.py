@@ -1,7 +1,7 @@
-"""What `pip install .` leaves is complete, works from its own folder, and goes again.
+"""The installation by `pip install .` is complete, works from its own folder, and pip removes it completely.
 
-pip fetches what builds, scikit-build-core and hatchling, from the package index; cmake and ninja are Debian's. The
-wheel is built in build-wheel/, which stays, as build/ does: what has not changed is not compiled again.
+pip fetches the build backends scikit-build-core and hatchling from the package index. cmake and ninja are Debian's. The build
+folder build-wheel/ remains after the test, so that a later run compiles only changed files.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def run(*words: object, env: dict[str, str] | None = None) -> str:
 
 @pytest.fixture(scope="module")
 def pip(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A pip with what the build needs."""
+    """Returns a pip whose environment has the build backends."""
     place = tmp_path_factory.mktemp("tools") / "venv"
     run(PYTHON, "-m", "venv", place)
     run(place / "bin/pip", "install", "--quiet", "--disable-pip-version-check", "scikit-build-core>=0.11", "hatchling")
@@ -53,7 +53,7 @@ def pip(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def wheel(pip: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("wheel")
-    # With the compilers and warnings of the build under test, ccache has most of it.
+    # With the compilers and warnings of the build under test, ccache has most object files.
     options = {"build-dir": BUILD_FOLDER, "cmake.define.HVD_WERROR": cached("HVD_WERROR")}
     compilers = {"CC": cached("CMAKE_C_COMPILER"), "CXX": cached("CMAKE_CXX_COMPILER"),
                  "CCACHE_BASEDIR": os.environ.get("CCACHE_BASEDIR", str(TOP)), "CCACHE_NOHASHDIR": "1",
@@ -69,7 +69,7 @@ def wheel(pip: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def new_environment(place: Path) -> Path:
-    """A virtual environment that sees Debian's numpy."""
+    """Makes a virtual environment that can import Debian's numpy."""
     run(PYTHON, "-m", "venv", "--without-pip", "--system-site-packages", place)
     return place
 
@@ -87,11 +87,11 @@ def environment(pip: Path, wheel: Path, tmp_path_factory: pytest.TempPathFactory
 
 
 def run_inside(sandbox: Sandbox, environment: Path, *words: object) -> Done:
-    """With nothing on PATH but the environment's programs."""
+    """Runs a command with only the environment's programs on PATH."""
     return sandbox.run(f"PATH={environment}/bin", *words, tool="/usr/bin/env").expect(0)
 
 
-def test_one_wheel_is_for_every_python_3_and_has_all(wheel: Path) -> None:
+def test_the_wheel_is_for_every_python_3_and_has_every_file_of_the_package(wheel: Path) -> None:
     assert re.fullmatch(r"hvd-[0-9.]+-py3-none-linux_\w+\.whl", wheel.name)
     names = zipfile.ZipFile(wheel).namelist()
     sources = {f"hvd/{path.relative_to(TOP / 'python/hvd')}" for path in (TOP / "python/hvd").rglob("*.py")}
@@ -102,7 +102,7 @@ def test_one_wheel_is_for_every_python_3_and_has_all(wheel: Path) -> None:
     assert [name for name in names if name.endswith(".data/scripts/hvdrun")]
 
 
-def test_the_wheel_says_what_it_is(wheel: Path) -> None:
+def test_the_metadata_of_the_wheel_names_version_license_and_python(wheel: Path) -> None:
     archive = zipfile.ZipFile(wheel)
     [file] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
     fields = archive.read(file).decode().split("\n\n")[0].splitlines()
@@ -112,13 +112,13 @@ def test_the_wheel_says_what_it_is(wheel: Path) -> None:
     assert not [field for field in fields if field.startswith("Requires-Dist")], "hvd needs no other package"
 
 
-def test_ranks_run_with_what_the_environment_has(environment: Path, sandbox: Sandbox) -> None:
+def test_ranks_run_with_hvdrun_and_hvd_of_the_virtual_environment(environment: Path, sandbox: Sandbox) -> None:
     done = run_inside(sandbox, environment, "hvdrun", "-np", 2, "--bind-to", "none", "-H", "localhost:2",
                       "python", "-c", SUM_OF_RANKS)
     assert sorted(done.out_lines) == ["[0] 0 of 2", "[1] 1 of 2"]
 
 
-def test_python_m_hvd_names_the_environments_own(environment: Path, sandbox: Sandbox) -> None:
+def test_python_m_hvd_prints_the_paths_inside_the_virtual_environment(environment: Path, sandbox: Sandbox) -> None:
     found = json.loads(run_inside(sandbox, environment, "python", "-m", "hvd", "--json").out)
     [package] = environment.glob("lib/python3*/site-packages/hvd")
     paths = {"hvd": package, "libhvd": package / "lib/libhvd.so.0", "hvdrun": environment / "bin/hvdrun",
@@ -126,32 +126,32 @@ def test_python_m_hvd_names_the_environments_own(environment: Path, sandbox: San
     assert {name: found[name]["path"] for name in paths} == {name: str(path) for name, path in paths.items()}
 
 
-def test_programs_build_with_the_wheels_libhvd(environment: Path, sandbox: Sandbox, tmp_path: Path) -> None:
+def test_cmake_and_pkg_config_build_programs_with_the_libhvd_of_the_wheel(environment: Path, sandbox: Sandbox, tmp_path: Path) -> None:
     [package] = environment.glob("lib/python3*/site-packages/hvd")
     (tmp_path / "first.cpp").write_text(PROGRAM)
     (tmp_path / "CMakeLists.txt").write_text(PROJECT)
     run("cmake", "-S", tmp_path, "-B", tmp_path / "out", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={package}")
     run("cmake", "--build", tmp_path / "out")
     flags = run("pkg-config", "--cflags", "--libs", "hvd", env={"PKG_CONFIG_PATH": f"{package}/lib/pkgconfig"})
-    # Through a shell: pkg-config quotes the space in the path for one.
+    # Runs in a shell because pkg-config quotes the space in the path for a shell.
     run("sh", "-c", f"c++ -std=c++20 '{tmp_path}/first.cpp' -o '{tmp_path}/second' {flags.strip()} -Wl,-rpath,'{package}/lib'")
     for program in (tmp_path / "out/first", tmp_path / "second"):
         assert run_inside(sandbox, environment, "hvdrun", "-np", 2, program).out_lines == ["[0] sum 3 of 2 ranks"]
 
 
-def test_hvdrun_finds_its_templates_there(environment: Path, sandbox: Sandbox) -> None:
+def test_hvdrun_finds_its_templates_in_the_virtual_environment(environment: Path, sandbox: Sandbox) -> None:
     listed = run_inside(sandbox, environment, "hvdrun", "templates").out_lines[1:]
     assert len(listed) == 5 and all(f" {environment}/share/hvdrun/templates/" in line for line in listed), listed
 
 
-def test_hvdrun_finds_the_module_horovod_there_and_python_finds_hvd(environment: Path, sandbox: Sandbox) -> None:
+def test_with_horovod_programs_import_the_environments_modules_horovod_and_hvd(environment: Path, sandbox: Sandbox) -> None:
     code = "import horovod, hvd, os; print(*map(os.path.dirname, (horovod.__file__, hvd.__file__)), sep='\\n')"
     found = run_inside(sandbox, environment, "hvdrun", "--horovod", "-np", 1, "python", "-B", "-c", code).out_lines
     [package] = environment.glob("lib/python3*/site-packages/hvd")
     assert found == [f"{environment}/share/hvdrun/horovod/horovod", str(package)]
 
 
-def test_the_module_horovod_as_a_distribution_of_its_own(pip: Path, wheel: Path, sandbox: Sandbox,
+def test_the_distribution_hvd_horovod_installs_beside_the_wheel(pip: Path, wheel: Path, sandbox: Sandbox,
                                                          tmp_path: Path) -> None:
     run(pip, "wheel", "--disable-pip-version-check", "--no-index", "--no-deps", "--no-build-isolation", "--wheel-dir",
         tmp_path / "wheels", TOP / "python/hvd-horovod")
@@ -168,7 +168,7 @@ def test_the_module_horovod_as_a_distribution_of_its_own(pip: Path, wheel: Path,
                       ).out_lines == ["[2, 2]"]
 
 
-def test_uninstalled_it_leaves_nothing(pip: Path, wheel: Path, tmp_path: Path) -> None:
+def test_pip_uninstall_removes_every_file(pip: Path, wheel: Path, tmp_path: Path) -> None:
     place = new_environment(tmp_path / "venv")
     before = {path for path in place.rglob("*") if not path.is_dir()}
     install(pip, wheel, place)

@@ -1,6 +1,7 @@
-"""scripts/release makes the files of a release, or refuses and makes none.
+"""scripts/release makes the files of a release, or prints an error and makes none.
 
-It runs in a small repository that has what it reads. That of wheel and packages is in tests/packages/test_whole_release.py.
+It runs in a small repository that has the files that it reads. tests/packages/test_whole_release.py tests it with the wheel and
+the packages.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Checkout:
         return done.stdout
 
     def replace(self, name: str, old: str, new: str) -> None:
-        """Changes a file, in a new commit."""
+        """Changes a file and commits the change."""
         text = (self.place / name).read_text()
         assert old in text
         (self.place / name).write_text(text.replace(old, new))
@@ -76,7 +77,7 @@ def checkout(tmp_path: Path) -> Checkout:
     return made
 
 
-def test_the_files_of_a_release(checkout: Checkout) -> None:
+def test_a_release_has_the_archive_the_changes_and_the_checksums(checkout: Checkout) -> None:
     place = checkout.released()
     assert {path.name for path in place.iterdir()} == {ARCHIVE, f"CHANGES-{VERSION}.md", "SHA256SUMS"}
     assert (place / f"CHANGES-{VERSION}.md").read_text() == CHANGES
@@ -86,9 +87,9 @@ def test_the_files_of_a_release(checkout: Checkout) -> None:
     subprocess.run(["sha256sum", "--quiet", "--check", "SHA256SUMS"], cwd=place, check=True)
 
 
-def test_the_archive_has_the_commits_files(checkout: Checkout) -> None:
+def test_the_archive_has_exactly_the_files_of_the_commit(checkout: Checkout) -> None:
     (checkout.place / "build").mkdir()
-    (checkout.place / "build/hvdrun").write_text("built")  # git ignores it
+    (checkout.place / "build/hvdrun").write_text("built")  # in .gitignore
     with tarfile.open(checkout.released() / ARCHIVE) as archive:
         members = {member.name.removeprefix(f"hvdrun-{VERSION}/"): member for member in archive if member.isfile()}
         content = {name: archive.extractfile(member).read() for name, member in members.items()}
@@ -105,7 +106,7 @@ def test_the_same_commit_gives_the_same_archive(checkout: Checkout, tmp_path: Pa
     assert tarfile.open(fileobj=io.BytesIO(first)).getmembers()
 
 
-def test_it_makes_no_tag_and_pushes_nothing(checkout: Checkout, tmp_path: Path) -> None:
+def test_a_release_makes_no_tag_and_pushes_nothing(checkout: Checkout, tmp_path: Path) -> None:
     remote = Checkout(tmp_path / "remote.git")
     checkout.git("clone", "--quiet", "--bare", str(checkout.place), str(remote.place))
     checkout.git("remote", "add", "origin", str(remote.place))
@@ -119,7 +120,7 @@ def remove_heading(checkout: Checkout) -> None:
     checkout.replace("CHANGELOG.md", f"## {VERSION},", "## 1.2.1,")
 
 
-def leave_it_unreleased(checkout: Checkout) -> None:
+def leave_changelog_undated(checkout: Checkout) -> None:
     checkout.replace("CHANGELOG.md", "2026-12-01", "not released yet")
 
 
@@ -143,7 +144,7 @@ def other_version_of_the_easyconfig(checkout: Checkout) -> None:
     checkout.replace(f"packaging/easybuild/hvdrun-{VERSION}.eb", VERSION, "1.2.4")
 
 
-def no_such_version_of_spack(checkout: Checkout) -> None:
+def other_version_of_spack(checkout: Checkout) -> None:
     checkout.replace("packaging/spack/spack_repo/hvdrun/packages/hvdrun/package.py", VERSION, "1.2.4")
 
 
@@ -163,15 +164,15 @@ def tag(checkout: Checkout) -> None:
     (change_a_file, "M CHANGELOG.md"),
     (add_a_file, "?? new.txt"),
     (remove_heading, f'CHANGELOG.md has no heading "## {VERSION}, DATE"'),
-    (leave_it_unreleased, "put the date of the release there"),
+    (leave_changelog_undated, "put the date of the release there"),
     (leave_packages_unreleased, "debian/changelog has UNRELEASED"),
     (other_version_of_cmake, f"CMakeLists.txt has version 1.2.4, not {VERSION}"),
     (other_version_of_packages, f"debian/changelog has version 1.2.4, not {VERSION}"),
     (other_version_of_the_module_horovod, f"pyproject.toml has version 1.2.4, not {VERSION}"),
     (other_version_of_the_easyconfig, f"packaging/easybuild/hvdrun-{VERSION}.eb has version 1.2.4, not {VERSION}"),
-    (no_such_version_of_spack, f"packages/hvdrun/package.py has version (none), not {VERSION}"),
+    (other_version_of_spack, f"packages/hvdrun/package.py has version (none), not {VERSION}"),
     (tag, f"the tag v{VERSION} exists already")])
-def test_it_refuses(checkout: Checkout, spoil: Callable[[Checkout], None], words: str) -> None:
+def test_a_release_with_an_inconsistent_checkout_is_refused(checkout: Checkout, spoil: Callable[[Checkout], None], words: str) -> None:
     spoil(checkout)
     done = checkout.release(VERSION, "--skip-wheel", "--skip-debs")
     assert done.returncode == 1 and words in done.stderr and done.stderr.startswith("release: "), done.stdout + done.stderr
@@ -179,12 +180,12 @@ def test_it_refuses(checkout: Checkout, spoil: Callable[[Checkout], None], words
 
 
 @pytest.mark.parametrize("words", [[], ["1.2"], ["v1.2.3"], ["1.2.3", "1.2.4"], ["1.2.3", "--skip"], ["1.2.3", "--work"]])
-def test_wrong_usage(checkout: Checkout, words: list[str]) -> None:
+def test_wrong_arguments_of_the_release_script_print_the_usage(checkout: Checkout, words: list[str]) -> None:
     done = checkout.release(*words)
     assert done.returncode == 1 and "usage: release VERSION" in done.stderr, done.stdout + done.stderr
 
 
-def test_a_step_that_fails_leaves_the_earlier_files(checkout: Checkout) -> None:
+def test_a_failed_release_step_keeps_the_files_of_the_earlier_release(checkout: Checkout) -> None:
     place = checkout.released()
     before = {path.name: path.read_bytes() for path in place.iterdir()}
     (checkout.place / "scripts/wheel").write_text("#!/bin/sh\necho 'no compiler' >&2\nexit 1\n")

@@ -1,4 +1,4 @@
-"""Open MPI's programs under hvdrun, and ours under Open MPI's mpirun."""
+"""Programs of Open MPI run under hvdrun, and programs of libhvd run under Open MPI's mpirun."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DIGITS = BUILD / "bin/examples/digits"
 MPIRUN = "/usr/bin/mpirun.openmpi"
 MPIRUN_OPTIONS = ("--allow-run-as-root", "--oversubscribe", "--mca", "odls_base_cutoff", "100000")
 
-# Around hvdrun in a batch script, in an interactive session, and in a step of one task.
+# Variables that SLURM sets in a batch script, in an interactive session and in a step of one task.
 SLURM = {
     "SLURM_JOB_ID": "1234", "SLURM_JOBID": "1234", "SLURM_NNODES": "1", "SLURM_NODELIST": "localhost",
     "SLURM_JOB_NODELIST": "localhost", "SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NODEID": "0",
@@ -27,23 +27,23 @@ SLURM = {
 
 @pytest.mark.parametrize("around", [{}, SLURM], ids=["alone", "inside Slurm"])
 @pytest.mark.parametrize("size", [1, 4])
-def test_an_unmodified_program_runs_under_hvdrun(sandbox: Sandbox, size: int, around: dict[str, str]) -> None:
+def test_an_unmodified_mpi_program_runs_under_hvdrun(sandbox: Sandbox, size: int, around: dict[str, str]) -> None:
     done = sandbox.run("-np", size, "--label", "none", ALLREDUCE, env=around).expect(0)
     assert sorted(done.out_lines) == [f"rank {rank} of {size}: sum {size * (size + 1) // 2}" for rank in range(size)]
 
 
-def test_it_runs_again_and_again(sandbox: Sandbox) -> None:
+def test_repeated_runs_of_an_mpi_program_all_succeed(sandbox: Sandbox) -> None:
     for _ in range(50 if SOAK else 5):
         assert sandbox.run("-np", 4, ALLREDUCE).expect(0).out.count(b"sum 10") == 4
 
 
-def test_jobs_side_by_side_do_not_meet(sandbox: Sandbox) -> None:
+def test_concurrent_jobs_of_mpi_programs_stay_separate(sandbox: Sandbox) -> None:
     for job in [sandbox.start("-np", 3, ALLREDUCE) for _ in range(3)]:
         assert job.wait().expect(0).out.count(b"of 3: sum 6") == 3
 
 
 @pytest.mark.parametrize("around", [{}, SLURM], ids=["alone", "inside Slurm"])
-def test_an_abort_gives_its_code(sandbox: Sandbox, around: dict[str, str]) -> None:
+def test_mpi_abort_ends_hvdrun_with_its_exit_code(sandbox: Sandbox, around: dict[str, str]) -> None:
     done = sandbox.run("-np", 4, "--grace", "1", ALLREDUCE, "--abort", 2, env=around).expect(7)
     assert done.report["first_failure"] == 2 and "rank 2" in done.err_text
 
@@ -56,7 +56,7 @@ def losses(done: Done) -> list[float]:
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> list[float]:
-    """The losses of the digits example run plainly, without any launcher."""
+    """Returns the losses of the example digits, run without a launcher."""
     place = Sandbox(tmp_path_factory.mktemp("alone"))
     result = losses(place.run("--epochs", 3, tool=DIGITS).expect(0))
     place.close()
@@ -64,16 +64,16 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> list[float]:
 
 
 @pytest.mark.parametrize("size", [2, 4])
-def test_digits_trains_the_same_under_mpirun(sandbox: Sandbox, alone: list[float], size: int) -> None:
+def test_digits_under_mpirun_has_the_losses_of_one_process(sandbox: Sandbox, alone: list[float], size: int) -> None:
     done = sandbox.run(*MPIRUN_OPTIONS, "-np", size, DIGITS, "--epochs", 3, tool=MPIRUN)
     assert done.code == 0, done
     assert losses(done) == pytest.approx(alone, rel=1e-5)
 
 
 @pytest.mark.parametrize("size", [2, 3])
-def test_digits_trains_the_same_with_the_torch_variables_alone(sandbox: Sandbox, alone: list[float], size: int) -> None:
-    """As under torchrun: no PMIx, no variable of ours."""
-    with socket.socket() as master:  # as torchrun holds it; libhvd takes one of the next
+def test_digits_with_only_torchruns_variables_has_the_losses_of_one_process(sandbox: Sandbox, alone: list[float], size: int) -> None:
+    """The environment has no PMIx and no variable of hvdrun, as under torchrun."""
+    with socket.socket() as master:  # torchrun keeps this port; libhvd uses one of the next ports
         master.bind(("127.0.0.1", 0))
         shared = {"WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(size), "GROUP_RANK": "0",
                   "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(master.getsockname()[1]),

@@ -1,4 +1,4 @@
-"""Programs written for torchrun: rank 0 listens on MASTER_PORT, the others connect to MASTER_ADDR."""
+"""Programs for torchrun run under hvdrun: rank 0 listens on MASTER_PORT, and the others connect to MASTER_ADDR."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from harness import BUILD, PYTHON, Sandbox
 
-# What torch's TCPStore does: SO_REUSEADDR, bind to all interfaces, listen; others try until it is up.
+# As torch's TCPStore: rank 0 sets SO_REUSEADDR, binds to all interfaces and listens. The others connect again until it listens.
 STORE = """
 import os, socket, sys
 rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
@@ -33,19 +33,19 @@ else:
 
 
 @pytest.mark.parametrize("ipv6", [False, True], ids=["IPv4", "dual stack"])
-def test_ranks_meet_at_the_master_port(sandbox: Sandbox, ipv6: bool) -> None:
+def test_rank_0_can_listen_on_the_master_port_and_the_others_connect(sandbox: Sandbox, ipv6: bool) -> None:
     done = sandbox.run("-np", 4, "--label", "none", PYTHON, "-c", STORE.format(ipv6=ipv6)).expect(0)
     assert done.out == b"rank 0 met [1, 2, 3]\n"
 
 
-def test_jobs_side_by_side_have_ports_of_their_own(sandbox: Sandbox) -> None:
+def test_concurrent_jobs_have_different_master_ports(sandbox: Sandbox) -> None:
     jobs = [sandbox.start("-np", 3, "--label", "none", PYTHON, "-c", STORE.format(ipv6=False)) for _ in range(4)]
     for job in jobs:
         assert job.wait().expect(0).out == b"rank 0 met [1, 2]\n"
 
 
-def test_the_port_is_given_to_nobody_else_while_the_job_lives(sandbox: Sandbox) -> None:
-    """Other programs that ask the kernel for any free port do not get it."""
+def test_the_ports_of_a_job_stay_reserved_while_it_runs(sandbox: Sandbox) -> None:
+    """The kernel does not give a reserved port to a program that asks for any free port."""
     script = ("import os, socket\n"
               "for name in ('MASTER_PORT', 'HVD_PORT'):\n"
               "    try:\n"
@@ -65,7 +65,7 @@ for port in range(int(os.environ["MASTER_PORT"]) + 1, int(os.environ["MASTER_POR
         server.bind(("", port))
         server.listen()
     except OSError:
-        continue  # somebody else's
+        continue  # another process has it
     server.set_inheritable(True)
     taken.append(server)
 os.execv(sys.argv[1], sys.argv[1:])
@@ -73,15 +73,15 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 
 @pytest.mark.parametrize("launcher", ["hvdrun", "torchrun"])
-def test_the_ports_after_it_belong_to_the_program(sandbox: Sandbox, launcher: str) -> None:
-    """Megatron-LM's in-process restart takes the next two. Without PMIx libhvd has a rendezvous of its own."""
+def test_a_program_may_take_the_ports_after_the_master_port(sandbox: Sandbox, launcher: str) -> None:
+    """Megatron-LM's in-process restart takes the next two. Without PMIx, the ranks of libhvd meet at a port of their own."""
     own = ["env", "-u", "HVD_PORT"] if launcher == "torchrun" else []
     done = sandbox.run("-np", 2, "--pmix", "off", "--label", "none", *own, PYTHON, "-c", TAKE_PORTS,
                        BUILD / "bin/examples/hello").expect(0)
     assert "the ranks add up to 1" in done.out_text, done
 
 
-def test_a_port_of_the_users_own_is_kept(sandbox: Sandbox) -> None:
+def test_master_addr_and_master_port_of_the_user_are_kept(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 1, "-x", "MASTER_ADDR=127.0.0.1", "-x", "MASTER_PORT=29611", "sh", "-c",
                        "echo $MASTER_ADDR:$MASTER_PORT").expect(0)
     assert done.out == b"127.0.0.1:29611\n"

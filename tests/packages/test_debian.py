@@ -1,6 +1,6 @@
-"""The Debian packages (debian/): built, looked at by lintian, and tried by an ordinary user in a root with nothing else.
+"""The Debian packages (debian/) build, pass lintian, and work for an ordinary user in a minimal system.
 
-It needs root, Debian's archive and Debian 12. What was built stays in build-debian/; the first time takes some minutes.
+The test needs root, Debian's archive and Debian 12. The built files remain in build-debian/. The first run takes some minutes.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ PACKAGES = ("hvdrun", "libhvd-dev", "libhvd0", "python3-hvd")
 
 @pytest.fixture(scope="module")
 def packages() -> dict[str, Path]:
-    """The packages' files by name."""
+    """Builds the packages. Returns their files by name."""
     run(["nice", "-n", "10", TOP / "scripts/debs", WORK])
     return {file.name.partition("_")[0]: file for file in WORK.glob("*.deb")}
 
 
 @pytest.fixture(scope="module")
 def root(packages: dict[str, Path]) -> Root:
-    """Debian 12 with the packages and what they need, not what they recommend."""
+    """Makes a Debian 12 with the packages and their dependencies, without recommended packages."""
     made = make_root(WORK / "root", "bookworm")
     made.install(*made.give(*packages.values()))
     return made
 
 
-def test_there_are_four(packages: dict[str, Path]) -> None:
+def test_the_build_makes_the_four_debian_packages(packages: dict[str, Path]) -> None:
     assert sorted(packages) == list(PACKAGES)
 
 
@@ -44,35 +44,35 @@ def test_lintian_finds_no_error_and_no_warning(packages: dict[str, Path]) -> Non
     assert done.returncode == 0 and not done.stdout, done.stdout + done.stderr
 
 
-def test_ranks_run_with_python(root: Root) -> None:
+def test_ranks_run_with_the_python_package(root: Root) -> None:
     assert root.lines("hvdrun", "-np", 2, "--label", "none", "python3", "-c", RANKS) == TWO_RANKS
 
 
-def test_a_rank_that_fails_is_named(root: Root) -> None:
+def test_the_packaged_hvdrun_names_a_failed_rank(root: Root) -> None:
     done = root.run("hvdrun", "-np", 2, "sh", "-c", "[ $HVD_RANK = 0 ] || exit 3; sleep 1000")
     assert done.returncode == 3 and "rank 1 " in done.stderr, done.stderr
 
 
-def test_programs_of_horovod_find_the_module(root: Root) -> None:
+def test_with_horovod_programs_import_the_packaged_modules(root: Root) -> None:
     program = "import horovod, hvd; print(horovod.__file__, hvd.__file__)"
     assert root.lines("hvdrun", "--horovod", "-np", 1, "--label", "none", "python3", "-c", program) == [
         "/usr/share/hvdrun/horovod/horovod/__init__.py /usr/lib/python3/dist-packages/hvd/__init__.py"]
 
 
-def test_templates_manual_page_and_completions(root: Root) -> None:
+def test_the_packages_have_templates_manual_pages_and_completions(root: Root) -> None:
     assert "generic" in "".join(root.lines("hvdrun", "templates"))
     for file in ("man/man1/hvdrun.1.gz", "man/man1/horovodrun.1.gz", "bash-completion/completions/hvdrun",
                  "zsh/vendor-completions/_hvdrun", "fish/vendor_completions.d/hvdrun.fish"):
         assert os.path.lexists(root.place / "usr/share" / file), file
 
 
-def test_python_m_hvd_names_the_packages(root: Root) -> None:
+def test_python_m_hvd_prints_the_packages_paths_and_the_install_command(root: Root) -> None:
     lines = root.lines("python3", "-m", "hvd")
     assert any(line.startswith("hvdrun ") and line.endswith(" /usr/bin/hvdrun") for line in lines), lines
     assert "                type: apt-get install libpmix2" in lines or "                type: sudo apt-get install libpmix2" in lines, lines
 
 
-def test_a_program_is_built_with_cmake_and_pkg_config(root: Root) -> None:
+def test_cmake_and_pkg_config_build_programs_with_the_package(root: Root) -> None:
     root.install("cmake", "g++", "make", "pkg-config")
     (root.home / "first.cpp").write_text(PROGRAM)
     (root.home / "CMakeLists.txt").write_text(PROJECT)
@@ -82,7 +82,7 @@ def test_a_program_is_built_with_cmake_and_pkg_config(root: Root) -> None:
         assert root.lines("hvdrun", "-np", 2, "--label", "none", program) == ["sum 3 of 2 ranks"]
 
 
-def test_they_go_again(root: Root) -> None:
+def test_apt_purge_removes_every_file(root: Root) -> None:
     root.lines("apt-get", "purge", "-y", *PACKAGES, user=ROOT)
     for folder in ("usr/bin/hvdrun", "usr/share/hvdrun", "usr/share/hvd", "usr/include/hvd", "usr/lib/python3/dist-packages/hvd"):
         assert not (root.place / folder).exists(), folder

@@ -1,7 +1,7 @@
-"""The module files, the easyconfig and the definition of an image (packaging/), in Debian 12 systems that have the tools for them.
+"""The module files, the easyconfig and the image definition (packaging/) work in Debian 12 systems that have the tools for them.
 
-The module files are read by Lmod and Environment Modules, and the easyconfig is built by EasyBuild. Apptainer is no package of
-Debian: of its definition the commands are run.
+Lmod and Environment Modules load the module files, and EasyBuild builds the easyconfig. Debian has no package of Apptainer. The
+test therefore runs the commands of its definition in a Debian system.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ pytestmark = pytest.mark.xdist_group("packages")
 
 WORK = TOP / "build-modules"
 PACKAGING = TOP / "packaging"
-INSTALLED, BY_PIP, MISSING = "0.1.0", "0.0.9", "9.9.9"  # versions, as the folders say
+INSTALLED, BY_PIP, MISSING = "0.1.0", "0.0.9", "9.9.9"  # versions, which are the folders' names
 VARIABLES = ("PATH", "PYTHONPATH", "CMAKE_PREFIX_PATH", "PKG_CONFIG_PATH", "LD_LIBRARY_PATH")
 
 
 @dataclass(frozen=True)
 class Tool:
     package: str
-    init: str  # what a shell reads
+    init: str  # the script that a shell sources
     file: str  # our module file
     suffix: str  # of a module's file
 
@@ -42,13 +42,13 @@ MODULES = Tool("environment-modules", "/usr/share/modules/init/bash", "hvdrun.tc
 
 @dataclass
 class System:
-    """A Debian system with a tool for modules, in which two versions of hvdrun are installed."""
+    """A Debian system with a module tool and two installed versions of hvdrun."""
 
     root: Root
     tool: Tool
 
     def run(self, text: str, folder: str = "/opt/modules") -> subprocess.CompletedProcess[str]:
-        """Runs a script in a user's shell, with the modules of the folder."""
+        """Runs a script in a user's shell that can load the modules of the folder."""
         return self.root.run("bash", "-c", f". {self.tool.init}\nmodule use {folder}\n{text}")
 
     def script(self, text: str, folder: str = "/opt/modules") -> list[str]:
@@ -80,7 +80,7 @@ def system(request: pytest.FixtureRequest, wheel: Path) -> Iterator[System]:
 
 
 @pytest.mark.parametrize("version", [INSTALLED, BY_PIP])
-def test_what_a_module_makes_found(system: System, version: str) -> None:
+def test_a_loaded_module_sets_the_paths_of_hvdrun_and_libhvd(system: System, version: str) -> None:
     prefix = f"/opt/hvdrun/{version}"
     found = system.script(f"module load hvdrun/{version}\ncommand -v hvdrun\nhvdrun -np 2 --label none python3 -c \"{RANKS}\" | sort")
     assert found == [f"{prefix}/bin/hvdrun", *TWO_RANKS]
@@ -88,18 +88,18 @@ def test_what_a_module_makes_found(system: System, version: str) -> None:
     system.script(f"module load hvdrun/{version}\nls $CMAKE_PREFIX_PATH/lib*/cmake/hvd/hvdConfig.cmake")
 
 
-def test_another_version_takes_its_place(system: System) -> None:
+def test_module_switch_replaces_the_version(system: System) -> None:
     shown = system.script(f"module load hvdrun/{INSTALLED}\nmodule switch hvdrun hvdrun/{BY_PIP}\ncommand -v hvdrun\necho $PYTHONPATH")
     assert shown == [f"/opt/hvdrun/{BY_PIP}/bin/hvdrun", f"/opt/hvdrun/{BY_PIP}"]
 
 
-def test_unloaded_it_leaves_the_environment_as_it_was(system: System) -> None:
+def test_module_unload_restores_the_environment(system: System) -> None:
     show = "".join(f'echo "{name}=${{{name}-unset}}"\n' for name in VARIABLES)
     shown = system.script(f"{show}module load hvdrun/{INSTALLED}\nmodule unload hvdrun\n{show}")
     assert shown[: len(VARIABLES)] == shown[len(VARIABLES):] and shown[0].startswith("PATH=/usr")
 
 
-def test_a_version_that_is_not_installed(system: System) -> None:
+def test_loading_a_version_that_is_not_installed_is_an_error(system: System) -> None:
     done = system.run(f"module load hvdrun/{MISSING}\necho $PATH $PYTHONPATH")
     words = " ".join(done.stderr.split())  # Lmod breaks lines
     assert f"hvdrun {MISSING} is not in /opt/hvdrun/{MISSING}: install it there, or change `base` in" in words
@@ -107,7 +107,7 @@ def test_a_version_that_is_not_installed(system: System) -> None:
 
 
 def test_easybuild_installs_the_wheel(lmod: System, wheel: Path) -> None:
-    """EasyBuild's own checks of what it has installed are in the easyconfig."""
+    """The easyconfig has the checks that EasyBuild runs after the installation."""
     environment = Path(os.environ["HVD_TEST_EASYBUILD"]).parent.parent
     [python] = environment.glob("lib/python3*/site-packages")
     shutil.copytree(python, lmod.root.place / "opt/easybuild", dirs_exist_ok=True)
@@ -127,13 +127,13 @@ def test_easybuild_installs_the_wheel(lmod: System, wheel: Path) -> None:
 
 
 def sections(definition: Path) -> dict[str, str]:
-    """The sections of an Apptainer definition by name."""
+    """Returns the sections of an Apptainer definition by name."""
     parts = re.split(r"^%(\w+)\n", definition.read_text(), flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2]))
 
 
-def test_the_commands_of_the_image(wheel: Path) -> None:
-    """In a system made from the same release as the image."""
+def test_the_commands_of_the_apptainer_definition_install_and_run_hvdrun(wheel: Path) -> None:
+    """The system has the same Debian release as the image."""
     part = sections(PACKAGING / "apptainer/hvdrun.def")
     root = make_root(WORK / "image", "bookworm")
     assert part["files"].split() == ["hvd-*.whl", "/opt/"]

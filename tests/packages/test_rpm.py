@@ -1,6 +1,6 @@
-"""The packages of `cpack -G RPM`: what is in each, what each needs, and that they work where rpm has unpacked them.
+"""The packages of `cpack -G RPM` have the right files and dependencies, and they work after rpm has installed them.
 
-Debian has rpm, but no packages of a system with rpm: on such a system they were not tried.
+Debian has the program rpm. The test does not run on a distribution that uses rpm itself.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ pytestmark = pytest.mark.xdist_group("packages")
 
 WORK = TOP / "build-rpm"
 PACKAGES = ("hvdrun", "libhvd", "libhvd-devel", "python3-hvd")
-# What rpmlint must not report, by the reason.
+# Reports of rpmlint that are accepted, by the reason.
 ALLOWED = {
-    "whoever publishes a package signs it and writes its changelog": ("no-signature", "no-changelogname-tag", "no-url-tag"),
-    "only SUSE names packages by the soname": (
+    "the publisher of a package signs it and writes its changelog": ("no-signature", "no-changelogname-tag", "no-url-tag"),
+    "only SUSE names packages after the soname": (
         "shlib-policy-name-error", "no-major-in-name", "non-versioned-file-in-library-package", "outside-libdir-files",
         "devel-package-with-non-devel-group"),
     "rpm's own triggers do it": ("library-without-ldconfig-post", "manpage-not-compressed"),
-    "CMake and rpm of Debian differ from those of systems with rpm": ("shared-library-not-executable", "no-pkg-config-provides"),
-    "no program, but paths that depend on the processor": ("no-binary",),
+    "Debian's CMake and rpm differ from those of rpm distributions": ("shared-library-not-executable", "no-pkg-config-provides"),
+    "the package has no program, but paths that depend on the processor": ("no-binary",),
     "a plugin, which is opened by its path": ("no-soname",),
-    "every loader since 2006 reads the newer table": ("missing-hash-section",),
+    "every dynamic loader since 2006 reads the newer hash table": ("missing-hash-section",),
     "a link into the package libhvd": ("dangling-relative-symlink",),
-    "bash loads the file of a command's name": ("files-duplicate",),
+    "bash loads the file that is named as the command": ("files-duplicate",),
     "the manual is hvdrun's": ("no-documentation", "no-manual-page-for-binary"),
 }
 
 
 @pytest.fixture(scope="module")
 def packages() -> dict[str, Path]:
-    """The packages' files by name."""
+    """Builds the packages. Returns their files by name."""
     run(["rm", "-rf", WORK / "made"])
     run(["nice", "-n", "10", "cpack", "-G", "RPM", "--config", BUILD / "CPackConfig.cmake", "-B", WORK / "made"], cwd=BUILD)
     return {run(["rpm", "-qp", "--queryformat", "%{NAME}", file]).stdout: file for file in (WORK / "made").glob("*.rpm")}
@@ -47,7 +47,7 @@ def listed(package: Path, *query: str) -> list[str]:
     return run(["rpm", "-qp", *query, package]).stdout.splitlines()
 
 
-def test_there_are_four(packages: dict[str, Path]) -> None:
+def test_cpack_makes_the_four_rpm_packages(packages: dict[str, Path]) -> None:
     assert sorted(packages) == list(PACKAGES)
     [version] = re.findall(r"project\(hvdrun VERSION ([0-9.]+)", (TOP / "CMakeLists.txt").read_text())
     machine = run(["uname", "-m"]).stdout.strip()
@@ -66,13 +66,13 @@ def test_each_installed_file_is_in_one_package(packages: dict[str, Path], tmp_pa
     assert sorted(packed) == sorted(installed - examples) and examples
 
 
-def test_they_own_their_folders_only(packages: dict[str, Path]) -> None:
+def test_rpm_packages_own_only_folders_of_hvdrun_and_libhvd(packages: dict[str, Path]) -> None:
     folders = {line.partition(" ")[2] for package in packages.values()
                for line in listed(package, "--queryformat", "[%{FILEMODES:perms} %{FILENAMES}\n]") if line[0] == "d"}
     assert folders and not [folder for folder in folders if "hvd" not in folder], folders
 
 
-def test_what_they_need(packages: dict[str, Path]) -> None:
+def test_rpm_packages_depend_on_libc_and_each_other_but_not_on_mpi_or_pmix(packages: dict[str, Path]) -> None:
     needs = {name: set(listed(package, "--requires")) for name, package in packages.items()}
     assert [need for need in needs["libhvd"] if need.startswith("libc.so.6(GLIBC_")]
     assert not [need for name in PACKAGES for need in needs[name] if "libmpi" in need or "pmix" in need or "libssh" in need]
@@ -92,14 +92,14 @@ def test_rpmlint_finds_no_error_and_no_warning(packages: dict[str, Path], tmp_pa
 
 @pytest.fixture(scope="module")
 def root(packages: dict[str, Path]) -> Root:
-    """Debian 12 with Python, and with these packages by rpm. The rpm of this machine works on the root's files."""
+    """Makes a Debian 12 with Python, and installs the packages there with the rpm of this machine."""
     made = make_root(WORK / "root", "bookworm", "python3")
-    # The needed packages are there, but Debian's: rpm does not know them.
+    # --nodeps: Debian's packages fulfil the dependencies, but rpm does not know them.
     run(["rpm", "--root", made.place, "--nodeps", "--install", *packages.values()])
     return made
 
 
-def test_ranks_run(root: Root) -> None:
+def test_ranks_run_with_the_rpm_packages(root: Root) -> None:
     variables = ("env", "PYTHONPATH=/usr/share/hvd/python")
     assert root.lines(*variables, "hvdrun", "-np", 2, "--label", "none", "python3", "-c", RANKS) == TWO_RANKS
     program = "import horovod, hvd; print(horovod.__file__, hvd.__file__)"
@@ -107,7 +107,7 @@ def test_ranks_run(root: Root) -> None:
         "/usr/share/hvdrun/horovod/horovod/__init__.py /usr/share/hvd/python/hvd/__init__.py"]
 
 
-def test_they_go_again(root: Root) -> None:
+def test_rpm_erase_removes_every_file(root: Root) -> None:
     run(["rpm", "--root", root.place, "--nodeps", "--erase", *PACKAGES])
     left = [path for path in (root.place / "usr").rglob("*hvd*")]
     assert not left, left

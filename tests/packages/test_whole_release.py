@@ -1,6 +1,7 @@
-"""scripts/release with the wheel and the Debian packages, of a copy of this checkout. What it refuses is in tests/install/test_release.py.
+"""scripts/release makes a release with the wheel and the Debian packages from a copy of this checkout.
 
-It needs what scripts/wheel and scripts/debs need, and builds where tests/wheel and test_debian.py do.
+tests/install/test_release.py tests which releases it refuses. This test needs the tools of scripts/wheel and scripts/debs, and
+shares the build folders of tests/wheel and test_debian.py.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def replace(file: Path, pattern: str, new: str) -> None:
     file.write_text(text)
 
 
-def test_all_files_of_a_release() -> None:
+def test_a_release_has_archive_wheel_packages_and_checksums() -> None:
     place = TOP / "build-release/of-the-test"
     shutil.rmtree(place, ignore_errors=True)
     copy_checkout(place)

@@ -1,8 +1,9 @@
-// Trains with --autotune: autotune_user LOG [set]
-// Each step sums 24 named tensors. All ranks end after the same step, once rank 0 finds eight lines
-// in the log. With `set`, the first and the last rank also sum in a process set, and all train on
-// after the search, with the set made again. Then rank 0 prints how many lines the log had at the
-// end of the search. Rank 0 prints "sums are right".
+// autotune_user LOG [set]: a training program for tests of --autotune.
+// Each step sums 24 named tensors. All ranks end after the same step, once rank 0 finds more than
+// eight lines in the log. With `set`, the first and the last rank also sum in a process set. All
+// ranks then continue after the end of the search, with the set removed and made again, and rank 0
+// prints how many lines the log had at the end of the search. At its end rank 0 prints "sums are
+// right".
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -17,8 +18,8 @@
 namespace {
 
 constexpr std::size_t kTensors = 24;
-constexpr int kStepsBetweenLooks = 50;
-constexpr int kLooksWithoutLine = 4;  // 200 steps; a sample of the search has 20 at most
+constexpr int kStepsBetweenChecks = 50;
+constexpr int kChecksWithoutLine = 4;  // 200 steps; a sample of the search has at most 20
 
 // Sums the tensors of a step over the ranks of a set.
 void train(int step, const hvd::ProcessSet& set) {
@@ -54,7 +55,8 @@ int of_rank_0(int value) {
 void train_until_lines(const char* log) {
   for (int step = 0;; ++step) {
     train(step, hvd::ProcessSet::from_id(0));
-    if (step % kStepsBetweenLooks == kStepsBetweenLooks - 1 && of_rank_0(lines_of(log)) > 8) return;
+    if (step % kStepsBetweenChecks == kStepsBetweenChecks - 1 && of_rank_0(lines_of(log)) > 8)
+      return;
   }
 }
 
@@ -63,16 +65,16 @@ void train_with_set(const char* log) {
   hvd::ProcessSet set(ranks);
   int step = 0;
   const auto train_in_both = [&] {
-    for (int i = 0; i < kStepsBetweenLooks; ++i, ++step) {
+    for (int i = 0; i < kStepsBetweenChecks; ++i, ++step) {
       train(step, hvd::ProcessSet::from_id(0));
       if (set.included()) train(step, set);
     }
   };
   int lines = 0;
-  for (int looks = 0; looks < kLooksWithoutLine || lines < 2;) {
+  for (int checks = 0; checks < kChecksWithoutLine || lines < 2;) {
     train_in_both();
     const int found = of_rank_0(lines_of(log));
-    looks = found == lines ? looks + 1 : 0;
+    checks = found == lines ? checks + 1 : 0;
     lines = found;
   }
   set.remove();

@@ -1,13 +1,14 @@
-// Saves checkpoints without pause, or one step after the other as it is told; for tests that kill
-// it, fill its disk or take its folder away.
+// Saves checkpoints without pause, or one step after the other under control of a file. For tests
+// that kill it, fill its disk or unmount its folder.
 //
 //   checkpoint_saver FOLDER [--steps N] [--elements N] [--sharded] [--keep N] [--ready FILE]
 //                    [--pace FILE] [--read]
 //
-// Prints "loaded STEP" or "nothing", then for each save "saved STEP" or "failed STEP: why", all on
-// rank 0. The content of step S is made from S, and what is loaded is checked: exit code 3 when it
-// does not fit together. --steps 0 only loads. --pace FILE: waits before step S until FILE has S
-// lines. --ready FILE: each rank adds a line with the step that it goes on from.
+// Rank 0 prints "loaded STEP" or "nothing", then "saved STEP" for each save. A rank whose save
+// fails prints "failed STEP: MESSAGE". The content of step S is computed from S, and loaded content
+// is checked: exit code 3 if it is inconsistent. --steps 0 only loads. --pace FILE: waits before
+// the N-th save until FILE has N lines. --ready FILE: each rank appends the step that it has
+// loaded.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -84,7 +85,7 @@ class Model {
   hvd::State state_;
 };
 
-// Until the file has that many lines.
+// Waits until the file has that many lines.
 void wait_for_pace(const std::string& path, std::uint64_t lines) {
   while (true) {
     std::ifstream file(path);

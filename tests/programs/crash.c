@@ -1,9 +1,9 @@
-/* One rank that fails among others that wait.
+/* One rank fails while the others wait.
  *
  *   crash [--rank R] [--exit CODE | --signal NUMBER] [--when FILE] [--say TEXT] [--ready FILE]
  *
- * Rank R (default 0) waits until FILE exists, says TEXT on stderr, then exits or kills itself; all
- * others wait for ever. --ready: every rank first appends "RANK PID" to a file. */
+ * Rank R (default 0) waits until FILE exists, prints TEXT on stderr, then exits or kills itself.
+ * The others wait for ever. --ready: each rank first appends "RANK PID" to a file. */
 #include "options.h"
 
 #include <signal.h>

@@ -1,6 +1,6 @@
-/* env_dump DIR [argument…]: leaves in DIR what this rank was given:
- * RANK.env (variables, NUL after each), RANK.cwd, RANK.args (NUL after each), RANK.cpus (a list as
- * in /proc/self/status), RANK.fds (numbers of open descriptors), RANK.signals (ignored ones). */
+/* env_dump DIR [argument…]: writes to files in DIR what this rank has inherited:
+ * RANK.env (variables, each with a NUL), RANK.cwd, RANK.args (each with a NUL), RANK.cpus (a list
+ * as in /proc/self/status), RANK.fds (open descriptors), RANK.signals (ignored signals). */
 #include "options.h"
 
 #include <dirent.h>

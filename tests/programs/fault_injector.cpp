@@ -1,18 +1,19 @@
 // fault_injector [--counts FILE] [--fault ROLE:CALL:KIND:NUMBER:WHAT --log FILE] -- PROGRAM [WORD…]
 //
-// Runs a program and everything that it starts under a seccomp filter that hands the system calls
-// below to this process (seccomp_unotify(2)), which counts them and makes one of them fail. Exits
-// as the program does.
+// Runs a program and its descendants under a seccomp filter that sends the system calls below to
+// this process (seccomp_unotify(2)). It numbers them and makes one of them fail. Exits with the
+// program's code or signal.
 //
-// ROLE is launcher, agent, guard or rank, after the process's name (prctl(2), PR_SET_NAME): a rank
-// is one that has called itself "hvd-rank". CALL is a group of system calls, see kCalls. KIND says
-// what the call is about: file, pipe, socket, event or other for a descriptor, with "+" where that
-// does not block; proc or file for what is opened; memory or file for what is mapped; "-"
-// otherwise. NUMBER counts the calls of that role, group and kind from 1. WHAT is ENOSPC and the
-// like, or a delay in milliseconds.
+// ROLE is launcher, agent, guard or rank, by the process's name (prctl(2), PR_SET_NAME); a rank
+// names itself "hvd-rank". CALL is a group of system calls, see kCalls. KIND is the kind of the
+// call's object: file, pipe, socket, event or other for a descriptor, with "+" if it is
+// non-blocking; proc or file for open; memory or file for mmap; "-" for other calls. NUMBER is the
+// call's index, from 1, among those of this role, group and kind. WHAT is an error such as ENOSPC,
+// or a delay in milliseconds.
 //
-// --counts: at the end of all processes, lines "ROLE CALL KIND COUNT". --log: gets a line when the
-// fault happens. Calls of the dynamic loader are left alone: what it says is not ours.
+// --counts: after the end of all processes, writes lines "ROLE CALL KIND COUNT". --log: gets a line
+// when the fault happens. Calls of the dynamic loader never fail, because its messages are not
+// hvdrun's.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -160,7 +161,7 @@ Arguments parse(char** words) {
   return arguments;
 }
 
-// --- the filter, and how its descriptor reaches us -----------------------------------------------
+// --- the filter, and how this process gets its descriptor ----------------------------------------
 
 int install_filter() {
   std::vector<long> numbers;
@@ -178,15 +179,15 @@ int install_filter() {
   program.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
   program.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF));
   const sock_fprog whole{static_cast<unsigned short>(program.size()), program.data()};
-  // Without CAP_SYS_ADMIN a filter needs this.
+  // A filter needs this without CAP_SYS_ADMIN.
   if (::geteuid() != 0) ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   return static_cast<int>(
       ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
                 SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, &whole));
 }
 
-// The child has the filter, so that a call which would carry the descriptor waits for us: we take
-// it by its number instead (pidfd_getfd(2)).
+// Takes the listener from the child by its number (pidfd_getfd(2)). The child cannot send it: its
+// filter would make sendmsg(2) wait for this process.
 int take_descriptor(pid_t child, int number) {
   const int process = static_cast<int>(::syscall(SYS_pidfd_open, child, 0));
   const int taken = static_cast<int>(::syscall(SYS_pidfd_getfd, process, number, 0));
@@ -195,7 +196,7 @@ int take_descriptor(pid_t child, int number) {
   return taken;
 }
 
-// --- who calls, and about what -------------------------------------------------------------------
+// --- role and kind of a call ---------------------------------------------------------------------
 
 std::string read_link(const std::string& path) {
   std::array<char, 256> text{};
@@ -252,7 +253,7 @@ std::string kind_of_path(pid_t thread, std::uint64_t address) {
 
 class Loader {
  public:
-  // Whether the address is in the dynamic loader's code.
+  // Returns whether the address is in the dynamic loader's code.
   bool has(pid_t thread, const std::string& role, std::uint64_t address) {
     auto& range = ranges_[{thread, role}];
     if (range.second == 0) range = find(thread);
@@ -275,15 +276,15 @@ class Loader {
   std::map<std::pair<pid_t, std::string>, std::pair<std::uint64_t, std::uint64_t>> ranges_;
 };
 
-// --- serving -------------------------------------------------------------------------------------
+// --- answering calls -----------------------------------------------------------------------------
 
 class Supervisor {
  public:
   Supervisor(int listener, const Arguments& arguments)
       : listener_(listener), arguments_(arguments) {}
 
-  // Until no process has the filter any more. `child` ends with the program; its status goes to
-  // `report`.
+  // Answers calls until no process has the filter any more. Writes the status of `child`, the
+  // program, to `report`.
   void run(pid_t child, int report) {
     const int alive = static_cast<int>(::syscall(SYS_pidfd_open, child, 0));
     std::array<pollfd, 2> waiting{pollfd{listener_, POLLIN, 0}, pollfd{alive, POLLIN, 0}};
@@ -322,7 +323,7 @@ class Supervisor {
     response.id = id;
     response.error = -error;
     if (error == 0) response.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
-    ::ioctl(listener_, SECCOMP_IOCTL_NOTIF_SEND, &response);  // fails where the caller was killed
+    ::ioctl(listener_, SECCOMP_IOCTL_NOTIF_SEND, &response);  // fails if the caller was killed
   }
 
   void serve() {
@@ -377,17 +378,17 @@ class Supervisor {
   const Arguments& arguments_;
   Loader loader_;
   std::map<Key, std::uint64_t> counts_;
-  std::multimap<Clock::time_point, std::uint64_t> late_;  // notifications to be answered
+  std::multimap<Clock::time_point, std::uint64_t> late_;  // delayed answers by their time
 };
 
-// Nobody takes us for one of the processes that we watch: they are known by their environment.
+// Clears this process's environment: tests find the job's processes by a variable in it.
 void clear_environment() {
   for (char** entry = environ; *entry != nullptr; ++entry)
     std::memset(*entry, 0, std::strlen(*entry));
 }
 
 [[noreturn]] void supervise(const Arguments& arguments, int report) {
-  // The listener's number in the child, by memory that both have.
+  // Shared memory in which the child writes its number of the listener.
   auto* const listener = static_cast<volatile int*>(
       ::mmap(nullptr, sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   *listener = 0;
@@ -397,7 +398,8 @@ void clear_environment() {
     ::close(report);
     const int number = install_filter();
     *listener = number < 0 ? -errno : number;
-    while (number >= 0 && *listener != 0) ::usleep(100);  // until it is taken: exec closes it
+    while (number >= 0 && *listener != 0)
+      ::usleep(100);  // until the parent has taken it: exec closes it
     if (number >= 0) ::execvp(arguments.command[0], arguments.command);
     std::_Exit(127);
   }
@@ -423,7 +425,7 @@ int main(int, char** words) {
   ::close(report[1]);
   int status = 0;
   if (::read(report[0], &status, sizeof status) != sizeof status) return 99;
-  // Who is left goes on under its filter; but counts are complete only after the last.
+  // Processes that are left keep running under the filter. Counts are complete only after the last.
   if (!arguments.counts.empty()) ::waitpid(supervisor, nullptr, 0);
   if (WIFSIGNALED(status)) {
     ::signal(WTERMSIG(status), SIG_DFL);

@@ -1,8 +1,7 @@
-// fault_victim FOLDER: a rank that uses what of libhvd makes system calls: buffers shared on a
-// host, collectives on one host and between hosts, a timeline, a log, a file, a checkpoint in
-// FOLDER. Prints "rank R complete" at its end. Exit code 2: libhvd has said why, on stderr.
-// fault_victim FOLDER
-// --read: loads the checkpoint, says "loaded STEP" or "nothing", exit code 3 where it is damaged.
+// fault_victim FOLDER [--read]: a rank that uses the parts of libhvd that make system calls: shared
+// buffers, collectives, a timeline, a log and checkpoints in FOLDER. Prints "complete" at its end.
+// Exit code 2: a call has failed; its error is on stderr. Code 4: a sum is wrong. --read: only
+// loads the checkpoint and prints "loaded STEP" or "nothing". Code 3: the checkpoint is damaged.
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
@@ -58,7 +57,7 @@ int run(const std::string& folder, bool only_read) {
     if (!log && fault_of_log.empty()) fault_of_log = hvd_last_error();
   }
   if (!log) {
-    std::cerr << "fault_victim: the log is not whole: " << fault_of_log << std::endl;
+    std::cerr << "fault_victim: the log is incomplete: " << fault_of_log << std::endl;
     return 2;
   }
   checkpoints.wait();

@@ -1,6 +1,6 @@
-// gpu_waiter FILE: one rank of a job whose GPUs sum two tensors, "first" and "grad". Before "grad"
-// the GPU of the last rank waits until FILE is there. HVD_CUDA_LIBRARY names the CUDA runtime, or
-// its double. Prints the sum, which is the number of ranks, when the GPU is done.
+// gpu_waiter FILE: a rank of a job whose GPUs sum two tensors, "first" and "grad". Before "grad"
+// the GPU of the last rank waits until FILE exists. HVD_CUDA_LIBRARY names the CUDA runtime or its
+// double. Prints the sum, which is the number of ranks, when the GPU is done.
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>

@@ -1,6 +1,6 @@
-/* Preloaded: a system whose pages have 64 KiB, as POWER's and some of aarch64's, as far as offsets
- * in files of shared mappings and sysconf(_SC_PAGESIZE) go. Addresses are those of the real system.
- */
+/* A library for LD_PRELOAD that simulates pages of 64 KiB (POWER, some aarch64 kernels): for
+ * offsets of shared file mappings and for sysconf(_SC_PAGESIZE). Addresses are those of the real
+ * system. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@ typedef long sysconf_function(int);
 void* mmap(void* address, size_t bytes, int protection, int flags, int file, off_t offset) {
   static mmap_function* real;
   if (!real) *(void**)&real = dlsym(RTLD_NEXT, "mmap");
-  /* Not private ones: the loader's files are linked for pages of 4 KiB. */
+  /* Not for private mappings: the loader maps files that are linked for pages of 4 KiB. */
   if (file >= 0 && (flags & MAP_SHARED) && offset % PAGE != 0) {
     errno = EINVAL;
     return MAP_FAILED;

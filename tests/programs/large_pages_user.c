@@ -1,5 +1,5 @@
-/* large_pages_user: large allreduces of memory that the ranks share, and progress in the status
- * page. Says what it has seen: the size of a page and the sum. */
+/* large_pages_user: allreduces large buffers in shared memory, and sets a step in the status page.
+ * Prints the size of a page and the sums. */
 #include <hvd/hvd.h>
 #include <stdio.h>
 #include <unistd.h>

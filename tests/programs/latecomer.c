@@ -1,8 +1,8 @@
 /* latecomer [--late RANK] [--until FILE] [--name NAME] [--killed] [--fails] [--then FILE]: all
- * ranks call an allreduce of that name ("grad.3"), but the late one (default 0) only once FILE is
- * there. With --killed it is killed then. With --fails it makes an error of its own instead and
- * exits with code 3; its exit lasts until a signal comes. All end once the second FILE is there.
- * Exit code 1: the allreduce has failed; 99: something else has. */
+ * ranks call an allreduce named NAME (default grad.3). The late rank (default 0) first waits until
+ * the FILE of --until exists. --killed: it then kills itself. --fails: it instead makes an error
+ * and exits with code 3; its exit waits for a signal. --then: all ranks end once that FILE exists.
+ * Exit code 1: the allreduce has failed; 99: another call has failed. */
 #include "options.h"
 
 #include <hvd/hvd.h>
@@ -20,7 +20,7 @@ static void wait_for_a_signal(void) {
 int main(int count, char** words) {
   (void)count;
   if (flag(words, "--fails") && own_rank() == number(words, "--late", 0))
-    atexit(wait_for_a_signal); /* before hvd_init: it runs after what libhvd does at exit */
+    atexit(wait_for_a_signal); /* before hvd_init, so that it runs after libhvd's exit handler */
   if (hvd_init() != HVD_OK) {
     fprintf(stderr, "%s\n", hvd_last_error());
     return 99;

@@ -1,4 +1,4 @@
-/* memory_hog --megabytes M: touches M MB of memory, then exits 0. */
+/* memory_hog --megabytes M: touches M MiB of memory, then exits 0. */
 #include "options.h"
 
 int main(int argc, char** argv) {

@@ -1,5 +1,6 @@
-/* mpi_allreduce [--abort RANK]: every rank prints "rank R of N: sum S", the sum of rank + 1 over
- * all. --abort: that rank then calls MPI_Abort with code 7, the others wait in a barrier. */
+/* mpi_allreduce [--abort RANK]: each rank prints "rank R of N: sum S"; S is the sum of rank + 1
+ * over all ranks. --abort: RANK then calls MPI_Abort with code 7, while the others wait in a
+ * barrier. */
 #include "options.h"
 
 #include <mpi.h>

@@ -1,7 +1,7 @@
-// mpi_streams_pair [--too-long]: two ranks of mpirun, each on a host of its own, send each other
-// more than a message holds, both at once. With --too-long rank 1 sends one message of more bytes
-// than streams ever do, and rank 0 has to take it for lost. Exit code 1: what has come is not what
-// was sent; 3: rank 1 was taken for lost.
+// mpi_streams_pair [--too-long]: two ranks of mpirun, on different hosts to libhvd, send each other
+// more than one message can hold, at the same time. With --too-long, rank 1 sends one message that
+// is longer than any of libhvd's streams, and rank 0 must treat rank 1 as lost. Exit code 1: the
+// received data differs from the sent data; 3: rank 1 was treated as lost.
 #include "transport/mpi_streams.hpp"
 
 #include <cstdint>
@@ -27,12 +27,12 @@ std::vector<std::uint32_t> numbers(int rank) {
   return numbers;
 }
 
-// What is taken in other portions than it was sent in.
+// Receives in portions of other sizes than those that are sent.
 bool exchange(MpiStreams& streams, int own) {
   const int other = 1 - own;
   const auto sent = numbers(own);
-  std::vector<std::uint32_t> come(sent.size());
-  auto* const place = reinterpret_cast<std::byte*>(come.data());
+  std::vector<std::uint32_t> received(sent.size());
+  auto* const place = reinterpret_cast<std::byte*>(received.data());
   const std::size_t bytes = sent.size() * sizeof sent[0];
   streams.send(0, other, sent.data(), bytes);
   streams.receive(0, other, place, 3);
@@ -42,10 +42,10 @@ bool exchange(MpiStreams& streams, int own) {
   streams.call_due();
   while (!streams.turn(20).over) {
   }
-  return come == numbers(other);
+  return received == numbers(other);
 }
 
-int receive_one_that_is_too_long(MpiStreams& streams) {
+int receive_too_long_message(MpiStreams& streams) {
   std::byte place{};
   streams.receive(0, 1, &place, 1);
   while (true) {
@@ -55,8 +55,8 @@ int receive_one_that_is_too_long(MpiStreams& streams) {
   }
 }
 
-// Rank 0 does not take it, and mpirun ends this rank when rank 0 has ended.
-[[noreturn]] void send_one_that_is_too_long(const hvd_mpi_plugin& mpi) {
+// Waits for ever: rank 0 does not receive the message. mpirun ends this rank after rank 0.
+[[noreturn]] void send_too_long_message(const hvd_mpi_plugin& mpi) {
   const std::vector<std::byte> data(libhvd::MpiMessage::kMostBytes + 1);
   hvd_mpi_request request = nullptr;
   mpi.send(data.data(), static_cast<int>(data.size()), 0, 0, &request);
@@ -75,11 +75,11 @@ int main(int count, char** words) {
   must(mpi->join());
   must(mpi->reserve_tags(0, 1));
   const bool too_long = count > 1 && std::strcmp(words[1], "--too-long") == 0;
-  if (too_long && own == 1) send_one_that_is_too_long(mpi->functions());
+  if (too_long && own == 1) send_too_long_message(mpi->functions());
   const auto streams = MpiStreams::start(libhvd::StreamPlan(std::vector<int>{0, 1}), *mpi,
                                          {{0, 1 - own, 1 - own, 1 - own, 0}});
   if (!streams.ok()) must(streams.error());
-  if (too_long) return receive_one_that_is_too_long(**streams);
+  if (too_long) return receive_too_long_message(**streams);
   for (int round = 0; round < 3; ++round) {
     if (!exchange(**streams, own)) return 1;
   }

@@ -1,10 +1,11 @@
 // old_kernel [--filter | --strict-filter] COMMAND…
 //
-// Runs a program and everything that it starts without the system calls that Linux 4.18 lacks, as
-// RHEL 8 has it: from 424 on (pidfd_open(2), close_range(2), clone3(2)) each fails with ENOSYS.
-// --filter: as under the seccomp filter of an old container runtime, they fail with EPERM; but not
-// clone3(2), without which glibc starts no thread. --strict-filter: getrandom(2) fails, too,
-// without which OpenSSL does not work. Exits with 127 if it cannot do that.
+// Runs a program and its descendants without the system calls that Linux 4.18 (RHEL 8) lacks: those
+// from number 424 on (pidfd_open(2), close_range(2), clone3(2)) fail with ENOSYS.
+// --filter: they fail with EPERM, as under the seccomp filter of an old container runtime, except
+// clone3(2), without which glibc starts no threads. --strict-filter: getrandom(2) fails too,
+// without which OpenSSL does not work. Exits with 127 if it cannot install the filter or run the
+// program.
 #include <cerrno>
 #include <cstddef>
 #include <cstdio>
@@ -23,7 +24,7 @@ int main(int, char** arguments) {
   if (is_filter) ++arguments;
   const unsigned refusal = SECCOMP_RET_ERRNO | (is_filter ? EPERM : ENOSYS);
   const unsigned filtered = is_strict ? SYS_getrandom : SYS_pidfd_open;
-  // Numbers from 424 on mean the same on all architectures.
+  // Numbers from 424 on are the same on all architectures.
   sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 2, 0),

@@ -1,4 +1,4 @@
-/* Reading the command lines of the test programs: "--name value" and "--name". */
+/* Reads the command lines of the test programs: "--name value" and "--name". */
 #ifndef HVD_TESTS_OPTIONS_H_
 #define HVD_TESTS_OPTIONS_H_
 
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The word after `name`, or `fallback` when it is not there. Words after "--" are not ours. */
+/* Returns the word after `name`, or `fallback` without one. Ignores words after "--". */
 static inline const char* option(char** argv, const char* name, const char* fallback) {
   for (char** word = argv + 1; *word && strcmp(*word, "--") != 0; word++)
     if (strcmp(*word, name) == 0 && word[1]) return word[1];
@@ -24,20 +24,20 @@ static inline int flag(char** argv, const char* name) {
   return 0;
 }
 
-/* This process's rank; 0 outside hvdrun. */
+/* Returns this process's rank; 0 outside hvdrun. */
 static inline int own_rank(void) {
   const char* text = getenv("HVD_RANK");
   return text ? atoi(text) : 0;
 }
 
-/* Appends one line to a file that many processes append to. */
+/* Appends one line to a file to which several processes append. */
 static inline void append_line(const char* path, const char* word, long value) {
   FILE* file = fopen(path, "a");
   if (!file) {
     perror(path);
     exit(99);
   }
-  fprintf(file, "%s %ld\n", word, value); /* short: one write, so lines stay whole */
+  fprintf(file, "%s %ld\n", word, value); /* one short write, so that lines do not mix */
   fclose(file);
 }
 

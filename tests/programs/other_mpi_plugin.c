@@ -1,4 +1,4 @@
-/* libhvd's plugin for MPI, of a version that there never was. */
+/* A plugin for MPI with an ABI version that libhvd does not know. */
 #include "transport/mpi_plugin.h"
 
 const hvd_mpi_plugin* hvd_mpi_plugin_functions(void);

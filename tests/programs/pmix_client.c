@@ -1,12 +1,12 @@
-/* What every PMIx program does: init, put, fence, get from every rank, finalize.
+/* A typical PMIx client: init, put, fence, get from each rank, finalize.
  *
  *   pmix_client [--abort RANK] [--no-finalize RANK] [--quiet] [--fence-only] [--stay]
- *               [--until FILE]
+ *               [--until FILE] [--then COMMAND]
  *
- * Each rank puts its rank number and prints "rank R of N: sum S" over what all have put.
- * --fence-only: init, fence, finalize. --abort: that rank calls PMIx_Abort with code 7.
- * --no-finalize: that rank exits 0 without it. --stay: until a signal comes. --until: finalizes
- * once FILE is there. */
+ * Each rank puts its rank and prints "rank R of N: sum S", the sum of all ranks' values. --quiet:
+ * prints nothing. --fence-only: init, fence, finalize. --abort: RANK calls PMIx_Abort with code 7.
+ * --no-finalize: RANK exits with 0 without PMIx_Finalize. --stay: waits for a signal. --until:
+ * finalizes once FILE exists. --then: runs COMMAND by system(3), and fences once more. */
 #include "options.h"
 
 #include <pmix.h>
@@ -55,6 +55,11 @@ int main(int argc, char** argv) {
   if (!flag(argv, "--quiet")) {
     printf("rank %u of %ld: sum %ld\n", self.rank, size, sum);
     fflush(stdout);
+  }
+  const char* command = option(argv, "--then", NULL);
+  if (command != NULL) {
+    if (system(command) != 0) exit(97);
+    must(PMIx_Fence(NULL, 0, NULL, 0), "PMIx_Fence");
   }
   if (flag(argv, "--stay")) pause();
   const char* file = option(argv, "--until", NULL);

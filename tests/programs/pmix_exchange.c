@@ -1,8 +1,9 @@
-/* What PMIx programs do between hosts; each scenario checks itself and ends with 0 when all held.
+/* Scenarios of PMIx clients on several hosts. Each checks its results and ends with 0 if all are
+ * right.
  *
  *   pmix_exchange SCENARIO
  *
- * The functions below say what each does. */
+ * Each scenario is a function below. */
 #include "options.h"
 
 #include <pmix.h>
@@ -42,7 +43,7 @@ static char byte_of(uint32_t rank, int round) {
   return (char)(rank * 31 + (uint32_t)round * 7 + 1);
 }
 
-/* A kilobyte that only this rank and round would write. */
+/* Puts a kilobyte whose content depends on rank and round. */
 static void put(const char* key, int round) {
   char bytes[kBytes];
   memset(bytes, byte_of(self.rank, round), sizeof bytes);
@@ -70,7 +71,7 @@ static void get_from_all(const char* key, int round) {
   for (uint32_t rank = 0; rank < size; rank++) MUST(get(rank, key, round, 0));
 }
 
-/* Over all ranks. */
+/* A fence of all ranks. */
 static pmix_status_t fence(bool collect, int timeout) {
   pmix_info_t infos[2];
   PMIX_INFO_LOAD(&infos[0], PMIX_COLLECT_DATA, &collect, PMIX_BOOL);
@@ -84,14 +85,14 @@ static void collected(void) {
   get_from_all("key", 0);
 }
 
-/* A fence that collects nothing, so that each rank asks for what it wants. */
+/* The fence collects no data, so each rank requests the values that it gets. */
 static void direct(void) {
   put("key", 0);
   MUST(fence(false, 0));
   get_from_all("key", 0);
 }
 
-/* Nobody waits for anybody: what is not there yet comes when its rank commits. */
+/* No fence before the gets: a value that is missing arrives when its rank commits it. */
 static void unfenced(void) {
   const uint32_t next = (self.rank + 1) % size;
   if (self.rank == 0) MUST(get(size - 1, "key", 0, 0));
@@ -110,7 +111,7 @@ static void in_a_row(void) {
   }
 }
 
-/* Rank 0 prints how many milliseconds each fence took it. */
+/* Rank 0 prints the milliseconds that it spent in each fence. */
 static void timed(void) {
   for (int round = 0; round < kInARow; round++) {
     struct timespec begin, end;
@@ -131,8 +132,8 @@ static void fence_of(const pmix_proc_t* procs, size_t count) {
   MUST(PMIx_Fence(procs, count, &info, 1));
 }
 
-/* Even ranks and odd ranks among themselves, then each rank with its mirror image, then all by
- * name, several times over. */
+/* Fences of all even or all odd ranks, then of ranks R and N - 1 - R, then of all ranks as a list;
+ * several times. */
 static void groups(void) {
   pmix_proc_t procs[kMaxRanks];
   put("key", 0);
@@ -157,7 +158,7 @@ static void count_down(pmix_status_t status, void* context) {
   __atomic_sub_fetch((int*)context, 1, __ATOMIC_RELEASE);
 }
 
-/* A fence with each other rank, all of them under way at once. */
+/* Fences with each other rank, all at the same time. */
 static void in_flight(void) {
   static pmix_proc_t pairs[kMaxRanks][2];
   for (int round = 0; round < 5; round++) {
@@ -181,7 +182,8 @@ static uint32_t number_of(uint32_t rank, const char* key) {
   return number;
 }
 
-/* What libraries ask to find out who is near: prints it of the job, itself and the last rank. */
+/* Prints what libraries request to find ranks of the same host: for the job, this and the last
+ * rank. */
 static void places(void) {
   pmix_value_t* value = NULL;
   const pmix_proc_t job = proc_of(PMIX_RANK_WILDCARD);
@@ -200,8 +202,8 @@ static void places(void) {
   printf("\n");
 }
 
-/* The last rank comes to a fence only after its time limit has run out elsewhere. All hear the same
- * of it, and the next one is well. */
+/* The last rank enters a fence only after its time limit has passed on the others. All ranks get
+ * the same error, and the next fence works. */
 static void late(void) {
   if (self.rank == size - 1) MUST(get(0, "late", 0, 0));
   MUST_BE(PMIX_ERR_TIMEOUT, fence(true, 1));
@@ -209,7 +211,7 @@ static void late(void) {
   MUST(fence(true, 0));
 }
 
-/* Rank 0 asks for what the last rank puts only after rank 0 has given up, and asks again. */
+/* Rank 0 twice requests a key in vain. The last rank then puts it, and rank 0 requests it again. */
 static void late_put(void) {
   if (self.rank == 0) {
     MUST_BE(PMIX_ERR_TIMEOUT, get(size - 1, "key", 0, 1));
@@ -224,7 +226,7 @@ static void late_put(void) {
   MUST(fence(false, 0));
 }
 
-/* The last rank puts nothing and leaves in good order: whoever asks is told. */
+/* The last rank puts nothing and finalizes. Requests for its key get an error. */
 static void never_put(void) {
   if (self.rank == size - 1) return;
   MUST_BE(PMIX_ERR_NOT_FOUND, get(size - 1, "key", 0, 0));
@@ -235,15 +237,15 @@ static void ignore(pmix_status_t status, void* context) {
   (void)context;
 }
 
-/* The last rank puts something and leaves in good order; rank 0 asks for it when it has. */
+/* The last rank puts a key and finalizes. Rank 0 requests the key after that. */
 static void legacy(void) {
   if (self.rank == size - 1) put("key", 0);
   if (self.rank != 0) return;
-  MUST_BE(PMIX_ERR_NOT_FOUND, get(size - 2, "key", 0, 0)); /* told when that rank has ended */
+  MUST_BE(PMIX_ERR_NOT_FOUND, get(size - 2, "key", 0, 0)); /* answered once that rank has ended */
   MUST(get(size - 1, "key", 0, 0));
 }
 
-/* Rank 0 dies in a fence, the others end with whatever they are told. */
+/* Rank 0 dies in a fence. The others end with any result of their fence. */
 static void death(void) {
   if (self.rank == 0) {
     MUST(PMIx_Fence_nb(NULL, 0, NULL, 0, ignore, NULL));
@@ -252,13 +254,13 @@ static void death(void) {
   fence(false, 0);
 }
 
-/* The last rank never comes to a fence; the others print what they are told of it. */
+/* The last rank never enters a fence. The others print the result of theirs. */
 static void absence(void) {
   if (self.rank == size - 1) pause();
   printf("%s\n", PMIx_Error_string(fence(true, 0)));
 }
 
-/* The last rank never puts anything; rank 0 asks and prints what it is told. */
+/* The last rank never puts a key. Rank 0 requests it and prints the result. */
 static void silence(void) {
   if (self.rank == size - 1) pause();
   if (self.rank == 0) printf("%s\n", PMIx_Error_string(get(size - 1, "key", 0, 0)));

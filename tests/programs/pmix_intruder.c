@@ -1,11 +1,11 @@
-/* A user of the host who tries to join a job of root through PMIx as its rank 0. Started as root,
- * it becomes the user first.
+/* Tries to join root's job through PMIx as its rank 0. Must be started as root, and first becomes
+ * another user.
  *
  *   pmix_intruder USER NAMESPACE PORT...
  *
- * Tries each port of 127.0.0.1. Prints "joined" and ends with 0 when one of them takes it for rank
- * 0 of the namespace; ends with 1 when none does. What it says of itself is what psec/native asks
- * for, a user id, and believes. */
+ * Tries each port of 127.0.0.1. Prints "joined" and ends with 0 if a server accepts it as rank 0 of
+ * the namespace; otherwise ends with 1. Its credential is a false user id, which psec/native
+ * believes. */
 #include <grp.h>
 #include <pmix.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* libpmix calls these to fill in its credential: the job's user is root. */
+/* libpmix calls these for its credential. The job's user is root. */
 uid_t geteuid(void) {
   return 0;
 }
@@ -50,7 +50,7 @@ int main(int argc, char** argv) {
     perror("cannot become another user");
     return 2;
   }
-  for (int i = 3; i < argc; i++) { /* libpmix opens once in a process */
+  for (int i = 3; i < argc; i++) { /* a process can initialize libpmix only once */
     const pid_t child = fork();
     if (child == 0) _exit(join(argv[2], argv[i]));
     int status = 0;

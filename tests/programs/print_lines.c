@@ -1,10 +1,10 @@
-/* Prints numbered lines "r<rank> <counter> xxx…", each of --length bytes with its newline, fast.
+/* Prints numbered lines "r<rank> <counter> xxx…" fast. Each has --length bytes with its newline.
  *
  *   print_lines [--lines N] [--length L] [--stderr | --alternate] [--no-newline]
  *               [--progress FILE]
  *
  * --alternate: odd lines to stderr. --no-newline: the last line lacks its newline. --progress FILE:
- * after each megabyte, appends how much was written, so that a test sees whether the rank waits. */
+ * appends the number of written bytes after each megabyte, so that a test sees a blocked rank. */
 #include "options.h"
 
 #include <unistd.h>

@@ -1,8 +1,8 @@
-/* regroup [--rounds N] [--differ] [--until FILE]: starts with all ranks and with some of them in
- * turn, N times (default 10), each time to gather the ranks of those that have; prints "fine" at
- * the end. With --differ the first ranks give lists that differ; with --until the job's last rank
- * keeps the others of a start waiting until FILE is there. Exit code 1: a call has failed; 2: the
- * ranks are wrong. */
+/* regroup [--rounds N] [--differ] [--until FILE]: calls hvd_init with all ranks and with some of
+ * them in turn, N times (default 10). Each time the ranks gather their numbers. Prints "fine" at
+ * the end. --differ: the ranks give different lists. --until: the job's last rank makes the others
+ * wait in a collective until FILE exists. Exit code 1: a call has failed; 2: the ranks are wrong.
+ */
 #include "options.h"
 
 #include <hvd/hvd.h>
@@ -26,13 +26,13 @@ static void start(const int* ranks, size_t count) {
   check(hvd_init_with(&options));
 }
 
-/* The ranks of a start say who they are: in the list's order. */
+/* Checks that the session's ranks are those of the list, in its order. */
 static void expect(const int* ranks, size_t count) {
-  int told[64] = {0};
+  int gathered[64] = {0};
   int own = own_rank();
-  check(hvd_allgather(&own, 1, 1, HVD_INT32, told, 64, NULL, NULL));
+  check(hvd_allgather(&own, 1, 1, HVD_INT32, gathered, 64, NULL, NULL));
   for (size_t i = 0; i < count; ++i) {
-    if (hvd_size() == (int)count && told[i] == ranks[i]) continue;
+    if (hvd_size() == (int)count && gathered[i] == ranks[i]) continue;
     fprintf(stderr, "rank %d is with the wrong ranks\n", own);
     exit(2);
   }
@@ -53,7 +53,7 @@ int main(int words_count, char** words) {
   int all[64], but_first[64];
   for (int rank = 0; rank < size; ++rank) {
     all[rank] = rank;
-    but_first[rank] = size - 1 - rank; /* in another order, without rank 0 */
+    but_first[rank] = size - 1 - rank; /* in reverse order, without rank 0 */
   }
   if (flag(words, "--differ")) {
     if (own_rank() < size - 1) start(all, own_rank() == 0 ? 2 : (size_t)size - 1);
@@ -69,7 +69,7 @@ int main(int words_count, char** words) {
     round_of(all, (size_t)size, 1);
     round_of(but_first, (size_t)size - 1, 0);
     round_of(all, 2, 0);
-    round_of(all + 2, (size_t)size - 2, 0); /* beside the one before */
+    round_of(all + 2, (size_t)size - 2, 0); /* at the same time as the previous one */
   }
   printf("fine\n");
   return 0;

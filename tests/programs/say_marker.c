@@ -1,7 +1,8 @@
-/* say_marker MARKER [--differ RANK]: ranks, each on a host of its own (a folder for shared memory
- * in HVD_SHM_DIR), send each other "small:MARKER" by a broadcast and "large:MARKER", again and
- * again, by an allreduce of 8 MB. RANK turns HVD_DATA_TLS round for itself. Prints "came" when it
- * has. Exit code 1: a call has failed; its text is on stderr. */
+/* say_marker MARKER [--differ RANK]: each rank is on a host of its own to libhvd, because it has
+ * its own folder for shared memory in HVD_SHM_DIR. The ranks send each other "small:MARKER" by a
+ * broadcast, and "large:MARKER", repeated, by an allreduce of 8 MiB. --differ: RANK inverts its
+ * HVD_DATA_TLS. Prints "came" at the end. Exit code 1: a call has failed; its error is on stderr.
+ * Code 3: the data is wrong. */
 #include "options.h"
 
 #include <hvd/hvd.h>

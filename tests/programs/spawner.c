@@ -1,14 +1,14 @@
-/* Starts processes of its own, as data loaders and helpers of training programs do, then waits or
- * becomes another program.
+/* Starts child processes, like the data loaders of training programs. Then it waits or runs another
+ * program by exec.
  *
  *   spawner --pids FILE [--children N] [--setsid N] [--daemons N] [--ignore-term] [--clear-env]
  *           [-- program args…]
  *
- * --children: plain child processes. --setsid: children in sessions of their own. --daemons:
- * forked twice, so that they have no parent here either. --ignore-term: all of them, and the
- * program, ignore SIGINT and SIGTERM. --clear-env: they empty their environment and run /bin/sleep
- * instead. Each appends "KIND PID" to FILE, the spawner itself "rank PID" where it runs no program.
- */
+ * --children: plain child processes. --setsid: children in sessions of their own. --daemons: forked
+ * twice and in sessions of their own, so that their parent has ended. --ignore-term: all children
+ * and the program ignore SIGINT and SIGTERM. --clear-env: the children run /bin/sleep with an empty
+ * environment. Each child appends "KIND PID" to FILE; the spawner appends "rank PID" if it runs no
+ * program. */
 #include "options.h"
 
 #include <signal.h>

@@ -1,15 +1,15 @@
-// Starts agents on hosts of a SLURM allocation, and says what they say: for tests of SrunAgents.
+// Starts agents on hosts of a SLURM allocation and prints what happens. For tests of SrunAgents.
 //
 //   srun_agents AGENT_PATH [--interface NAMES] [--timeout SECONDS] [--rank COMMAND] [--keep-srun]
 //   HOST…
 //
-// HOST is a name, or NAME:GPUS. Prints a line for each thing that happens: "job ID", "listens
-// ADDRESS PORT", "hello HOST NAME", "output HOST TEXT", "exited HOST STATUS", "done HOST", "closed
-// HOST", "text HOST TEXT", "trouble HOSTS: MESSAGE", "lost HOST WHY",
-// "cleaned up" when agents had not said that they were done. "stop" on stdin, or TERM,
-// ends the ranks with 5 s of grace, and the agents; end of file cuts all links. When they are
-// closed it says "reaped yes", or "reaped no" when SLURM had to kill, and returns. srun is let go
-// when all agents have greeted.
+// HOST is a name, or NAME:GPUS. Prints a line for each event: "job ID", "listens ADDRESS PORT",
+// "hello HOST NAME", "output HOST TEXT", "exited HOST STATUS", "failed HOST MESSAGE", "done HOST",
+// "closed HOST", "text HOST TEXT", "trouble HOSTS: MESSAGE", "lost HOST REASON", "refused NOTE",
+// and "cleaned up" if agents have not sent "done". "stop" on stdin or SIGTERM ends ranks, with 5 s
+// of grace, and agents; end of file closes all links. When all links are closed it prints "reaped
+// yes", or "reaped no" if SLURM had to kill processes, and returns. Without --keep-srun, srun ends
+// once all agents have connected.
 #include "channels/srun_agents.hpp"
 
 #include "agent/descriptor_limit.hpp"
@@ -186,7 +186,7 @@ class Driver {
   void leave() {
     input_.disable();
     for (auto& link : links_) link.reset();
-    // The pumps pass that on.
+    // The agents see the ends of their links.
     agents_->hang_up();
     loop_.stop();
   }

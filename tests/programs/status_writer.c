@@ -1,7 +1,6 @@
-/* status_writer [--hostile]: attaches to the rank's status page as libhvd does, leaves a step, an
- * error and a collective in it, then kills itself: what the agent must still be able to read. With
- * --hostile these are what no program of good will would write, some goes to stderr too, and it
- * ends with exit code 3. */
+/* status_writer [--hostile]: maps the rank's status page like libhvd, writes a step, an error and a
+ * collective into it, then kills itself. The agent must still be able to read the page. --hostile:
+ * rank 0 writes control characters and impossible numbers, to stderr too, and exits with code 3. */
 #include "common/status_page.h"
 #include "common/variables.h"
 #include "options.h"

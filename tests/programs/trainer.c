@@ -1,8 +1,8 @@
-/* trainer [--late RANK] [--init FILE] [--until FILE] [--ready FILE] [--lines N]: a training that
- * does nothing but report its progress. The late rank calls hvd_init only once the file of --init
- * is there. Each rank reports 64 samples every 2 ms, from step 1204 of 9380 on, in epoch 2 of 20,
- * until the file of --until is there; the steps stop at 9000. It writes a line to the file of
- * --ready when it begins. Rank 0 prints a line every 5 reports, N in all. */
+/* trainer [--late RANK] [--init FILE] [--until FILE] [--ready FILE] [--lines N]: a training program
+ * that only reports progress. The late rank calls hvd_init once the FILE of --init exists. Each
+ * rank reports 64 samples every 2 ms, from step 1204 of 9380 up to step 9000, in epoch 2 of 20,
+ * until the FILE of --until exists. --ready: appends a line to FILE after the first report. Rank 0
+ * prints a line every 5 reports, N in total. */
 #include "options.h"
 
 #include <hvd/hvd.h>

@@ -1,17 +1,17 @@
-/* transport_user [OPTION…]: large allreduces between hosts,
- * whose results' bits it tells. Compiled twice: transport_user, and with -DWITH_MPI as
- * transport_user_mpi, a program that uses Open MPI itself.
- *   --two-hosts         ranks with an even number are on one host, those with an odd one on
- * another: each has a folder for shared memory of its own, in HVD_SHM_DIR
+/* transport_user [OPTION…]: large allreduces between hosts; prints hashes of the results. Compiled
+ * twice: as transport_user, and with -DWITH_MPI as transport_user_mpi, which uses Open MPI itself.
+ *   --two-hosts         even ranks are on one host to libhvd, odd ranks on another: each of these
+ *                       has its own folder for shared memory in HVD_SHM_DIR
  *   --transport-of-1 T  HVD_TRANSPORT of rank 1
  *   --compression float16|bfloat16|int8  of all calls
- *   --again             hvd_shutdown and hvd_init in between
- *   --set               at the end the same in a process set of ranks 0 and 1
- *   --until-death       says "ready" and calls on until a call fails; prints why, and ends with
- * code 3 once SIGTERM has come
- *   --mpi plain|threads the program calls MPI_Init, or MPI_Init_thread for any number of threads
- *   --finalize-between  and, with --again, is through with it before the second hvd_init
- * Exit code 1: a call has failed; its text is on stderr. */
+ *   --again             also runs hvd_shutdown, hvd_init and the allreduces again
+ *   --set               at the end reduces in a process set of ranks 0 and 1
+ *   --until-death       prints "ready", then reduces until a call fails; prints its error and
+ *                       exits with code 3 after SIGTERM
+ *   --mpi plain|threads the program itself calls MPI_Init, or MPI_Init_thread with
+ *                       MPI_THREAD_MULTIPLE
+ *   --finalize-between  with --again: the program finalizes MPI before the second hvd_init
+ * Exit code 1: a call has failed; its error is on stderr. */
 #include "options.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@ static void must(hvd_status status) {
   exit(1);
 }
 
-/* Sums of these are rounded, so another order would give other bits. */
+/* Fills with values whose sums are rounded, so that the bits depend on the order of addition. */
 static void fill(float* values, size_t count, unsigned seed) {
   uint64_t state = seed * 2654435761u + (unsigned)hvd_rank() * 40503u + 1;
   for (size_t i = 0; i < count; ++i) {
@@ -59,7 +59,7 @@ static int read_compression(char** words) {
   return HVD_COMPRESSION_NONE;
 }
 
-/* In the program's thread and in the engine's at once. */
+/* Reduces in the program's thread and in the engine's thread at the same time. */
 static void reduce_all(const char* when) {
   for (int round = 0; round < SIZES; ++round) {
     const size_t count = sizes[round];
@@ -86,7 +86,7 @@ static void reduce_all(const char* when) {
   fflush(stdout);
 }
 
-/* A set of the ranks, with streams of its own. */
+/* Reduces in a process set, which has its own streams. */
 static void reduce_in_set(void) {
   const int ranks[] = {0, 1};
   int32_t set = 0;
@@ -121,11 +121,11 @@ static int reduce_until_death(void) {
   sigset_t term;
   sigemptyset(&term);
   sigaddset(&term, SIGTERM);
-  sigwait(&term, &number); /* who ends sooner may be taken for the first to fail */
+  sigwait(&term, &number); /* a rank that ends sooner could be reported as the first failure */
   return 3;
 }
 
-/* In all threads: none has been started yet. */
+/* Blocks SIGTERM before any thread starts, so that all threads inherit it. */
 static void block_term(void) {
   sigset_t term;
   sigemptyset(&term);
@@ -141,7 +141,7 @@ static void start_mpi(int count, char** words) {
   if (strcmp(how, "threads") == 0) MPI_Init_thread(&count, &words, MPI_THREAD_MULTIPLE, &given);
 }
 
-/* The program's own use of MPI goes on as ever. */
+/* Checks that the program itself can still use MPI, and finalizes it. */
 static void end_mpi(char** words) {
   int sum = 1;
   int finalized;
@@ -161,13 +161,13 @@ static void end_mpi(char** words) {
 }
 #endif
 
-/* Under hvdrun and mpirun; own_rank() is for those of the former. */
+/* Returns the rank under hvdrun and under mpirun; own_rank() works only under hvdrun. */
 static int rank_at_start(void) {
   const char* text = getenv("OMPI_COMM_WORLD_RANK");
   return text ? atoi(text) : own_rank();
 }
 
-static void part_hosts(void) {
+static void move_to_own_host(void) {
   char folder[4096];
   snprintf(folder, sizeof folder, "%s/%d", getenv("HVD_SHM_DIR"), rank_at_start() % 2);
   if (mkdir(folder, 0700) != 0 && errno != EEXIST) {
@@ -178,7 +178,7 @@ static void part_hosts(void) {
 }
 
 int main(int count, char** words) {
-  if (flag(words, "--two-hosts")) part_hosts();
+  if (flag(words, "--two-hosts")) move_to_own_host();
   const char* other = option(words, "--transport-of-1", NULL);
   if (other && rank_at_start() == 1) setenv("HVD_TRANSPORT", other, 1);
   compression = read_compression(words);

@@ -1,9 +1,9 @@
 """A pytest plugin that runs Horovod's own tests against hvd: `pytest -p horovod_own_tests test/parallel/test_torch.py`.
 
-Each rank loads it, on its main thread; docs/frameworks/horovod.md has the command. After each test the ranks wait for
-each other in HOROVOD_TESTS_FOLDER, an empty folder that all can write to. So a failure in one test is not the next
-one's. A test that takes longer than HOROVOD_TESTS_LIMIT seconds (60) fails; one that still does not return ends the
-rank, with its stacks. At the end rank 0 prints each test that failed on any rank, and the numbers.
+Each rank loads the plugin; docs/frameworks/horovod.md has the command. After each test the ranks wait for each other
+through files in HOROVOD_TESTS_FOLDER, a shared empty folder, so that a failure does not affect the next test. A test that
+takes longer than HOROVOD_TESTS_LIMIT seconds (60) fails. If it still does not return, the rank prints its stacks and
+ends. At the end rank 0 prints each test that failed on any rank, and the totals.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ FOLDER = Path(os.environ["HOROVOD_TESTS_FOLDER"])
 LIMIT = int(os.environ.get("HOROVOD_TESTS_LIMIT", 60))
 RANK, SIZE = int(os.environ["HVD_RANK"]), int(os.environ["HVD_SIZE"])
 
-_outcomes: dict[str, tuple[str, str]] = {}  # of this rank, by test: "passed", "skipped" or "failed", and the reason
-_results: dict[str, list[tuple[str, str]]] = {}  # of all ranks, by test
+_outcomes: dict[str, tuple[str, str]] = {}  # this rank's results by test: "passed", "skipped" or "failed", and the reason
+_results: dict[str, list[tuple[str, str]]] = {}  # all ranks' results by test
 
 
 def _provide_what_the_tests_import() -> None:
-    """Makes the modules that hvd refuses: two functions of Horovod's launcher, and horovod.keras with legacy Keras.
+    """Makes modules that hvd does not provide: two functions of Horovod's launcher, and horovod.keras with legacy Keras.
 
-    test_tensorflow2_keras.py imports horovod.keras for one function, which it gives optimizers of tf.keras.
+    test_tensorflow2_keras.py imports horovod.keras for one function, which it calls with optimizers of tf.keras.
     """
     def get_env_rank_and_size() -> tuple[int, int]:
         return RANK, SIZE
@@ -70,7 +70,7 @@ def pytest_runtest_setup(item: Any) -> None:
 
 
 def pytest_runtest_logreport(report: Any) -> None:
-    """Records the outcome of each part of a test; the worst one is the test's."""
+    """Records the outcome of each phase of a test (setup, call, teardown); the worst is the test's outcome."""
     reason = ""
     if report.failed:
         reason = getattr(report.longrepr, "reprcrash", None)
@@ -100,7 +100,7 @@ def pytest_runtest_logfinish(nodeid: str) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Prints the failures of all ranks and the numbers, on rank 0."""
+    """Prints the failures of all ranks and the totals, on rank 0."""
     if RANK != 0:
         return
     numbers: collections.Counter[str] = collections.Counter()

@@ -1,9 +1,8 @@
 #!/usr/bin/python3
-"""Horovod's own lines of programs/horovod_conformance.py: horovod_results.py PYTHON writes horovod_results.json.
+"""Records Horovod's results of programs/horovod_conformance.py: horovod_results.py PYTHON writes horovod_results.json.
 
-PYTHON: an interpreter that has Horovod with Gloo, such as that of a virtual environment in which
-`HOROVOD_WITH_PYTORCH=1 HOROVOD_WITH_GLOO=1 HOROVOD_WITHOUT_MPI=1 pip install --no-build-isolation horovod==0.28.1` has
-run.
+PYTHON is an interpreter with Horovod and Gloo. In a virtual environment, this command installs them:
+`HOROVOD_WITH_PYTORCH=1 HOROVOD_WITH_GLOO=1 HOROVOD_WITHOUT_MPI=1 pip install --no-build-isolation horovod==0.28.1`.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ def results_folder(sandbox: Sandbox) -> Path:
 
 
 def lines_in(folder: Path, ranks: int) -> Lines:
-    """What the ranks have written there."""
+    """Returns the lines that the ranks have written there."""
     return {str(rank): dict(line.split(": ", 1) for line in (folder / f"rank{rank}").read_text().splitlines())
             for rank in range(ranks)}
 
@@ -44,7 +43,7 @@ def run_horovod(sandbox: Sandbox, python: str, ranks: int) -> Lines:
 
 
 def read_results() -> dict[int, Lines]:
-    """By number of ranks, as recorded."""
+    """Returns the recorded lines by number of ranks."""
     return {int(ranks): lines for ranks, lines in json.loads(RESULTS.read_text())["results"].items()}
 
 

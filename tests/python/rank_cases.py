@@ -1,10 +1,10 @@
 """Tests that run inside the ranks of a job.
 
-A module of cases/ has functions case_NAME() without arguments, which every rank of a job calls, one after the other,
-after hvd.init(). hvdrun starts one job for a module and a number of ranks (SIZES of the module, else 1, 2 and 3), as
-starting takes longer than a case; pytest shows each case at each size as a test of its own. The gate has the cases at one
-size (GATE_SIZE of the module, else 2; 0 for none); other sizes are marked slow. A case fails when it raises on any rank.
-What ends a job (a rank's death) needs a job of its own, and is no case.
+A module of cases/ has functions case_NAME() without arguments. Each rank of a job calls them one after the other, after
+hvd.init(). A start takes longer than a case, so hvdrun starts one job per module and number of ranks (the module's SIZES,
+else 1, 2 and 3). pytest reports each case with each number of ranks as a test. The gate runs one number of ranks (the
+module's GATE_SIZE, else 2; 0 for none); tests with others are marked slow. A case fails if it raises on any rank. A test
+that ends its job, such as the death of a rank, cannot be a case.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CASES = Path(__file__).resolve().parent / "cases"
 JOB_LIMIT = 300.0  # seconds; a job that takes longer hangs
 RUNNER = Path(__file__).resolve().parent / "run_cases.py"
 
-# The Python that a module's FRAMEWORK is for; ./check has put TensorFlow into a virtual environment.
+# The interpreter for each FRAMEWORK of a module; ./check installs TensorFlow in a virtual environment.
 PYTHONS = {"": PYTHON,
            "torch": os.environ.get("HVD_TEST_TORCH", PYTHON),
            "tensorflow": os.environ.get("HVD_TEST_TENSORFLOW", str(Path.home() / ".cache/hvdrun/python/tensorflow/bin/python"))}
@@ -35,9 +35,9 @@ class Module:
     sizes: tuple[int, ...]
     cases: tuple[str, ...]
     gate_size: int
-    framework: str  # "torch", "tensorflow" or none: ""
+    framework: str  # "torch", "tensorflow", or "" for none
     environment: tuple[tuple[str, str], ...]
-    exit_code: int  # of its jobs
+    exit_code: int  # expected of its jobs
 
     @property
     def name(self) -> str:
@@ -66,17 +66,17 @@ def modules() -> list[Module]:
 
 @dataclass(frozen=True)
 class Results:
-    """Of one job."""
+    """The results of one job."""
 
-    job_fault: str  # how the job itself has failed; "" when it has not
-    by_rank: dict[int, dict[str, str]]  # what a rank's case has raised; "" when it has passed
+    job_fault: str  # why the job itself failed; "" if it did not
+    by_rank: dict[int, dict[str, str]]  # by rank and case: the exception; "" if the case passed
 
     def fault(self, case: str) -> str:
-        """Why the case has failed; "" when it has not."""
+        """Returns why the case failed; "" if it passed."""
         faults = []
         for rank, texts in sorted(self.by_rank.items()):
             if case not in texts:
-                return f"rank {rank} did not come to its end; the job: {self.job_fault}"
+                return f"rank {rank} did not finish the case; the job: {self.job_fault}"
             if texts[case]:
                 faults.append(f"rank {rank}: {texts[case]}")
         return "\n".join(faults)
@@ -91,7 +91,7 @@ def run_module(module: Module, size: int, sandbox: Sandbox) -> Results:
     try:
         job.wait(JOB_LIMIT).expect(module.exit_code)
         job_fault = ""
-    except AssertionError as error:  # for every case that it leaves without a result
+    except AssertionError as error:  # the failure of each case without a result
         job_fault = str(error)
     by_rank: dict[int, dict[str, str]] = {}
     for rank in range(size):

@@ -1,6 +1,6 @@
 """Runs the cases of one module on this rank: run_cases.py MODULE.py FOLDER (see rank_cases.py).
 
-Writes FOLDER/rank<R>.jsonl, one line a case as soon as it has ended. Between cases the ranks wait for each other.
+Writes FOLDER/rank<R>.jsonl, one line per case as soon as it has ended. Between cases the ranks wait for each other.
 """
 
 from __future__ import annotations

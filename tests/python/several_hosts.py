@@ -1,4 +1,4 @@
-"""Runs a program of programs/ with ranks on several hosts, each of which is a folder for shared memory on this machine."""
+"""Runs a program of programs/ with ranks on several hosts. A host is a separate folder for shared memory on this machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PROGRAMS = Path(__file__).resolve().parent / "programs"
 
 
 def run_on_hosts(hosts: str, tmp_path: Path, python: str, program: str, checks: tuple[str, ...]) -> None:
-    """Runs a program with a rank on each of the hosts. It prints the names of its checks."""
+    """Runs a program with one rank for each letter of `hosts`; expects that it prints the names of all checks."""
     for host in hosts:
         (tmp_path / host).mkdir(mode=0o700, exist_ok=True)
     with socket.socket() as probe:

@@ -1,6 +1,6 @@
-"""nccl_built() and cuda_built() load no library into the program: a framework imported later would get it by its soname.
+"""nccl_built() and cuda_built() load no library: a framework imported later would get that library by its soname.
 
-The doubles of CUDA and NCCL are the libraries that a loader finds, and a framework's own.
+The doubles of CUDA and NCCL serve as the system's libraries and as a framework's own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def python(sandbox: Sandbox, program: str, **environment: str) -> Done:
     return sandbox.run("-c", program, tool=PYTHON, env=python_environment(environment)).expect(0)
 
 
-def test_asking_loads_nothing(sandbox: Sandbox) -> None:
+def test_nccl_built_and_cuda_built_load_no_library(sandbox: Sandbox) -> None:
     done = python(sandbox, """
 from hvd import capabilities
 for _ in range(2):
@@ -28,8 +28,8 @@ print("libnccl" in maps, "libcudart" in maps)
     assert done.out_lines == ["True True", "True True", "False False"]
 
 
-def test_a_framework_gets_its_own_library(sandbox: Sandbox) -> None:
-    """Its NCCL needs a CUDA runtime, by soname; the loader has another one of the same soname."""
+def test_a_framework_loads_its_own_cuda_runtime_after_cuda_built(sandbox: Sandbox) -> None:
+    """Its NCCL needs a CUDA runtime by soname. cuda_built() has inspected another one with the same soname."""
     other = sandbox.files / "libcudart.so.13"
     shutil.copy(DOUBLES / "libcudart.so.13", other)
     done = python(sandbox, f"""
@@ -43,8 +43,8 @@ print(capabilities.cuda_built(), capabilities.nccl_built() > 20000)
     assert done.out_lines == ["True", os.path.realpath(DOUBLES / "libcudart.so.13"), "True True"]
 
 
-def test_a_loaded_library_is_asked_itself(sandbox: Sandbox) -> None:
-    """As torch's, which the loader does not find."""
+def test_nccl_built_uses_a_library_that_is_already_loaded(sandbox: Sandbox) -> None:
+    """The loader does not find PyTorch's NCCL, for example."""
     done = python(sandbox, f"""
 import ctypes
 from hvd import capabilities
@@ -55,7 +55,7 @@ print(capabilities.nccl_built() > 20000, capabilities.find_nccl().path)
     assert done.out_lines[1:] == [f"True {os.path.realpath(DOUBLES / 'libnccl.so.2')}"]
 
 
-def test_a_library_that_cannot_be_opened(sandbox: Sandbox) -> None:
+def test_a_broken_or_missing_library_is_not_built(sandbox: Sandbox) -> None:
     broken = sandbox.files / "broken.so"
     broken.write_text("no library\n")
     done = python(sandbox, "from hvd import capabilities as c\nprint(c.nccl_built(), c.cuda_built())",
@@ -63,7 +63,7 @@ def test_a_library_that_cannot_be_opened(sandbox: Sandbox) -> None:
     assert done.out_lines == ["0 False"]
 
 
-def test_python_m_hvd_shows_the_paths(sandbox: Sandbox) -> None:
+def test_python_m_hvd_prints_the_paths_of_cuda_and_nccl(sandbox: Sandbox) -> None:
     done = sandbox.run("-m", "hvd", tool=PYTHON, env=python_environment({"LD_LIBRARY_PATH": str(DOUBLES)})).expect(0)
     lines = {line[:14].rstrip(): line for line in done.out_lines}
     assert str(DOUBLES / "libcudart.so.13") in lines["CUDA runtime"]

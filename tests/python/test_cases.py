@@ -1,4 +1,4 @@
-"""Every case of cases/ at every size (rank_cases.py)."""
+"""Runs each case of cases/ with each number of ranks (rank_cases.py)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _results: dict[tuple[str, int], Results] = {}
 
 
 def marks_of(module: Module, size: int) -> list[pytest.MarkDecorator]:
-    """One worker runs all cases of a job, as the first one starts it."""
+    """Returns the marks of a test. One worker of pytest-xdist runs all cases of a job, because the first case starts the job."""
     marks = [pytest.mark.xdist_group(f"{module.name}-{size}")]
     marks += [pytest.mark.tensorflow] if module.framework == "tensorflow" else []
     return marks + ([pytest.mark.slow] if size != module.gate_size else [])
@@ -33,6 +33,6 @@ def test_case(module: Module, size: int, case: str, tmp_path_factory: pytest.Tem
     results = _results[key]
     fault = results.fault(case)
     if not fault and results.job_fault and case == module.cases[-1]:
-        fault = f"the cases passed, but the job did not: {results.job_fault}"
+        fault = f"all cases passed, but the job failed: {results.job_fault}"
     if fault:
         pytest.fail(fault, pytrace=False)

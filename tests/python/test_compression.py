@@ -1,4 +1,4 @@
-"""hvd.Compression.wire_...: ranks on several hosts, each of which is a folder for shared memory on this machine."""
+"""hvd.Compression.wire_... compresses allreduces between hosts. A host is a separate folder for shared memory."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from several_hosts import run_on_hosts
 
 
 @pytest.mark.parametrize("hosts", ["ab", pytest.param("aab", marks=pytest.mark.slow)])
-def test_an_allreduce_is_compressed_between_hosts(hosts: str, tmp_path: Path) -> None:
+def test_allreduces_of_torch_are_compressed_between_hosts(hosts: str, tmp_path: Path) -> None:
     run_on_hosts(hosts, tmp_path, PYTHONS["torch"], "compression.py",
                  ("allreduce", "gradient", "error_feedback", "errors", "training"))
 
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("hosts", ["ab", pytest.param("aab", marks=pytest.mark.slow)])
-def test_an_allreduce_of_tensorflow_is_compressed_between_hosts(hosts: str, tmp_path: Path) -> None:
+def test_allreduces_of_tensorflow_are_compressed_between_hosts(hosts: str, tmp_path: Path) -> None:
     run_on_hosts(hosts, tmp_path, PYTHONS["tensorflow"], "tensorflow_compression.py",
                  ("allreduce", "gradient", "errors", "training"))

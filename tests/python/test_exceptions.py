@@ -1,4 +1,4 @@
-"""An uncaught exception stands in hvdrun's report once, whole; what follows from it is not blamed."""
+"""hvdrun's report shows an uncaught exception once, and does not report its consequences on other ranks as causes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def run(sandbox: Sandbox, ranks: int, how: str) -> Done:
     return start(sandbox, ranks, how).wait().expect(1)
 
 
-def test_of_one_rank_with_others_that_wait_for_it(sandbox: Sandbox) -> None:
+def test_an_exception_of_one_rank_is_shown_once_while_others_wait(sandbox: Sandbox) -> None:
     done = run(sandbox, 3, "one")
     assert "rank 1 on" in done.err_text and "failed: exit code 1" in done.err_text, done
     assert done.err_text.count("Traceback (most recent call last)") == 1, done
@@ -27,18 +27,18 @@ def test_of_one_rank_with_others_that_wait_for_it(sandbox: Sandbox) -> None:
     assert done.report["ranks"][1]["failure"]["because_of_peer"] is False, done.report
 
 
-def test_of_all_ranks_is_told_once(sandbox: Sandbox) -> None:
+def test_the_same_exception_on_all_ranks_is_shown_once(sandbox: Sandbox) -> None:
     done = run(sandbox, 3, "all")
     assert done.err_text.count("Traceback (most recent call last)") == 1, done
     assert done.err_text.count("ValueError: bad batch") == 1, done
 
 
-def test_before_init(sandbox: Sandbox) -> None:
+def test_an_exception_before_init_is_shown_once(sandbox: Sandbox) -> None:
     done = run(sandbox, 2, "before")
     assert done.err_text.count("RuntimeError: before init") == 1, done
 
 
-def test_an_interrupt_is_quiet(sandbox: Sandbox) -> None:
+def test_ctrl_c_shows_no_traceback(sandbox: Sandbox) -> None:
     running = start(sandbox, 2, "interrupt")
     running.wait_for(b"[1] waiting")
     running.signal(signal.SIGINT)
@@ -46,13 +46,13 @@ def test_an_interrupt_is_quiet(sandbox: Sandbox) -> None:
     assert "Traceback" not in done.err_text and "KeyboardInterrupt" not in done.err_text, done
 
 
-def test_an_interrupt_in_a_collective_reaches_the_program(sandbox: Sandbox) -> None:
-    """Python may raise it as libhvd calls back for memory, where the program cannot catch it."""
+def test_a_program_can_catch_keyboard_interrupt_during_a_collective(sandbox: Sandbox) -> None:
+    """Python may raise it inside libhvd's callback for memory, where the program could not catch it."""
     done = start(sandbox, 2, "interrupted", sandbox.files / "signalled").wait().expect(0)
     assert done.out == b"[0] interrupted\n", done
     assert "Traceback" not in done.err_text, done
 
 
-def test_without_hvdrun_python_prints_it(sandbox: Sandbox) -> None:
+def test_without_hvdrun_python_prints_the_exception(sandbox: Sandbox) -> None:
     done = sandbox.run(PROGRAM, "all", tool=PYTHON, env=python_environment())
     assert done.code == 1 and done.err_text.splitlines()[-1] == "ValueError: bad batch", done

@@ -1,4 +1,4 @@
-"""A framework that is not installed is said in one line, with how to install it."""
+"""Importing a module of hvd without its framework raises an ImportError that says how to install it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from harness import PYTHON, python_environment
     ("hvd.keras", "tensorflow", "hvd.tensorflow needs TensorFlow: pip install tensorflow"),
     ("hvd.numpy", "numpy", "hvd.numpy needs numpy: pip install numpy"),
 ])
-def test_one_that_is_missing(module: str, framework: str, words: str) -> None:
+def test_importing_a_module_without_its_framework_says_what_to_install(module: str, framework: str, words: str) -> None:
     done = subprocess.run([PYTHON, "-c", f"import sys; sys.modules[{framework!r}] = None; import {module}"],
                           env=python_environment(), capture_output=True, text=True)
     assert done.returncode == 1 and done.stderr.splitlines()[-1] == f"ImportError: {words}", done.stderr
 
 
-def test_the_package_itself_needs_none() -> None:
+def test_the_package_hvd_works_without_any_framework() -> None:
     program = ("import sys\n"
                "for name in ('numpy', 'torch', 'tensorflow', 'keras', 'ml_dtypes', 'cloudpickle'):\n"
                "    sys.modules[name] = None\n"

@@ -1,4 +1,4 @@
-"""tests/gpu/device without a GPU: on CPUs, and on doubles of CUDA and NCCL."""
+"""tests/gpu/device on machines without a GPU: on CPUs, and with doubles of CUDA and NCCL."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def wrong(sandbox: Sandbox) -> list[str]:
     return [f"{result['stage']}: {result['check']}" for result in results(sandbox) if result["ok"] is False]
 
 
-# A short name: a socket of Python's multiprocessing has it in its path, of at most 107 bytes.
+# The name is short: it is part of the path of a socket of Python's multiprocessing, which has at most 107 bytes.
 def test_on_cpus(sandbox: Sandbox) -> None:
-    """It says that there is no GPU, and tries all that it can."""
+    """The kit says that there is no GPU and runs all stages that can run on CPUs."""
     done = run_kit(sandbox, "--only", "nvml,check_one,failures,probe_share,report").expect(0)
     assert done.out_lines[0] == "no GPU: everything that can runs on CPUs"
     assert "check_one: left out: no GPU, and no doubles of CUDA" in done.out_text
@@ -39,13 +39,13 @@ def test_on_cpus(sandbox: Sandbox) -> None:
     assert sorted(path.name for path in (sandbox.files / "out").iterdir()) == ["details.tar.gz", "log.txt", "results.jsonl", "summary.txt"]
 
 
-def test_a_gpu_can_be_required(sandbox: Sandbox) -> None:
+def test_require_gpu_fails_without_a_gpu(sandbox: Sandbox) -> None:
     done = run_kit(sandbox, "--require-gpu", "--only", "nvml").expect(1)
     assert "sees no GPU" in done.err_text, done
     assert not results(sandbox)
 
 
-def test_on_doubles_ranks_that_share_a_gpu_use_nccl_as_twins(sandbox: Sandbox) -> None:
+def test_ranks_that_share_a_gpu_use_nccl_as_twins_on_doubles(sandbox: Sandbox) -> None:
     done = run_kit(sandbox, "--only", "check_one,join", environment=DOUBLES).expect(0)
     right = {result["check"] for result in results(sandbox) if result["ok"]}
     assert right >= {"gpu_check, one rank", "gpu_check, two ranks that share the GPU: through host memory",
@@ -53,7 +53,7 @@ def test_on_doubles_ranks_that_share_a_gpu_use_nccl_as_twins(sandbox: Sandbox) -
                      "gpu_check join, twins"}, done
 
 
-def test_a_fault_of_nccl_makes_the_kit_fail(sandbox: Sandbox) -> None:
+def test_an_error_of_nccl_makes_the_kit_fail(sandbox: Sandbox) -> None:
     done = run_kit(sandbox, "--only", "check_one", environment={**DOUBLES, "HVD_DOUBLE_NCCL_FAILS": "ncclAllReduce"}).expect(1)
     assert "check_one: gpu_check, twins, by NCCL" in wrong(sandbox), done
     assert "NCCL: internal error" in done.out_text, done
@@ -84,20 +84,20 @@ def run_own_stages(sandbox: Sandbox, *arguments: object) -> Done:
     return sandbox.run(PYTHON, "-B", "kit.py", *arguments, tool="env", env={"OUT": str(sandbox.files / "out")})
 
 
-def test_a_stage_that_hangs_or_breaks_is_wrong_and_the_next_one_runs(sandbox: Sandbox) -> None:
+def test_stages_run_after_one_that_hangs_or_raises(sandbox: Sandbox) -> None:
     run_own_stages(sandbox).expect(1)
     assert wrong(sandbox) == ["hang: stage", "break_off: stage"]
     seconds = results(sandbox)[-1]
     assert seconds["check"] == "seconds of the stages" and list(seconds["value"]) == ["hang", "break_off", "after"]
 
 
-def test_what_the_budget_cuts_is_not_wrong(sandbox: Sandbox) -> None:
+def test_a_stage_cut_by_the_budget_is_not_a_failure(sandbox: Sandbox) -> None:
     done = run_own_stages(sandbox, "--only", "hang", "--budget", 4, "--patience", 100).expect(0)
     assert "cut after 4 s, where the budget ended: sh -c" in done.out_text, done
     assert wrong(sandbox) == []
 
 
-def test_a_summary_that_is_too_long_is_cut() -> None:
+def test_a_summary_over_the_size_limit_is_cut() -> None:
     sys.path.insert(0, str(TOP / "tests/gpu"))
     try:
         from gpukit.results import MOST_SUMMARY_BYTES, Result, summarize

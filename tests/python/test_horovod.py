@@ -1,4 +1,4 @@
-"""Programs written for Horovod, unchanged: `hvdrun --horovod`, the module horovod, and what it refuses by name."""
+"""Unchanged programs for Horovod under `hvdrun --horovod`, and the module horovod, which names what it lacks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PROGRAMS = Path(__file__).resolve().parent / "programs"
 
 
 def environment(**changes: str) -> dict[str, str]:
-    """Without PYTHONPATH: that is what --horovod is for."""
+    """Returns an environment without PYTHONPATH, which --horovod sets."""
     known = python_environment(changes)
     if "PYTHONPATH" not in changes:
         del known["PYTHONPATH"]
@@ -34,7 +34,7 @@ def run_code(sandbox: Sandbox, code: str, python: str = PYTHON, **changes: str) 
 
 
 def errors_of(sandbox: Sandbox, *statements: str) -> list[str]:
-    """What each of them raises, all in one Python, as importing torch takes a second: "KIND: text"."""
+    """Returns "KIND: text" of the exception of each statement. One Python runs all, because importing torch takes a second."""
     code = f"""if True:
         for statement in {statements!r}:
             try:
@@ -47,13 +47,13 @@ def errors_of(sandbox: Sandbox, *statements: str) -> list[str]:
 
 
 @pytest.mark.parametrize("ranks", [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(3, marks=pytest.mark.slow)])
-def test_a_torch_program_trains(sandbox: Sandbox, ranks: int) -> None:
+def test_a_torch_program_for_horovod_trains(sandbox: Sandbox, ranks: int) -> None:
     done = run_ranks(sandbox, PROGRAMS / "horovod_torch.py", ranks=ranks).expect(0)
     [line] = done.out_lines
     assert line.removeprefix("[0] ") == f"{ranks} ranks: loss 0.000000, y = 3.000 x + -1.000"
 
 
-def test_folders_of_horovod_stand_around_the_users(sandbox: Sandbox) -> None:
+def test_horovod_option_puts_its_folders_around_the_users_pythonpath(sandbox: Sandbox) -> None:
     share = BUILD / "share"
     code = "import os; print(os.environ['PYTHONPATH'])"
     for changes, users in (({}, ""), ({"PYTHONPATH": "/mine"}, "/mine:")):
@@ -64,7 +64,7 @@ def test_folders_of_horovod_stand_around_the_users(sandbox: Sandbox) -> None:
     assert done.out_lines == ["None"]
 
 
-def test_the_version_says_whose_names_and_who_brings_them(sandbox: Sandbox) -> None:
+def test_the_version_has_horovods_and_hvds_number(sandbox: Sandbox) -> None:
     done = run_code(sandbox, "import horovod, hvd; print(horovod.__version__, hvd.__version__)").expect(0)
     theirs, ours = done.out_text.split()
     assert theirs == f"0.28.1+hvd.{ours}"
@@ -86,7 +86,7 @@ MODULES_OF_HOROVOD = """
 
 @pytest.mark.parametrize("framework, others", [
     ("torch", ("tensorflow", "keras")), pytest.param("tensorflow", ("torch",), marks=pytest.mark.tensorflow)])
-def test_every_module_of_horovod_is_there_or_says_what_to_use(sandbox: Sandbox, framework: str,
+def test_each_module_of_horovod_imports_or_names_a_replacement(sandbox: Sandbox, framework: str,
                                                               others: tuple[str, ...]) -> None:
     code = """if True:
         import importlib, sys
@@ -105,7 +105,7 @@ def test_every_module_of_horovod_is_there_or_says_what_to_use(sandbox: Sandbox, 
     assert done.out_lines == [name for name in asked if name.split(".")[0] in table and not refused.match(name)]
 
 
-def test_modules_that_there_are_not(sandbox: Sandbox) -> None:
+def test_importing_an_unsupported_module_says_that_hvd_lacks_it(sandbox: Sandbox) -> None:
     refused = {"mxnet": "mxnet", "spark": "spark", "spark.torch": "spark", "ray": "ray", "runner.launch": "runner.launch",
                "data": "data", "torch.elastic": "torch.elastic", "torch.elastic.sampler": "torch.elastic",
                "_keras.callbacks": "_keras"}
@@ -114,12 +114,12 @@ def test_modules_that_there_are_not(sandbox: Sandbox) -> None:
         assert re.match(rf"ImportError: horovod\.{named}: hvd does not have it; ", error), module
 
 
-def test_modules_that_horovod_does_not_have_either_are_not_found(sandbox: Sandbox) -> None:
+def test_importing_an_unknown_module_raises_module_not_found_error(sandbox: Sandbox) -> None:
     assert errors_of(sandbox, "import horovod.no_such") == ["ModuleNotFoundError: No module named 'horovod.no_such'"]
     run_code(sandbox, "import importlib.util as u; assert u.find_spec('horovod.no_such') is None").expect(0)
 
 
-def test_names_that_there_are_not(sandbox: Sandbox) -> None:
+def test_using_an_unsupported_name_raises_an_error_that_names_it(sandbox: Sandbox) -> None:
     plain, missing, imported, elastic = errors_of(
         sandbox, "import horovod; horovod.torch", "import horovod.torch as hvd; hvd.no_such_thing",
         "from horovod.torch import no_such_thing", "import horovod.torch as hvd; hvd.elastic.run(print)")
@@ -129,7 +129,7 @@ def test_names_that_there_are_not(sandbox: Sandbox) -> None:
     assert "hvd.elastic.run" in elastic
 
 
-def test_every_public_name_of_hvd_torch_is_there(sandbox: Sandbox) -> None:
+def test_horovod_torch_has_every_public_name_of_hvd_torch(sandbox: Sandbox) -> None:
     run_code(sandbox, """if True:
         import hvd.torch, horovod.torch
         from horovod.torch import *
@@ -147,7 +147,7 @@ def test_every_public_name_of_hvd_torch_is_there(sandbox: Sandbox) -> None:
         assert horovod.torch.gloo_built() or horovod.torch.mpi_built()""").expect(0)
 
 
-def test_names_that_programs_use_after_a_plain_import(sandbox: Sandbox) -> None:
+def test_submodules_and_helpers_work_after_importing_horovod_torch(sandbox: Sandbox) -> None:
     run_code(sandbox, """if True:
         import horovod.torch as hvd
         assert hvd.mpi_ops.Sum == hvd.Sum and hvd.mpi_ops.allreduce is hvd.allreduce
@@ -166,7 +166,7 @@ def test_names_that_programs_use_after_a_plain_import(sandbox: Sandbox) -> None:
         assert rank() == 0""").expect(0)
 
 
-def test_a_compressor_of_a_programs_own(sandbox: Sandbox) -> None:
+def test_a_program_can_define_its_own_compressor(sandbox: Sandbox) -> None:
     code = """if True:
         import torch
         import horovod.torch as hvd
@@ -183,7 +183,7 @@ def test_a_compressor_of_a_programs_own(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.tensorflow
-def test_names_of_tensorflow_that_programs_use(sandbox: Sandbox) -> None:
+def test_helpers_of_horovod_tensorflow_that_programs_use_work(sandbox: Sandbox) -> None:
     code = """if True:
         import tensorflow as tf
         import horovod.tensorflow as hvd
@@ -204,9 +204,9 @@ def test_names_of_tensorflow_that_programs_use(sandbox: Sandbox) -> None:
                 env=environment()).expect(0)
 
 
-def test_horovodrun_is_hvdrun_with_the_module(sandbox: Sandbox) -> None:
+def test_horovodrun_runs_hvdrun_with_the_module_horovod(sandbox: Sandbox) -> None:
     code = "import horovod, os, sys; print(os.environ['HOROVOD_SIZE'], os.path.dirname(horovod.__file__), sys.argv[1:])"
-    # More ranks than cores, on this machine, as horovodrun places them; options behind the program are its own.
+    # horovodrun allows more ranks than cores. Options after the program belong to the program.
     done = sandbox.run("-np", 3, "--gloo", PYTHON, "-c", code, "--verbose", tool=HVDRUN.with_name("horovodrun"),
                        env=environment()).expect(0)
     assert sorted(done.out_lines) == [f"[{rank}] 3 {BUILD}/share/hvdrun/horovod/horovod ['--verbose']" for rank in range(3)]
@@ -214,7 +214,7 @@ def test_horovodrun_is_hvdrun_with_the_module(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.tensorflow
-def test_every_public_name_of_tensorflow_and_keras_is_there(sandbox: Sandbox) -> None:
+def test_horovod_tensorflow_and_keras_have_every_public_name_of_hvd(sandbox: Sandbox) -> None:
     code = """if True:
         import sys
         import horovod.tensorflow.keras, horovod.keras
@@ -231,7 +231,7 @@ def test_every_public_name_of_tensorflow_and_keras_is_there(sandbox: Sandbox) ->
     run_code(sandbox, code, python=PYTHONS["tensorflow"]).expect(0)
 
 
-def test_helpers_of_horovod_common_util(sandbox: Sandbox) -> None:
+def test_helpers_of_horovod_common_util_work(sandbox: Sandbox) -> None:
     run_code(sandbox, """if True:
         import os
         from horovod.common.util import (check_extension, env, extension_available, get_ext_suffix,
@@ -261,7 +261,7 @@ def test_helpers_of_horovod_common_util(sandbox: Sandbox) -> None:
         assert os.environ["A"] == "before" and "B" not in os.environ""").expect(0)
 
 
-def test_variables_without_effect_are_said_by_rank_0_only(sandbox: Sandbox) -> None:
+def test_only_rank_0_warns_about_variables_without_effect(sandbox: Sandbox) -> None:
     done = run_ranks(sandbox, "-c", "import horovod, horovod.common.util", HOROVOD_AUTOTUNE_WARMUP_SAMPLES="1",
                      HOROVOD_HIERARCHICAL_ALLREDUCE="1", HOROVOD_TORUS_ALLREDUCE="0", HOROVOD_CYCLE_TIME="(None,)",
                      HOROVOD_FUSION_THRESHOLD="1000", HOROVOD_ELASTIC="", PYTHONPATH="").expect(0)
@@ -269,17 +269,17 @@ def test_variables_without_effect_are_said_by_rank_0_only(sandbox: Sandbox) -> N
     assert said == [("0", "HOROVOD_AUTOTUNE_WARMUP_SAMPLES"), ("0", "HOROVOD_HIERARCHICAL_ALLREDUCE")], done
 
 
-def test_what_hvdrun_itself_sets_is_no_cause_for_a_warning(sandbox: Sandbox) -> None:
+def test_variables_that_hvdrun_sets_give_no_warning(sandbox: Sandbox) -> None:
     assert b"has no effect" not in run_ranks(sandbox, "-c", "import horovod").expect(0).err
 
 
 @pytest.mark.parametrize("level, verbose", [("debug", "1"), ("WARNING", "None"), ("", "None")])
-def test_horovods_log_level_makes_libhvd_talk(sandbox: Sandbox, level: str, verbose: str) -> None:
+def test_horovod_log_level_sets_hvd_verbose(sandbox: Sandbox, level: str, verbose: str) -> None:
     done = run_code(sandbox, "import horovod, os; print(os.environ.get('HVD_VERBOSE'))", HOROVOD_LOG_LEVEL=level)
     assert done.expect(0).out_text == f"{verbose}\n"
 
 
-def test_documented_variables_are_those_of_the_module() -> None:
+def test_the_page_lists_all_variables_without_effect() -> None:
     tree = ast.parse((MODULES / "horovod/_environment.py").read_text())
     [table] = [node.value for node in tree.body
                if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_WITHOUT_EFFECT"]

@@ -1,7 +1,7 @@
-"""One program on Horovod and on hvd, at 1, 2 and 3 ranks: each case gives the same on every rank.
+"""A program gives the same results on Horovod and on hvd, on each rank, with 1, 2 and 3 ranks.
 
-Horovod's lines are recorded (horovod_results.py). With HVD_TEST_HOROVOD=PYTHON, an interpreter that has Horovod, it
-runs here as well. Exceptions agree when whatever `except` catches Horovod's catches hvd's.
+Horovod's results are recorded (horovod_results.py). With HVD_TEST_HOROVOD=PYTHON, an interpreter with Horovod, the test
+runs Horovod as well. Exceptions agree if each `except` that catches Horovod's also catches hvd's.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rank_cases import JOB_LIMIT, PYTHONS
 
 INSTALLED = os.environ.get("HVD_TEST_HOROVOD")
 
-# What differs on purpose: what hvd gives instead, and why. docs/frameworks/horovod-differences.md lists each.
+# Intended differences: hvd's result and the reason. docs/frameworks/horovod-differences.md lists each.
 VALUE = r"\[.*\]|\w+\[.*"
 ERROR = r"raises HorovodInternalError, RuntimeError(, ValueError)?"
 DIFFERENCES = {
@@ -47,7 +47,7 @@ DIFFERENCES = {
 
 def run_hvd(sandbox: Sandbox, ranks: int) -> Lines:
     folder = results_folder(sandbox)
-    # Current versions of PyTorch make a folder there for what an optimizer might compile.
+    # Current versions of PyTorch make a folder there for compiled optimizers.
     variables = {"HVD_STALL_SHUTDOWN_TIME_SECONDS": "30", "TORCHINDUCTOR_CACHE_DIR": str(sandbox.files / "inductor")}
     job = sandbox.start("--horovod", "-np", ranks, "-H", f"localhost:{ranks}", "--bind-to", "none", PYTHONS["torch"],
                         PROGRAM, folder, env=python_environment(variables))
@@ -56,7 +56,7 @@ def run_hvd(sandbox: Sandbox, ranks: int) -> Lines:
 
 
 def exceptions(line: str) -> set[str]:
-    """The kinds in `raises KIND, KIND`; none in a value."""
+    """Returns the kinds in `raises KIND, KIND`; none for a value."""
     return set(line.removeprefix("raises ").split(", ")) if line.startswith("raises ") else set()
 
 
@@ -67,7 +67,7 @@ def agree(theirs: str, ours: str) -> bool:
 def faults(theirs: Lines, ours: Lines) -> list[str]:
     found = []
     for rank, cases in theirs.items():
-        assert list(cases) == list(ours[rank]), f"rank {rank} has other cases; horovod_results.py records them anew"
+        assert list(cases) == list(ours[rank]), f"rank {rank} has other cases; run horovod_results.py to record them again"
         for case, line in cases.items():
             got = ours[rank][case]
             if not agree(line, got) and not (case in DIFFERENCES and re.fullmatch(DIFFERENCES[case][0], got)):
@@ -76,7 +76,7 @@ def faults(theirs: Lines, ours: Lines) -> list[str]:
 
 
 @pytest.mark.parametrize("ranks", [pytest.param(size, marks=() if size == 2 else pytest.mark.slow) for size in SIZES])
-def test_hvd_gives_what_horovod_gives(sandbox: Sandbox, ranks: int) -> None:
+def test_hvd_gives_the_same_results_as_horovod(sandbox: Sandbox, ranks: int) -> None:
     if INSTALLED:
         theirs = run_horovod(sandbox, INSTALLED, ranks)
         (sandbox.files / "results").rename(sandbox.files / "results of Horovod")
@@ -87,8 +87,8 @@ def test_hvd_gives_what_horovod_gives(sandbox: Sandbox, ranks: int) -> None:
         pytest.fail(f"{len(found)} differences at {ranks} ranks\n" + "\n".join(found), pytrace=False)
 
 
-def test_listed_differences_are_some() -> None:
+def test_each_listed_difference_exists() -> None:
     recorded = read_results()
     for case, (pattern, reason) in DIFFERENCES.items():
         lines = [cases[case] for lines in recorded.values() for cases in lines.values()]
-        assert reason and not all(re.fullmatch(pattern, line) for line in lines), f"{case} differs no more"
+        assert reason and not all(re.fullmatch(pattern, line) for line in lines), f"{case} no longer differs"

@@ -1,7 +1,7 @@
-"""docs/frameworks/horovod-names.md has every public name and option of Horovod 0.28.1, and says the truth about each.
+"""docs/frameworks/horovod-names.md lists every public name and option of Horovod 0.28.1 with its true state.
 
-horovod_names.json has the names by module, and the arguments of functions and constructors; it was made from Horovod's
-sources. The page's sections are of one or more modules.
+horovod_names.json, made from Horovod's sources, has the names by module and the arguments of functions and constructors.
+A section of the page is about one or more modules.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PAGE = TOP / "docs/frameworks/horovod-names.md"
 NAMES: dict[str, dict[str, str | None]] = json.loads((Path(__file__).parent / "horovod_names.json").read_text())
 STATES = ("same", "more", "no effect", "not supported")
 
-# horovodrun 0.28.1's, from its --help.
+# Options of horovodrun 0.28.1 without a value, from its --help.
 FLAGS = """
     --disable-cache --verbose --hierarchical-allreduce --no-hierarchical-allreduce --hierarchical-allgather
     --no-hierarchical-allgather --torus-allreduce --no-torus-allreduce --autotune --no-autotune --timeline-mark-cycles
@@ -43,18 +43,18 @@ VALUES = {
 
 
 def rows_of(section: str) -> dict[str, str]:
-    """The state of each name in the section's table."""
+    """Returns the state of each name in the section's table."""
     states = {}
     for names, here in re.findall(r"^\| (`.*?) \| (.*?) \|$", section, re.MULTILINE):
         [state] = [state for state in STATES if re.match(rf"{state}\b", here)]
         for name in re.findall(r"`([^`]+)`", names):
-            assert name not in states, f"{name} is there twice"
+            assert name not in states, f"{name} is listed twice"
             states[name] = state
     return states
 
 
 def sections() -> dict[str, str]:
-    """The text below each heading of the page."""
+    """Returns the text below each heading of the page."""
     parts = re.split(r"^## (.*)$", PAGE.read_text(), flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2]))
 
@@ -68,7 +68,7 @@ def states_by_module() -> dict[str, dict[str, str]]:
             found[module.partition(".")[2]] = rows
         known = {name for module in modules for name in NAMES[module.partition(".")[2]]}
         assert not modules or not set(rows) - known, f"{heading}: Horovod does not have {set(rows) - known}"
-    # Submodules have names of their package, which are in its own section only.
+    # A submodule also has names of its package. These are only in the package's section.
     for module in found:
         package = module.partition(".")[0]
         if module != package and package in ("torch", "tensorflow") and not module.endswith("elastic"):
@@ -76,7 +76,7 @@ def states_by_module() -> dict[str, dict[str, str]]:
     return found
 
 
-def test_the_page_has_every_name() -> None:
+def test_the_page_lists_every_name() -> None:
     states = states_by_module()
     assert not NAMES.keys() - states.keys()
     missing = {module: names.keys() - states[module].keys() for module, names in NAMES.items()}
@@ -84,7 +84,7 @@ def test_the_page_has_every_name() -> None:
 
 
 @pytest.mark.parametrize("framework", ["torch", pytest.param("tensorflow", marks=pytest.mark.tensorflow)])
-def test_the_page_is_true_of_every_name(sandbox: Sandbox, framework: str) -> None:
+def test_the_page_gives_the_true_state_of_every_name(sandbox: Sandbox, framework: str) -> None:
     asked = {"torch": ("torch", "common", "runner", "data", ""), "tensorflow": ("tensorflow", "keras")}[framework]
     expected = {module: {name: (states_by_module()[module][name], arguments) for name, arguments in names.items()}
                 for module, names in NAMES.items() if module.partition(".")[0] in asked}
@@ -118,12 +118,12 @@ def test_the_page_is_true_of_every_name(sandbox: Sandbox, framework: str) -> Non
     assert not done.out_lines, done.out_text
 
 
-def test_the_page_has_every_option() -> None:
+def test_the_page_lists_every_option() -> None:
     states = rows_of(sections()["Options of horovodrun"])
     assert states.keys() == {*FLAGS, *ENDING, *VALUES}
 
 
-def test_the_page_is_true_of_every_option(sandbox: Sandbox) -> None:
+def test_the_page_gives_the_true_state_of_every_option(sandbox: Sandbox) -> None:
     (sandbox.files / "horovod.yaml").write_text("verbose: false\n")
     (sandbox.files / "hosts").write_text("localhost slots=1\n")
     (sandbox.files / "key").write_text("")

@@ -1,4 +1,4 @@
-"""`python -m hvd`: what is found, and that nothing else breaks it."""
+"""`python -m hvd` prints the versions and paths of all parts, also if some are missing or broken."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def ask_json(sandbox: Sandbox, **environment: str) -> dict:
     return json.loads(ask(sandbox, "--json", **environment).out)
 
 
-def test_one_line_each_and_aligned(sandbox: Sandbox) -> None:
+def test_each_part_has_one_aligned_line(sandbox: Sandbox) -> None:
     lines = [line for line in ask(sandbox).out_lines if not line.startswith(" ")]
     assert [line[:14].rstrip() for line in lines] == [*PARTS, "in a job"]
     assert all(line[13] == " " and line[14] != " " for line in lines)
     assert lines[-1] == "in a job      no: hvdrun -np N starts one"
 
 
-def test_package_library_and_launcher_with_versions_and_paths(sandbox: Sandbox) -> None:
+def test_package_library_and_launcher_have_versions_and_paths(sandbox: Sandbox) -> None:
     found = ask_json(sandbox)
     [version] = re.findall(r"project\(hvdrun VERSION ([0-9.]+)", (TOP / "CMakeLists.txt").read_text())
     assert {name: found[name]["version"] for name in ("hvd", "libhvd", "hvdrun")} == {
@@ -42,7 +42,7 @@ def test_package_library_and_launcher_with_versions_and_paths(sandbox: Sandbox) 
     assert found["mpi_plugin"]["path"] == os.path.realpath(BUILD / "lib/libhvd_mpi.so")
 
 
-def test_hvdrun_of_path_comes_first(sandbox: Sandbox) -> None:
+def test_hvdrun_in_path_is_preferred(sandbox: Sandbox) -> None:
     other = sandbox.files / "hvdrun"
     other.write_text("#!/bin/sh\necho hvdrun 9.9\n")
     other.chmod(0o755)
@@ -50,7 +50,7 @@ def test_hvdrun_of_path_comes_first(sandbox: Sandbox) -> None:
     assert (found["version"], found["path"], found["note"]) == ("9.9", str(other), None)
 
 
-def test_an_hvdrun_that_does_not_start_is_said(sandbox: Sandbox) -> None:
+def test_an_hvdrun_that_cannot_start_is_noted(sandbox: Sandbox) -> None:
     other = sandbox.files / "hvdrun"
     other.write_text("#!/no/such/interpreter\n")
     other.chmod(0o755)
@@ -72,14 +72,14 @@ def test_modules_are_found_without_being_imported(sandbox: Sandbox) -> None:
         "2.99", str(sandbox.files / "modules/tensorflow"))
 
 
-def test_libraries_that_are_not_there(sandbox: Sandbox) -> None:
+def test_missing_libraries_are_not_found(sandbox: Sandbox) -> None:
     nowhere = str(sandbox.files / "nowhere.so")
     found = ask_json(sandbox, HVD_CUDA_LIBRARY=nowhere, HVD_CUDA_DRIVER=nowhere, HVD_NCCL_LIBRARY=nowhere,
                      HVD_MPI_LIBRARY=nowhere)
     assert not [name for name in ("cuda_driver", "cuda_runtime", "nccl", "mpi_plugin") if found[name]["found"]]
 
 
-def test_the_gpus_of_libhvds_kernels_or_why_it_has_none(sandbox: Sandbox) -> None:
+def test_gpu_kernels_are_listed_or_the_reason_why_they_are_missing(sandbox: Sandbox) -> None:
     kernels = ask_json(sandbox)["gpu_kernels"]
     known = r"for compute capability [0-9., ]+ and later" if kernels["found"] else r".*nvcc.*"
     assert re.fullmatch(known, kernels["note"])
@@ -87,8 +87,8 @@ def test_the_gpus_of_libhvds_kernels_or_why_it_has_none(sandbox: Sandbox) -> Non
     assert f"    [{mark}] CUDA kernels of libhvd's own: {kernels['note']}" in sandbox.run("--check-build").expect(0).out_lines
 
 
-def test_what_is_missing_comes_with_what_to_type(sandbox: Sandbox) -> None:
-    """libhvd without hvdrun beside it, in a virtual environment without packages."""
+def test_missing_parts_come_with_a_command_to_install_them(sandbox: Sandbox) -> None:
+    """Uses a virtual environment without packages, and a copy of libhvd without hvdrun beside it."""
     made = sandbox.run("-m", "venv", "--without-pip", "environment", tool=PYTHON)
     made.expect(0)
     python = sandbox.files / "environment/bin/python"
@@ -102,12 +102,12 @@ def test_what_is_missing_comes_with_what_to_type(sandbox: Sandbox) -> None:
         assert "not found" in lines[at] and lines[at + 1].strip() == f"type: {command}", lines
 
 
-def test_an_hvdrun_beside_libhvd_comes_with_its_folder(sandbox: Sandbox) -> None:
+def test_an_hvdrun_beside_libhvd_but_not_in_path_comes_with_advice(sandbox: Sandbox) -> None:
     found = ask_json(sandbox, PATH="/usr/bin:/bin")["hvdrun"]
     assert (found["note"], found["fix"]) == ("not on PATH", f"export PATH={BUILD}/bin:$PATH")
 
 
-def test_place_in_a_job(sandbox: Sandbox) -> None:
+def test_rank_and_host_in_a_job_are_printed(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 2, "-H", "localhost:2", "--bind-to", "none", PYTHON, "-m", "hvd",
                        env=python_environment()).expect(0)
     places = sorted(line for line in done.out_lines if "in a job" in line)
@@ -115,14 +115,14 @@ def test_place_in_a_job(sandbox: Sandbox) -> None:
         f"[{rank}] in a job      rank {rank} of 2 on HOST, started by hvdrun" for rank in range(2)]
 
 
-def test_place_by_other_launchers_and_none(sandbox: Sandbox) -> None:
+def test_the_rank_under_other_launchers_is_recognized(sandbox: Sandbox) -> None:
     job = ask_json(sandbox, RANK="3", WORLD_SIZE="8")["job"]
     assert (job["rank"], job["size"], job["launcher"]) == (3, 8, "torchrun or alike")
     assert ask_json(sandbox, RANK="three", WORLD_SIZE="8")["job"] is None
 
 
 @pytest.mark.parametrize("module", ["horovod", "hvd"])
-def test_where_python_lacks_the_module_the_last_line_is_what_to_type(sandbox: Sandbox, module: str) -> None:
+def test_the_note_about_a_missing_module_has_a_working_command(sandbox: Sandbox, module: str) -> None:
     variables = {"HVD_LIBRARY": str(BUILD / "lib/libhvd.so.0"), "PATH": f"{BUILD}/bin:/usr/bin:/bin",
                  "PYTHONDONTWRITEBYTECODE": "1"}
     (sandbox.files / "my train.py").write_text(f"import {module}\nprint({module}.__version__)\n")

@@ -1,4 +1,4 @@
-"""hvd.run() and horovod.run(): a function on ranks, from a script, a module and a notebook."""
+"""hvd.run() and horovod.run() run a function on ranks, from a script, a module or a program without a file."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def run_script(sandbox: Sandbox, code: str, **changes: str) -> Done:
 
 
 def run_at_a_prompt(sandbox: Sandbox, code: str, **changes: str) -> Done:
-    """A program without a file, as a notebook is."""
+    """Runs a program without a file, like a notebook's."""
     return sandbox.run("-", tool=PYTHON, stdin=code.encode(), env=environment(**changes))
 
 
 def a_cloudpickle(sandbox: Sandbox) -> str:
-    """A folder with a cloudpickle that is good for functions without references: they travel as code."""
+    """Makes a minimal cloudpickle, which pickles functions without references as code; returns its folder."""
     folder = sandbox.files / "cloudpickle"
     folder.mkdir()
     (folder / "cloudpickle.py").write_text("""if True:
@@ -45,7 +45,7 @@ def a_cloudpickle(sandbox: Sandbox) -> str:
     return str(folder)
 
 
-def test_results_come_back_in_the_order_of_the_ranks(sandbox: Sandbox) -> None:
+def test_run_returns_the_results_in_the_order_of_ranks(sandbox: Sandbox) -> None:
     done = run_script(sandbox, """if True:
         import sys
         import hvd
@@ -66,7 +66,7 @@ def test_results_come_back_in_the_order_of_the_ranks(sandbox: Sandbox) -> None:
     assert done.out_lines[-1] == "[((0, 2, 6.0, 'm'), 0), ((1, 2, 6.0, 'm'), 10000)]"
 
 
-def test_functions_of_modules_environment_and_options(sandbox: Sandbox) -> None:
+def test_run_takes_functions_of_modules_environment_and_options(sandbox: Sandbox) -> None:
     (sandbox.files / "folder").mkdir()
     (sandbox.files / "folder/mine.py").write_text(
         "import os\ndef look(): return os.environ['HVD_RANK'], os.environ['MINE'], os.environ['HVD_NODE_COUNT']\n")
@@ -80,7 +80,7 @@ def test_functions_of_modules_environment_and_options(sandbox: Sandbox) -> None:
     assert (sandbox.files / "out/rank.0001/stdout").exists()
 
 
-def test_no_pipe_of_hvdrun_stays_open(sandbox: Sandbox) -> None:
+def test_run_leaves_no_descriptor_open(sandbox: Sandbox) -> None:
     done = run_at_a_prompt(sandbox, """if True:
         import gc, os, hvd, warnings
         warnings.simplefilter("error")
@@ -91,7 +91,7 @@ def test_no_pipe_of_hvdrun_stays_open(sandbox: Sandbox) -> None:
     assert done.out_lines == ["set()"] and "ResourceWarning" not in done.err_text, done
 
 
-def test_a_restart_calls_the_function_again(sandbox: Sandbox) -> None:
+def test_a_restarted_job_calls_the_function_again(sandbox: Sandbox) -> None:
     (sandbox.files / "mine.py").write_text("""if True:
         import os, sys
         def attempt(text):
@@ -105,7 +105,7 @@ def test_a_restart_calls_the_function_again(sandbox: Sandbox) -> None:
     assert done.out_lines == ["[('1', 20000000), ('1', 20000000)]"]
 
 
-def test_another_python_keeps_its_own_modules(sandbox: Sandbox) -> None:
+def test_run_with_another_interpreter_keeps_that_ones_modules(sandbox: Sandbox) -> None:
     (sandbox.files / "mine.py").write_text(
         "import sys\ndef look(): return sys.prefix, len(sys.path) == len({*sys.path})\n")
     place = sandbox.files / "venv"
@@ -116,7 +116,20 @@ def test_another_python_keeps_its_own_modules(sandbox: Sandbox) -> None:
     assert done.out_lines == [f"[('{place}', True)]"]
 
 
-def test_horovods_run_takes_its_arguments(sandbox: Sandbox) -> None:
+@pytest.mark.parametrize("call, message", [
+    ('hvd.run("train.py", np=2)', "the first argument is 'train.py', not a function"),
+    ("hvd.run(print, 5, np=2)", "hvd.run: args is 5, not a list or tuple"),
+    ('hvd.run(print, "ab", np=2)', "hvd.run: args is 'ab', not a list or tuple"),
+    ('hvd.run(print, np=2, options="-v")', "hvd.run: options is '-v', not a list or tuple of words"),
+    ('hvd.slurm.submit("train.py -x", np=2)', "the program is 'train.py -x', not a list of its words: ['train.py', '-x']"),
+    ('hvd.slurm.submit(["train.py"], options="-v")', "hvd.slurm.submit: options is '-v', not a list or tuple"),
+])
+def test_arguments_of_a_wrong_type_are_named_before_a_job_starts(sandbox: Sandbox, call: str, message: str) -> None:
+    done = run_script(sandbox, f"import hvd, hvd.slurm\n{call}\n").expect(1)
+    assert f"TypeError: {call[:call.index('(')]}: " in done.err_text and message in done.err_text
+
+
+def test_horovod_run_accepts_its_own_arguments(sandbox: Sandbox) -> None:
     code = """if True:
         import horovod
         def train(a, b=0):
@@ -133,7 +146,7 @@ def test_horovods_run_takes_its_arguments(sandbox: Sandbox) -> None:
         done.err_text)
 
 
-def test_a_failed_rank_is_an_exception_with_its_traceback_and_the_report(sandbox: Sandbox) -> None:
+def test_run_raises_the_exception_of_a_rank_with_traceback_and_report(sandbox: Sandbox) -> None:
     done = run_script(sandbox, """if True:
         import hvd, time
         def train():
@@ -152,7 +165,7 @@ def test_a_failed_rank_is_an_exception_with_its_traceback_and_the_report(sandbox
     assert done.out_lines == ["1 1 1"]
 
 
-def test_an_exception_that_cannot_be_sent_is_a_plain_error(sandbox: Sandbox) -> None:
+def test_run_raises_run_error_for_an_exception_that_cannot_be_pickled(sandbox: Sandbox) -> None:
     done = run_script(sandbox, """if True:
         import hvd, threading
         def train():
@@ -174,20 +187,20 @@ def test_an_exception_that_cannot_be_sent_is_a_plain_error(sandbox: Sandbox) -> 
     ("hvd.run(bytes, (257 << 20,), np=1)", "the result of rank 0 has 258 MiB when pickled; at most 256 MiB can be sent back"),
     ("hvd.run(len, (bytes(257 << 20),), np=1)", "the function and its arguments have 258 MiB when pickled; at most 256 MiB"),
 ])
-def test_what_does_not_work_says_why(sandbox: Sandbox, code: str, words: str) -> None:
+def test_run_raises_an_error_with_the_reason(sandbox: Sandbox, code: str, words: str) -> None:
     preface = "import hvd, os, threading\ndef train(): return 1\n"
     assert words in run_at_a_prompt(sandbox, preface + code).expect(1).err_text
 
 
-def test_without_hvdrun(sandbox: Sandbox) -> None:
-    library = sandbox.files / "libhvd.so.0"  # with no hvdrun near it
+def test_run_without_hvdrun_is_an_error(sandbox: Sandbox) -> None:
+    library = sandbox.files / "libhvd.so.0"  # a copy without hvdrun beside it
     library.write_bytes((BUILD / "lib/libhvd.so.0").read_bytes())
     done = run_at_a_prompt(sandbox, "import hvd, os; os.environ['PATH'] = '/nowhere'; hvd.run(print, np=1)",
                            HVD_LIBRARY=str(library))
     assert "hvdrun is neither on PATH nor beside Python or libhvd" in done.expect(1).err_text
 
 
-def test_cloudpickle_is_used_where_it_is_installed(sandbox: Sandbox) -> None:
+def test_run_uses_cloudpickle_if_it_is_installed(sandbox: Sandbox) -> None:
     done = run_at_a_prompt(sandbox, """if True:
         import hvd
         def train(): return 41 + 1
@@ -195,7 +208,7 @@ def test_cloudpickle_is_used_where_it_is_installed(sandbox: Sandbox) -> None:
     assert done.expect(0).out_lines == ["[42, 42] ['l']"]
 
 
-def test_a_call_that_ranks_would_make_again_is_an_error(sandbox: Sandbox) -> None:
+def test_a_call_of_run_outside_the_main_guard_is_an_error(sandbox: Sandbox) -> None:
     done = run_script(sandbox, "import hvd\ndef train(): pass\nhvd.run(train, np=1)\n").expect(1)
     assert ("RuntimeError: hvd.run() is called in a program that a rank imports for its function: put the call under "
             in done.err_text)
@@ -221,19 +234,19 @@ def start_waiting(sandbox: Sandbox) -> Running:
     script = sandbox.files / "train.py"
     script.write_text(WAITING)
     job = sandbox.start(script, tool=PYTHON, env=environment())
-    wait_until(lambda: len(ranks_of(job.out)) == 2, "two ranks that have begun")
+    wait_until(lambda: len(ranks_of(job.out)) == 2, "both ranks to begin")
     return job
 
 
-def test_ctrl_c_ends_the_job(sandbox: Sandbox) -> None:
+def test_ctrl_c_during_run_ends_the_job(sandbox: Sandbox) -> None:
     job = start_waiting(sandbox)
     job.signal(signal.SIGINT)
-    done = job.wait().expect(0)  # nothing is left when run() has returned
+    done = job.wait().expect(0)  # checks that no process is left
     assert done.out_lines[-1] == "interrupted" and "interrupted: stopping 2 ranks" in done.err_text
 
 
-def test_colours_are_no_part_of_results_and_errors(sandbox: Sandbox) -> None:
-    """A notebook's kernel sets this variable for its programs."""
+def test_forced_colours_are_not_in_results_and_errors_of_run(sandbox: Sandbox) -> None:
+    """A notebook's kernel sets FORCE_COLOR for its programs."""
     variables = {**environment(), "FORCE_COLOR": "1"}
     script = sandbox.files / "train.py"
     script.write_text("import hvd\ndef train(): return 7\ndef fail(): raise ValueError('bad batch')\n"
@@ -246,7 +259,7 @@ def test_colours_are_no_part_of_results_and_errors(sandbox: Sandbox) -> None:
     assert "\x1b[1;31merror:" in done.err_text
 
 
-def test_ctrl_c_interrupts_the_function(sandbox: Sandbox) -> None:
+def test_ctrl_c_raises_keyboard_interrupt_in_the_function_of_run(sandbox: Sandbox) -> None:
     script = sandbox.files / "train.py"
     script.write_text(WAITING.replace("        signal.pause()\n", """        try:
             signal.pause()
@@ -254,13 +267,13 @@ def test_ctrl_c_interrupts_the_function(sandbox: Sandbox) -> None:
             print("saved", flush=True)
 """))
     job = sandbox.start(script, tool=PYTHON, env=environment())
-    wait_until(lambda: len(ranks_of(job.out)) == 2, "two ranks that have begun")
+    wait_until(lambda: len(ranks_of(job.out)) == 2, "both ranks to begin")
     job.signal(signal.SIGINT)
     done = job.wait().expect(0)
     assert sorted(line.split()[-1] for line in done.out_lines[-3:]) == ["interrupted", "saved", "saved"], done
 
 
-def test_a_killed_caller_takes_the_job_with_it(sandbox: Sandbox) -> None:
+def test_the_job_ends_after_a_kill_of_runs_caller(sandbox: Sandbox) -> None:
     job = start_waiting(sandbox)
     ranks = ranks_of(job.out)
     job.signal(signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""hvd.local_device() is the GPU that hvdrun has chosen for a rank. CUDA_VISIBLE_DEVICES says here which GPUs there are."""
+"""hvd.local_device() is the index of the GPU that hvdrun has chosen for a rank. CUDA_VISIBLE_DEVICES lists the GPUs here."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MIGS = "MIG-11111111-2222-3333-4444-555555555555,MIG-aaaaaaaa-bbbb-cccc-dddd-eee
 
 
 def shown(sandbox: Sandbox, *options: str, visible: str, module: str = "hvd") -> list[list[int]]:
-    """What each rank of two prints: its local rank, its GPU, and the number of GPUs that it sees."""
+    """Runs two ranks; returns of each its local rank, its device and the number of GPUs that it sees."""
     done = sandbox.run("-np", 2, "--label", "none", *options, PYTHON, "-c", SHOW.replace("MODULE", module),
                        env=python_environment({"CUDA_VISIBLE_DEVICES": visible})).expect(0)
     return sorted([int(word) for word in line.split()] for line in done.out_lines)
@@ -32,13 +32,13 @@ def shown(sandbox: Sandbox, *options: str, visible: str, module: str = "hvd") ->
     (("--oversubscribe",), "2", [0, 0], 1),
     (("--gpu-bind", "none", "--oversubscribe"), "3,1,0,2", [0, 1], 4),
 ], ids=["all", "single", "MIG", "oversubscribed", "none"])
-def test_a_rank_sees_its_gpu_at_that_index(sandbox: Sandbox, options: tuple[str, ...], visible: str, devices: list[int],
+def test_local_device_is_the_index_of_the_ranks_gpu(sandbox: Sandbox, options: tuple[str, ...], visible: str, devices: list[int],
                                            seen: int) -> None:
     assert shown(sandbox, *options, visible=visible) == [[rank, device, seen] for rank, device in enumerate(devices)]
 
 
 @pytest.mark.parametrize("options, module", [((), "hvd.torch"), (("--horovod",), "horovod.torch")], ids=["hvd.torch", "horovod"])
-def test_frameworks_have_it(sandbox: Sandbox, options: tuple[str, ...], module: str) -> None:
+def test_modules_of_frameworks_have_local_device(sandbox: Sandbox, options: tuple[str, ...], module: str) -> None:
     assert shown(sandbox, *options, "--gpu-bind", "single", visible="0,1", module=module) == [[0, 0, 1], [1, 0, 1]]
 
 
@@ -49,7 +49,7 @@ def exported(path: Path) -> list[str]:
     return []
 
 
-def test_it_is_wherever_local_rank_is() -> None:
+def test_each_module_with_local_rank_has_local_device() -> None:
     modules = [path for path in (TOP / "python/hvd").rglob("*.py") if "local_rank" in exported(path)]
     assert len(modules) > 3
     assert [path for path in modules if "local_device" not in exported(path)] == []

@@ -1,4 +1,4 @@
-"""hvd.run() in a real notebook: a Jupyter kernel, started by nbclient."""
+"""hvd.run() in a notebook with a real Jupyter kernel, which nbclient starts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RUNNER = TOP / "tests/python/programs/run_notebook.py"
 
 
 def notebook_environment(folder: Path) -> dict[str, str]:
-    """The environment of a kernel whose files are in that folder."""
+    """Returns the environment of a kernel whose files are in that folder."""
     places = {name: str(folder / "jupyter") for name in ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR")}
     python = Path(python_of("NOTEBOOK"))
     return python_environment({"PATH": f"{HVDRUN.parent}:{python.parent}:/usr/bin:/bin", **places})
@@ -43,7 +43,7 @@ def run_cells(sandbox: Sandbox, *cells: str) -> list[dict[str, str]]:
     return [json.loads(line) for line in done.out_lines]
 
 
-def test_functions_and_classes_of_cells_and_labelled_output(sandbox: Sandbox) -> None:
+def test_run_takes_functions_and_classes_of_cells(sandbox: Sandbox) -> None:
     _, last = run_cells(sandbox, "class Result:\n    def __init__(self, x): self.x = x\n    def __repr__(self): return f'R{self.x}'",
                         "import hvd\nfactor = 3\ndef train(more):\n    hvd.init()\n    print('in rank', hvd.rank())\n"
                         "    return Result(hvd.rank() * factor + more)\nhvd.run(train, (100,), np=2, options=['--color', 'never'])")
@@ -52,7 +52,7 @@ def test_functions_and_classes_of_cells_and_labelled_output(sandbox: Sandbox) ->
     assert "2 ranks succeeded" in last["stderr"]
 
 
-def test_an_exception_has_its_type_and_shows_the_lines_of_cells(sandbox: Sandbox) -> None:
+def test_run_raises_exceptions_of_cells_with_their_lines(sandbox: Sandbox) -> None:
     _, caught, shown = run_cells(
         sandbox, "import hvd\nclass Bad(Exception): pass\ndef check(i):\n    if i == 1: raise Bad('batch 7')",
         "def train():\n    hvd.init()\n    return [check(i) for i in (0, hvd.rank())]\n"
@@ -64,7 +64,7 @@ def test_an_exception_has_its_type_and_shows_the_lines_of_cells(sandbox: Sandbox
     assert shown["error"].startswith("RunError(Bad): ") and "Bad: batch 7" in shown["error"], shown
 
 
-def test_what_does_not_work_says_why(sandbox: Sandbox) -> None:
+def test_run_in_a_notebook_raises_an_error_with_the_reason(sandbox: Sandbox) -> None:
     results = run_cells(sandbox, "import hvd, os, signal, threading\nlock = threading.Lock()", "hvd.run(lambda: lock, np=2)",
                         "hvd.run(threading.Lock, np=1)", "hvd.run(lambda: bytes(257 << 20), np=1)",
                         "hvd.run(len, (bytes(257 << 20),), np=1)", "hvd.run(lambda: os.kill(os.getpid(), signal.SIGKILL), np=2)")
@@ -94,22 +94,22 @@ except KeyboardInterrupt:
 
 
 def start_waiting(sandbox: Sandbox) -> tuple[Running, int, list[int]]:
-    """Returns the notebook, the kernel's pid, and those of the ranks."""
+    """Starts the notebook; returns its run, the kernel's pid and the ranks' pids."""
     running = start_cells(sandbox, WAITING)
     begun = [sandbox.files / f"begun.{rank}" for rank in range(2)]
-    wait_until(lambda: all(file.exists() for file in begun), "two ranks that have begun")
+    wait_until(lambda: all(file.exists() for file in begun), "both ranks to begin")
     return running, int((sandbox.files / "kernel").read_text()), [int(file.read_text()) for file in begun]
 
 
-def test_interrupt_of_the_kernel(sandbox: Sandbox) -> None:
+def test_interrupting_the_kernel_ends_the_ranks(sandbox: Sandbox) -> None:
     running, kernel, _ = start_waiting(sandbox)
-    os.killpg(kernel, signal.SIGINT)  # as Jupyter's Interrupt does
+    os.killpg(kernel, signal.SIGINT)  # what Jupyter's Interrupt sends
     out = json.loads(running.wait().expect(0).out_lines[0])
     assert [line.split()[-1] for line in out["stdout"].splitlines()] == ["saved", "saved", "interrupted"], out
     assert "interrupted: stopping 2 ranks" in out["stderr"]
 
 
-def test_a_killed_kernel_leaves_nothing(sandbox: Sandbox) -> None:
+def test_the_ranks_end_after_the_kernel_is_killed(sandbox: Sandbox) -> None:
     running, kernel, ranks = start_waiting(sandbox)
     os.kill(kernel, signal.SIGKILL)
     assert "DeadKernelError" in running.wait().expect(1).err_text
@@ -117,7 +117,7 @@ def test_a_killed_kernel_leaves_nothing(sandbox: Sandbox) -> None:
     wait_until(lambda: not sandbox.processes(), "the end of hvdrun")
 
 
-def test_the_example_up_to_slurm(sandbox: Sandbox) -> None:
+def test_the_example_notebook_runs_without_its_slurm_cells(sandbox: Sandbox) -> None:
     done = start_notebook(sandbox, TOP / "examples/python/one_to_many.ipynb", "slurm").wait().expect(0)
     cells = [json.loads(line) for line in done.out_lines]
     assert len(cells) == 3 and not any(cell["error"] for cell in cells), cells

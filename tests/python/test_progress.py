@@ -1,4 +1,4 @@
-"""What hvd.progress has reported is in hvdrun's report, also from hvd.run()."""
+"""hvdrun's report has the values of hvd.progress, also with hvd.run()."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ KERAS = """if True:
     hvd.shutdown()"""
 
 
-def test_a_loop_reports_steps_samples_and_epochs(sandbox: Sandbox) -> None:
+def test_progress_around_a_loop_reports_steps_samples_and_epochs(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 2, PYTHON, "-c", LOOP, env=python_environment()).expect(0)
     for rank in done.report["ranks"]:
         counters = rank["counters"]
@@ -68,19 +68,19 @@ def test_a_loop_reports_steps_samples_and_epochs(sandbox: Sandbox) -> None:
     assert "training: epoch 3/3, step 15/15, " in done.err_text and ", loss 0.25, " in done.err_text
 
 
-def test_a_refused_call_reports_nothing(sandbox: Sandbox) -> None:
+def test_a_call_of_progress_with_an_error_changes_nothing(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 1, PYTHON, "-c", CALLS, env=python_environment()).expect(0)
     assert done.report["progress"] == {"epoch": 1, "epochs": 2, "step": 11, "steps": 100, "samples_per_second": None,
                                        "loss": None, "waiting_percent": None}
     assert "training: epoch 2/2, step 11/100\n" in done.err_text
 
 
-def test_a_program_without_progress_has_none(sandbox: Sandbox) -> None:
+def test_the_report_of_a_program_without_progress_has_none(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 2, "true").expect(0)
     assert done.report["progress"] is None and "training:" not in done.err_text
 
 
-def test_functions_of_hvd_run_report_it(sandbox: Sandbox) -> None:
+def test_progress_is_reported_from_hvd_run(sandbox: Sandbox) -> None:
     program = sandbox.files / "program.py"
     program.write_text(RUN)
     path = {"PATH": f"{HVDRUN.parent}:/usr/bin:/bin"}
@@ -89,7 +89,7 @@ def test_functions_of_hvd_run_report_it(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.tensorflow
-def test_the_callback_of_keras_reports_it(sandbox: Sandbox) -> None:
+def test_kerass_progress_callback_reports_steps_samples_and_loss(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 1, "-H", "localhost:1", PYTHONS["tensorflow"], "-c", KERAS, env=python_environment()).expect(0)
     counters = done.report["ranks"][0]["counters"]
     assert (counters["steps"], counters["steps_in_all"], counters["samples"]) == (12, 12, 96)

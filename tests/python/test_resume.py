@@ -1,4 +1,4 @@
-"""The example that trains with torch, and checkpoints of ranks that are killed."""
+"""Training resumes from checkpoints: the digits example with torch, training methods, and killed ranks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SAVER = Path(__file__).resolve().parent / "programs/saver.py"
 
 
 def python(size: int, *words: object) -> tuple[list[object], dict[str, str]]:
-    """Arguments and environment of hvdrun for a Python program."""
+    """Returns arguments and environment of hvdrun for a Python program."""
     return (["-np", size, "-H", f"localhost:{size}", "--bind-to", "none", "--grace", "0.3", PYTHON, *words],
             python_environment())
 
@@ -28,14 +28,14 @@ def run(sandbox: Sandbox, size: int, *words: object) -> Done:
 
 
 def epochs(done: Done) -> dict[int, list[float]]:
-    """By epoch, training loss and accuracy, and those of the validation."""
+    """Returns by epoch: training loss and accuracy, validation loss and accuracy."""
     numbers = r"loss (\S+) train accuracy (\S+) % validation loss (\S+) accuracy (\S+) %"
     return {int(epoch): [float(value) for value in values]
             for epoch, *values in re.findall(rf"epoch (\d+) {numbers}", done.out_text)}
 
 
 @pytest.mark.slow
-def test_the_example_goes_on_at_another_number_of_ranks(sandbox: Sandbox) -> None:
+def test_the_example_resumes_with_another_number_of_ranks(sandbox: Sandbox) -> None:
     whole = epochs(run(sandbox, 1, EXAMPLE, "--checkpoints", "whole", "--epochs", 4).expect(0))
     assert list(whole) == [1, 2, 3, 4]
     first = run(sandbox, 2, EXAMPLE, "--checkpoints", "parts", "--epochs", 2).expect(0)
@@ -48,7 +48,7 @@ def test_the_example_goes_on_at_another_number_of_ranks(sandbox: Sandbox) -> Non
 
 
 @pytest.mark.slow
-def test_the_example_stops_at_one_step_when_one_rank_gets_sigterm(sandbox: Sandbox) -> None:
+def test_sigterm_to_one_rank_stops_the_example_on_all_at_the_same_step(sandbox: Sandbox) -> None:
     arguments, environment = python(2, EXAMPLE, "--checkpoints", "run", "--epochs", 100_000, "--patience", 0)
     job = sandbox.start(*arguments, env=environment)
     job.wait_for(b"epoch 1 ")
@@ -61,7 +61,7 @@ def test_the_example_stops_at_one_step_when_one_rank_gets_sigterm(sandbox: Sandb
 
 
 @pytest.mark.parametrize("victim", [pytest.param(0, marks=pytest.mark.slow), 1])
-def test_a_rank_killed_while_saving_leaves_a_whole_checkpoint(sandbox: Sandbox, victim: int) -> None:
+def test_a_checkpoint_is_complete_after_a_rank_is_killed_while_saving(sandbox: Sandbox, victim: int) -> None:
     durable = 0
     for size in (2, 3):
         arguments, environment = python(size, SAVER, "folder")
@@ -71,15 +71,15 @@ def test_a_rank_killed_while_saving_leaves_a_whole_checkpoint(sandbox: Sandbox, 
         done = job.wait()
         assert done.code != 0 and not done.survivors, done
         durable = max(int(step) for step in re.findall(r"durable (\d+)\n", done.out_text))
-        wait_until(lambda: not sandbox.leftovers(), "what was killed is cleaned up")
+        wait_until(lambda: not sandbox.leftovers(), "the cleanup after the kill")
         loaded = run(sandbox, 1, SAVER, "folder", "check").expect(0)
         step = int(re.search(r"loaded (\d+)", loaded.out_text)[1])
-        assert step >= durable, f"{step} was loaded, but {durable} was durable"
+        assert step >= durable, f"step {step} was loaded, but step {durable} was durable"
         durable = step
 
 
 def losses(sandbox: Sandbox, method: str, folder: str, *parts: tuple[int, int]) -> list[float]:
-    """The losses after each job. parts: the number of ranks, and the steps that it makes."""
+    """Runs one job for each of `parts`, its number of ranks and of steps; returns the loss after each."""
     found = []
     for size, steps in parts:
         done = run(sandbox, size, METHODS, method, folder, steps).expect(0)
@@ -88,7 +88,7 @@ def losses(sandbox: Sandbox, method: str, folder: str, *parts: tuple[int, int]) 
 
 
 @pytest.mark.parametrize("method", ["shard", pytest.param("ParameterServer", marks=pytest.mark.slow)])
-def test_a_method_continues_exactly_at_another_number_of_ranks(sandbox: Sandbox, method: str) -> None:
+def test_a_method_resumes_exactly_with_another_number_of_ranks(sandbox: Sandbox, method: str) -> None:
     *_, parts = losses(sandbox, method, "parts", (2, 3), (3, 3))
     [whole] = losses(sandbox, method, "whole", (2, 6))
     assert parts == pytest.approx(whole, abs=1e-8)
@@ -96,9 +96,9 @@ def test_a_method_continues_exactly_at_another_number_of_ranks(sandbox: Sandbox,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["LocalSGD", "DiLoCo"])
-def test_a_method_with_local_steps_continues_within_a_period(sandbox: Sandbox, method: str) -> None:
+def test_a_method_with_local_steps_resumes_within_a_period(sandbox: Sandbox, method: str) -> None:
     *_, same = losses(sandbox, method, "same", (2, 6), (2, 5))
     [whole] = losses(sandbox, method, "whole", (2, 11))
-    assert same == whole, "with the same ranks"
+    assert same == whole, "the loss differs with the same number of ranks"
     before, after = losses(sandbox, method, "other", (2, 6), (3, 60))
-    assert after < before, "with other ranks"
+    assert after < before, "the loss does not fall with another number of ranks"

@@ -1,4 +1,4 @@
-"""A rank that does not come to an optimizer's step: the others are told what waits, and for whom."""
+"""If a rank does not make its optimizer's step, the others get an error with the waiting tensors and the missing rank."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from harness import PYTHON, Sandbox, python_environment
 
-# The last rank is there, but makes no step until the others have said what they got.
+# The last rank makes no step until the others have written down their error.
 PROGRAM = """
 import sys, time
 from pathlib import Path
@@ -21,7 +21,7 @@ torch.manual_seed(0)
 model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 1))
 optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters(),
                                      groups=groups)
-hvd.barrier()  # so that no rank comes late to its step because it has started late
+hvd.barrier()  # so that no rank is late because it has started late
 others = [folder / f"rank{rank}.txt" for rank in range(hvd.size() - 1)]
 if hvd.rank() == hvd.size() - 1:
     while not all(file.exists() for file in others):
@@ -43,7 +43,8 @@ else:
     pytest.param(2, 0, ["allreduce.1.bias", "allreduce.1.weight", "allreduce.0.bias", "allreduce.0.weight"]),
     pytest.param(3, 2, ["allreduce.0.weight and 1 more", "allreduce.1.weight and 1 more"], marks=pytest.mark.slow),
 ], ids=["each parameter", "groups"])
-def test_a_rank_that_makes_no_step(sandbox: Sandbox, tmp_path: Path, ranks: int, groups: int, waiting: list[str]) -> None:
+def test_a_missing_optimizer_step_of_a_rank_is_a_stall_error_on_the_others(sandbox: Sandbox, tmp_path: Path, ranks: int, groups: int,
+                                                                           waiting: list[str]) -> None:
     program = tmp_path / "train.py"
     program.write_text(PROGRAM)
     done = sandbox.run("-np", ranks, "--bind-to", "none", "-H", f"localhost:{ranks}", PYTHON, program, tmp_path, groups,

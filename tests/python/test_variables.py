@@ -1,4 +1,4 @@
-"""The page on environment variables names those that the sources read or set, and no other HVD_ variable."""
+"""The page on environment variables lists all that the sources read or set, and no other HVD_ variable."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FOLDERS = ("common", "base", "launcher", "runtime", "slurm", "python")
 ENDINGS = (".c", ".cpp", ".h", ".hpp", ".py")
 OURS = re.compile(r'"((?:HVD|HVDRUN)_[A-Z_]+)"')
 READ = re.compile(r'(?:getenv\(|environ\.get\(|environ\[|find_variable\(\w+, |is_set\(\w+, )"([A-Z][A-Z0-9_]+)"')
-# Read by hwloc itself: hvdrun looks whether the user has set it. And where sshd and srun say how an agent was started.
+# Variables that need no documentation: hvdrun checks whether hwloc's is set; the others show who started an agent.
 OF_OTHERS = ("HWLOC_PLUGINS_PATH", "SLURMD_NODENAME", "SSH_CONNECTION")
 
 
@@ -29,12 +29,12 @@ def is_named(name: str, named: set[str]) -> bool:
     return name in named or any(known.endswith("*") and name.startswith(known[:-1]) for known in named)
 
 
-def test_the_page_names_every_variable_that_the_sources_read() -> None:
+def test_the_page_lists_every_variable_that_the_sources_read() -> None:
     wanted = names_in_sources(OURS) | names_in_sources(READ)
     named = names_in_page()
     assert len(wanted) > 50
     assert not sorted(name for name in wanted if name not in OF_OTHERS and not is_named(name, named))
 
 
-def test_the_page_names_no_variable_of_ours_that_is_not_there() -> None:
+def test_the_page_lists_no_unknown_hvd_variable() -> None:
     assert not {name for name in names_in_page() if name.startswith("HVD")} - names_in_sources(OURS)

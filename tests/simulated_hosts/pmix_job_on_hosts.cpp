@@ -40,11 +40,11 @@ PmixJob pmix_job(const JobOnHosts& job, std::size_t own_host) {
   return result;
 }
 
-void must(const Result<void>& result) {
+void throw_on_error(const Result<void>& result) {
   if (!result) throw std::runtime_error(result.error().message);
 }
 
-// The process of one host.
+// Runs in the process of one host: starts the PMIx server and the host's ranks.
 class SimulatedHost {
  public:
   SimulatedHost(const JobOnHosts& job, std::string nspace, std::size_t index, LinkEnd link)
@@ -70,7 +70,7 @@ class SimulatedHost {
          [this](const Error& error) { fail_job(error); }});
     if (!server) throw std::runtime_error(server.error().message);
     server_ = std::move(*server);
-    must(server_->register_job(job));
+    throw_on_error(server_->register_job(job));
     for (const int rank : job.local_ranks()) start(rank);
     loop_.run();
     return 0;
@@ -151,7 +151,7 @@ std::string read_file(const std::filesystem::path& file) {
 Result<JobEnd> run_on_hosts(const JobOnHosts& job) {
   const auto all = pmix_job(job, 0);
   const auto nspace = "hvd-test-" + random_hex(16);
-  const auto mask = block_signals({SIGCHLD});  // hosts begin with it blocked
+  const auto mask = block_signals({SIGCHLD});  // the hosts' processes inherit the mask
   JobEnd end;
   end.ranks.resize(static_cast<std::size_t>(all.size));
   std::set<int> running;

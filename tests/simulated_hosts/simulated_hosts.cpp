@@ -17,7 +17,7 @@
 namespace hvdrun {
 namespace {
 
-// Leaves without destructors and without what the tests do at exit.
+// Runs a host's main function. Ends the process without destructors and atexit handlers.
 [[noreturn]] void run_host(const SimulatedHosts::Main& main, std::size_t host, LinkEnd link) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   int code = EXIT_FAILURE;
@@ -37,8 +37,8 @@ SimulatedHosts::SimulatedHosts(std::size_t count, const Main& main, Events event
       router_(count, [this](std::size_t host, FrameType type, const SharedPayload& payload) {
         hosts_[host].link->send_shared(type, static_cast<std::uint32_t>(host), payload);
       }) {
-  ::signal(SIGPIPE, SIG_IGN);  // as in hvdrun: a host may be gone that something is sent to
-  // No link is made before the last fork: a child that took one down would do so in our loop.
+  ::signal(SIGPIPE, SIG_IGN);  // as in hvdrun: a write to a killed host must return an error
+  // The links are made after the last fork: a child that destroyed one would change our event loop.
   std::vector<LinkEnd> ends;
   for (std::size_t host = 0; host < count; ++host) {
     auto pair = make_local_link();
@@ -69,7 +69,10 @@ SimulatedHosts::~SimulatedHosts() {
 }
 
 void SimulatedHosts::take(std::size_t host, const Frame& frame) {
-  if (!PmixRouter::is_for(frame.type)) return events_.on_frame(host, frame);
+  const bool is_of_pmix =
+      frame.type == FrameType::fence || frame.type == FrameType::fence_expired ||
+      frame.type == FrameType::modex_request || frame.type == FrameType::modex_answer;
+  if (!is_of_pmix) return events_.on_frame(host, frame);
   if (events_.on_exchange) events_.on_exchange(host, frame);
   if (auto taken = router_.take(host, frame); !taken) {
     if (!error_) error_ = taken.error();

@@ -1,7 +1,8 @@
-// Several hosts of a job on this machine: a process for each, which is linked to this one as agents
-// are to the launcher, and the launcher's real PmixRouter between them. For tests and benches.
+// Simulates the hosts of a job on this machine. Each host is a process with a link to this one, as
+// an agent has to the launcher. The launcher's real PmixRouter forwards frames between them. For
+// tests and benches.
 //
-// On the thread that made it. Throws where a test cannot go on.
+// Used on the thread that made it. Throws when a host's process or link cannot be made.
 #pragma once
 
 #include "base/event_loop.hpp"
@@ -21,21 +22,22 @@ namespace hvdrun {
 
 class SimulatedHosts {
  public:
-  // What the process of a host does; when it returns, the process ends with that code.
+  // Runs in the process of a host. The process ends with the returned code.
   using Main = std::function<int(std::size_t host, LinkEnd link)>;
 
   struct Events {
-    // Frames that are not the exchange's own.
+    // Called with a frame that is not for the exchange.
     std::function<void(std::size_t host, const Frame& frame)> on_frame;
-    // Sees the exchange's frames before it does.
+    // Called with a frame for the exchange, before the exchange takes it.
     std::function<void(std::size_t host, const Frame& frame)> on_exchange;
-    // The host's process is gone.
+    // Called when the host's process has ended.
     std::function<void(std::size_t host)> on_gone;
   };
 
-  // Starts the processes. The calling process must have one thread; it ignores SIGPIPE from now on.
+  // Starts the processes. The calling process must have only one thread. It ignores SIGPIPE from
+  // now on.
   SimulatedHosts(std::size_t count, const Main& main, Events events);
-  ~SimulatedHosts();  // kills what still runs
+  ~SimulatedHosts();  // kills the hosts that still run
   SimulatedHosts(const SimulatedHosts&) = delete;
   SimulatedHosts& operator=(const SimulatedHosts&) = delete;
 
@@ -44,10 +46,10 @@ class SimulatedHosts {
   void send_all(FrameType type, std::string_view payload = {});
   void kill(std::size_t host);
 
-  // Wait status of a host's process that is gone.
+  // Waits for the end of a host's process, and returns its wait status.
   int status_of(std::size_t host);
 
-  // What the exchange said of the first frame that it refused.
+  // The exchange's error for the first frame that it refused.
   const std::optional<Error>& error() const { return error_; }
 
  private:

@@ -1,5 +1,5 @@
-// The numbers that random tests start from: constant, unless HVD_TEST_SEED=N gives others or
-// HVD_SOAK=1 draws them anew. A run with new seeds searches for faults that nobody knows of.
+// The seeds of random tests. They are constant, unless HVD_TEST_SEED=N sets others or HVD_SOAK=1
+// draws new ones. A run with new seeds searches for unknown faults.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ inline bool soak() {
   return value != nullptr && std::strcmp(value, "1") == 0;
 }
 
-// Returns nullopt where the seeds are constant. Prints the number where they are not.
+// Returns nullopt if the seeds are constant. Otherwise prints and returns their origin.
 inline std::optional<std::uint64_t> origin() {
   static const std::optional<std::uint64_t> number = []() -> std::optional<std::uint64_t> {
     const char* const given = std::getenv("HVD_TEST_SEED");
@@ -34,7 +34,7 @@ inline bool are_new() {
   return origin().has_value();
 }
 
-// The seed of this number: the number itself, or one that the origin and the number give.
+// Returns the seed with this number: the number itself, or a value derived from it and the origin.
 inline std::uint64_t seed(std::uint64_t number) {
   if (!are_new()) return number;
   std::uint64_t bits = *origin() + (number + 1) * 0x9e3779b97f4a7c15u;  // SplitMix64

@@ -1,5 +1,4 @@
 // A folder that belongs to one test and is removed with its contents.
-// runtime.
 #pragma once
 
 #include <cstdlib>

@@ -1,7 +1,7 @@
-"""The wheel for aarch64 (scripts/wheel --arch aarch64), on a Debian 12 of that processor in qemu-user, as an ordinary user.
+"""The wheel for aarch64 (scripts/wheel --arch aarch64) works for an ordinary user on Debian 12 for aarch64 in qemu-user.
 
-It needs root, Debian's archive and the package index, and Linux 6.7: qemu is registered for the test's user namespace alone.
-What was built stays in build-aarch64/; the first time takes half an hour.
+The test needs root, Debian's archive, the package index, and Linux 6.7 to register qemu only for its user namespace. The built
+files remain in build-aarch64/. The first run takes half an hour.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from test_wheel import KERNELS, MOST_BYTES, RANKS, TOP, failing, run
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("foreign_wheel")]  # one process builds it
 WORK = TOP / "build-aarch64"
 HOME = "home/user"
-# Of an ELF file for aarch64; binfmt_misc, in the kernel's documentation.
+# The first bytes of an ELF file for aarch64, in the form that binfmt_misc reads (documentation of the kernel).
 MAGIC = r"\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00"
 MASK = r"\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff"
 ENTER = f"""\
@@ -79,16 +79,16 @@ def test_auditwheel_accepts_it_for_glibc_2_28_and_later(wheel: Path) -> None:
     assert int(minor) <= 28, text
 
 
-def test_it_says_how_it_was_built(root: Root) -> None:
+def test_hvdrun_version_prints_the_libraries_in_the_wheel(root: Root) -> None:
     version, built = root.lines("hvdrun", "--version")[::-1]
     assert re.fullmatch(r"hvdrun [0-9.]+", version) and "libraries bundled: hwloc" in built, built
 
 
-def test_it_says_which_gpus_its_kernels_are_for(root: Root) -> None:
+def test_check_build_prints_the_gpus_of_the_kernels(root: Root) -> None:
     assert f"    [X] CUDA kernels of libhvd's own: {KERNELS}" in root.lines("hvdrun", "--check-build")
 
 
-def test_ranks_run(root: Root) -> None:
+def test_ranks_run_with_the_aarch64_wheel(root: Root) -> None:
     assert root.lines("hvdrun", "-np", "2", "python3", "-c", RANKS) == ["[0] 0 of 2 [0, 1]", "[1] 1 of 2 [0, 1]"]
 
 

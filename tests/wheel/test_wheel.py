@@ -1,7 +1,7 @@
-"""The wheel for every Linux (scripts/wheel), as an ordinary user has it on Debian 11 and 12 with nothing but Python.
+"""The wheel for every Linux (scripts/wheel) works for an ordinary user on Debian 11 and 12 with only Python.
 
-It needs root, Debian's archive and the package index, and a machine whose compiler for MPI is Open MPI's. What was built
-stays in build-manylinux/; the first time takes up to 20 minutes.
+The test needs root, Debian's archive, the package index, and Open MPI's mpicc. The built files remain in build-manylinux/. The
+first run takes up to 20 minutes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ int main(int argc, char** argv) {
 
 
 def root_with_wheel(name: str, release: str, wheel: Path, *packages: str) -> Root:
-    """A system with a virtual environment of the user's, into which pip has put the wheel. It is kept for the next run."""
+    """Makes a system, and installs the wheel in a virtual environment of its user. A later run uses the same system."""
     root = Root(WORK / name, f"/{HOMES[USER]}/venv/bin:{SYSTEM_PATH}")
     if not (root.home / "complete").exists():
         make_root(root.place, release, "python3", "python3-venv", *packages)
@@ -62,7 +62,7 @@ def root_with_wheel(name: str, release: str, wheel: Path, *packages: str) -> Roo
 
 @pytest.fixture(scope="session", params=["bullseye", "bookworm"])
 def root(request: pytest.FixtureRequest, wheel: Path) -> Root:
-    """Debian with nothing but Python."""
+    """Makes a Debian system with only Python and the wheel."""
     return root_with_wheel(f"root-{request.param}", request.param, wheel)
 
 
@@ -71,7 +71,7 @@ def training_root(wheel: Path) -> Root:
     return root_with_wheel("root-training", "bookworm", wheel, "libopenmpi3", "openmpi-bin", "python3-torch")
 
 
-def test_one_wheel_of_at_most_10_megabytes(wheel: Path) -> None:
+def test_the_wheel_has_at_most_10_megabytes_and_all_files(wheel: Path) -> None:
     assert wheel.name.endswith("-py3-none-manylinux_2_28_x86_64.whl")
     assert wheel.stat().st_size <= MOST_BYTES
     names = {Path(name).name for name in zipfile.ZipFile(wheel).namelist()}
@@ -85,7 +85,7 @@ def test_auditwheel_accepts_it_for_glibc_2_28_and_later(wheel: Path) -> None:
     assert int(minor) <= 28, text
 
 
-def test_ranks_run(root: Root) -> None:
+def test_ranks_run_with_the_wheel(root: Root) -> None:
     assert root.lines("hvdrun", "-np", "2", "--label", "none", "python3", "-c", RANKS) == TWO_RANKS
 
 
@@ -109,7 +109,7 @@ def test_a_rank_that_fails_ends_the_job(root: Root, words: tuple[str, ...], code
         assert lines[-1] == "hvdrun:   | ValueError: bad batch", done.stderr
 
 
-def test_it_says_how_it_was_built(root: Root) -> None:
+def test_hvdrun_version_prints_the_compiler_glibc_and_libraries_of_the_wheel(root: Root) -> None:
     version, built = root.lines("hvdrun", "--version")[::-1]
     assert re.fullmatch(r"hvdrun [0-9.]+", version)
     assert re.fullmatch(r"built with Clang [0-9.]+ for glibc 2\.28; libraries bundled: hwloc [0-9].*, libevent .*, libssh .*, "
@@ -117,26 +117,26 @@ def test_it_says_how_it_was_built(root: Root) -> None:
 
 
 def test_libhvd_has_the_cuda_kernels(wheel: Path) -> None:
-    """A fat binary of nvcc's, which begins with its magic number, version and size."""
+    """A fat binary of nvcc begins with its magic number, version and size."""
     libhvd = zipfile.ZipFile(wheel).read("hvd/lib/libhvd.so.0")
     [image] = [match.start() for match in re.finditer(re.escape(struct.pack("<IHH", 0xBA55ED50, 1, 16)), libhvd)]
     [size] = struct.unpack_from("<Q", libhvd, image + 8)
     assert 100_000 < size < 2_000_000
 
 
-def test_it_says_which_gpus_its_kernels_are_for(root: Root) -> None:
+def test_hvd_and_check_build_print_the_gpus_of_the_kernels(root: Root) -> None:
     assert f"GPU kernels   found: {KERNELS}" in root.lines("python3", "-m", "hvd")
     assert f"    [X] CUDA kernels of libhvd's own: {KERNELS}" in root.lines("hvdrun", "--check-build")
 
 
-def test_it_runs_without_what_linux_4_18_lacks(root: Root) -> None:
-    """The kernel of RHEL 8."""
+def test_ranks_run_with_the_system_calls_of_linux_4_18(root: Root) -> None:
+    """RHEL 8 has this kernel. The program old_kernel makes newer system calls fail."""
     shutil.copy(program("old_kernel"), root.place / "tmp")
     assert root.lines("/tmp/old_kernel", "hvdrun", "-np", "2", "--label", "none", "python3", "-c", RANKS) == TWO_RANKS
 
 
-def test_what_the_system_lacks_is_the_wheels(root: Root) -> None:
-    """minbase has no libpmix and no libssh."""
+def test_the_wheel_brings_libpmix_and_libssh(root: Root) -> None:
+    """The minimal system of debootstrap has no libpmix and no libssh."""
     assert not list(root.place.glob("usr/lib/*/libpmix.so*")) and not list(root.place.glob("usr/lib/*/libssh.so*"))
     text = "\n".join(root.lines("hvdrun", "--check-build"))
     assert "[X] libpmix.so.2" in text and "[X] libssh.so.4" in text
@@ -152,7 +152,7 @@ def test_a_program_for_horovod_runs(training_root: Root) -> None:
     assert training_root.lines("hvdrun", "--horovod", "-np", "2", "python3", "-c", HOROVOD) == ["[0] [1.0, 1.0]", "[1] [1.0, 1.0]"]
 
 
-def test_built_again_it_has_the_same_bytes(wheel: Path) -> None:
+def test_a_second_build_of_the_wheel_has_the_same_bytes(wheel: Path) -> None:
     before = hashlib.sha256(wheel.read_bytes()).hexdigest()
     shutil.rmtree(WORK / "build")
     run([TOP / "scripts/wheel", WORK])

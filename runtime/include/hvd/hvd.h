@@ -3,6 +3,8 @@
  * Use. A program calls hvd_init() once on every rank, then the collectives, then hvd_shutdown().
  * After that it may call hvd_init() again. The same program runs under hvdrun, `mpirun` (Open MPI),
  * `srun --mpi=pmix`, torchrun, and alone, where it is rank 0 of 1.
+ *   The time from hvd_init() to hvd_shutdown() is a session. Messages call the first session of a
+ * process generation 1, the next one generation 2, and so on.
  *
  * Errors. A function returns a hvd_status: HVD_OK (0), or one of HVD_ERROR_*. A function that
  * returns a number (an `int` of 0 or more) returns the negative of the status instead.
@@ -302,9 +304,11 @@ HVD_API void* hvd_call_allocator(void* allocator, size_t rows);
  * valid until hvd_free, also after hvd_shutdown. After HVD_ERROR_PEER other ranks may still write
  * into it until they know of the failure. A forked child shares it with its parent, whereas it has
  * a copy of ordinary memory.
- *   The memory is in /dev/shm (or HVD_SHM_DIR). What does not fit there is in a file without a name
- * (memfd_create(2)). If the ranks cannot share such a file either, the memory is ordinary, and one
- * line on stderr says how much room would be needed.
+ *   The memory is in a file without a name (memfd_create(2)), which the other ranks open in /proc.
+ * So calls do not copy it in later sessions either. If ranks of the host cannot open each other's
+ * files there, as in pid namespaces of their own, the memory is in /dev/shm (or HVD_SHM_DIR); later
+ * sessions then copy it. If there is no room, the memory is ordinary, and one line on stderr says
+ * how much would be needed.
  *   Errors: `bytes` is 0; the system does not have that much memory. */
 HVD_API hvd_status hvd_alloc(size_t bytes, void** memory);
 
@@ -431,7 +435,10 @@ HVD_API int hvd_process_sets(int32_t* process_sets, size_t room);
  * and options need not. hvd_wait() returns the status that the blocking function would return, and
  * releases the handle. A handle that is never waited for is kept until hvd_shutdown. Collectives
  * that are not done at hvd_shutdown fail with HVD_ERROR_NOT_INITIALIZED. Small allreduces that are
- * ready at the same time run together. */
+ * ready at the same time run together.
+ *   A handle is valid in its session only. After hvd_shutdown, also in a later session, it gives
+ * HVD_ERROR_NOT_INITIALIZED with a message that names its generation. No later session gives the
+ * same handle again. */
 typedef int64_t hvd_handle; /* 0 is no handle */
 
 HVD_API hvd_status hvd_allreduce_async(const void* input, void* output, size_t count, hvd_type type,
@@ -456,16 +463,16 @@ HVD_API hvd_status hvd_alltoall_async(const void* input, const size_t* splits, s
 HVD_API hvd_status hvd_barrier_async(const hvd_options* options, hvd_handle* handle);
 
 /* Sets *done to 1 if the collective is done, otherwise to 0. Returns at once. Error: there is no
- * such handle. */
+ * such handle, or its session is over. */
 HVD_API hvd_status hvd_poll(hvd_handle handle, int* done);
 
 /* Waits until the collective is done, but at most `seconds` (0 or less: not at all; infinity: as
- * long as it takes). Sets *done as hvd_poll does. Call hvd_wait() in any case. Errors: there is no
- * such handle; `seconds` is NaN. */
+ * long as it takes). Sets *done as hvd_poll does. Call hvd_wait() in any case. Errors: those of
+ * hvd_poll; `seconds` is NaN. */
 HVD_API hvd_status hvd_wait_for(hvd_handle handle, double seconds, int* done);
 
 /* Waits until the collective is done, returns its status and releases the handle. Error: there is
- * no such handle. */
+ * no such handle, or its session is over. */
 HVD_API hvd_status hvd_wait(hvd_handle handle);
 
 /* ---- Metrics ------------------------------------------------------------------------------ */

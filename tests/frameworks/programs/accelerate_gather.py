@@ -1,4 +1,4 @@
-"""Accelerate with the settings that `accelerate launch` would give it."""
+"""Gathers the ranks with Accelerate, which gets the settings that `accelerate launch` would give it."""
 import accelerate
 import torch
 

@@ -1,4 +1,4 @@
-"""Steps of DeepSpeed on CPUs."""
+"""Trains five steps with DeepSpeed on CPUs."""
 import deepspeed
 import torch
 
@@ -13,6 +13,6 @@ for step in range(5):
     engine.step()
 weights = [torch.empty(4) for _ in range(size)]
 torch.distributed.all_gather(weights, engine.module.weight.detach().reshape(4).clone())
-assert all(torch.equal(weights[0], other) for other in weights), "the ranks have trained apart"
+assert all(torch.equal(weights[0], other) for other in weights), "the ranks have different weights"
 print(f"deepspeed {deepspeed.__version__}: rank {rank} of {size}, {engine.global_steps} steps")
 torch.distributed.destroy_process_group()

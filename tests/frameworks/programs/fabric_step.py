@@ -1,4 +1,4 @@
-"""Lightning Fabric, which looks for the launcher by itself."""
+"""Trains one step with Lightning Fabric, which detects the launcher by itself."""
 import os
 
 import lightning

@@ -1,4 +1,4 @@
-"""A program for Horovod."""
+"""Sums the ranks with an allreduce of the module horovod."""
 import horovod
 import horovod.torch as hvd
 import torch

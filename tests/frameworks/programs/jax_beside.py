@@ -1,4 +1,4 @@
-"""A program of JAX that ends only when another one, in another job, runs beside it. Arguments: a folder, its number, the other's."""
+"""Runs JAX until the same program in another job runs at the same time. Arguments: a folder, this job's number, the other job's number."""
 import sys
 import time
 from pathlib import Path

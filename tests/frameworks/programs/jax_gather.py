@@ -1,4 +1,4 @@
-"""jax.distributed.initialize() without arguments: JAX finds the coordinator and its rank by itself."""
+"""Calls jax.distributed.initialize() without arguments: JAX finds the coordinator and its rank by itself."""
 import jax
 from jax.experimental import multihost_utils
 

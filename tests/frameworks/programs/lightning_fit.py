@@ -1,4 +1,4 @@
-"""Lightning's Trainer, which looks for the launcher by itself."""
+"""Trains one epoch with Lightning's Trainer, which detects the launcher by itself."""
 import os
 
 import torch
@@ -28,6 +28,6 @@ trainer = lightning.Trainer(accelerator="cpu", strategy="ddp", devices=int(os.en
 model = Model()
 trainer.fit(model, DataLoader(TensorDataset(torch.arange(8.0).reshape(8, 1)), batch_size=2))
 weight = trainer.strategy.reduce(model.layer.weight.detach(), reduce_op="mean").item()
-assert abs(weight - model.layer.weight.item()) < 1e-6, "the ranks have trained apart"
+assert abs(weight - model.layer.weight.item()) < 1e-6, "the ranks have different weights"
 print(f"lightning {lightning.__version__}: rank {trainer.global_rank} of {trainer.world_size}, "
       f"{trainer.global_step} steps")

@@ -1,4 +1,4 @@
-"""mpi4py over the PMIx server of hvdrun's agent."""
+"""Sums the ranks with mpi4py, which starts over the PMIx server of hvdrun's agent."""
 import mpi4py
 from mpi4py import MPI
 

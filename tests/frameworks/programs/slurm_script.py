@@ -1,4 +1,4 @@
-"""A script that finds its rank in SLURM's variables, and meets the others there."""
+"""Finds its rank in SLURM's variables, connects to rank 0 at MASTER_ADDR, and sums the ranks."""
 import os
 import socket
 

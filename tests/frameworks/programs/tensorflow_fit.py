@@ -1,4 +1,4 @@
-"""Keras 2's fit with MultiWorkerMirroredStrategy. Keras 3 does not support it: TF_USE_LEGACY_KERAS=1 and tf_keras."""
+"""Trains with the fit of Keras 2 and MultiWorkerMirroredStrategy. Keras 3 does not support it: use TF_USE_LEGACY_KERAS=1 and tf_keras."""
 import tensorflow as tf
 
 strategy = tf.distribute.MultiWorkerMirroredStrategy()

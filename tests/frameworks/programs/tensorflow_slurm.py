@@ -1,9 +1,9 @@
-"""MultiWorkerMirroredStrategy with SLURM's variables instead of TF_CONFIG."""
+"""Sums ones with MultiWorkerMirroredStrategy, which reads SLURM's variables instead of TF_CONFIG."""
 import os
 
 import tensorflow as tf
 
-# The resolver counts workers by GPUs. There is none here: it would look for them with nvidia-smi.
+# The resolver derives the number of workers from the GPUs. Here it gets a number: without one it would run nvidia-smi.
 resolver = tf.distribute.cluster_resolver.SlurmClusterResolver(
     gpus_per_node=int(os.environ.get("SLURM_NTASKS_PER_NODE", "1")), gpus_per_task=1, auto_set_gpu=False)
 strategy = tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=resolver)

@@ -1,4 +1,4 @@
-"""TensorFlow's MultiWorkerMirroredStrategy, which reads TF_CONFIG."""
+"""Sums ones with TensorFlow's MultiWorkerMirroredStrategy, which reads TF_CONFIG."""
 import tensorflow as tf
 
 strategy = tf.distribute.MultiWorkerMirroredStrategy()

@@ -1,4 +1,4 @@
-"""A training step with DistributedDataParallel, as PyTorch's tutorial has it."""
+"""Trains one step with DistributedDataParallel, as in PyTorch's tutorial."""
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel

@@ -1,4 +1,4 @@
-"""A training step with parameters that are sharded over the ranks (PyTorch 2.6 and later, on CPUs)."""
+"""Trains one step with parameters that are sharded over the ranks (PyTorch 2.6 and later, on CPUs)."""
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh

@@ -1,4 +1,4 @@
-"""The Trainer of transformers, with a GPT-2 of two layers and made-up tokens."""
+"""Trains two steps with the Trainer of transformers: a GPT-2 of two layers and random tokens."""
 import os
 import tempfile
 
@@ -19,6 +19,6 @@ rank, size = trainer.args.process_index, trainer.args.world_size
 weight = next(model.parameters()).detach().sum()
 mean = weight / size
 torch.distributed.all_reduce(mean)
-assert torch.isclose(weight, mean), "the ranks have trained apart"
+assert torch.isclose(weight, mean), "the ranks have different weights"
 print(f"transformers {transformers.__version__}: rank {rank} of {size}, {trainer.state.global_step} steps")
 torch.distributed.destroy_process_group()

@@ -1,1 +1,1 @@
-"""What tests/gpu/device is made of. The standard library of Python 3.9 only, so that it runs on any machine with a GPU."""
+"""The modules of tests/gpu/device. They need only Python 3.9 and its standard library, so that they run on any machine with a GPU."""

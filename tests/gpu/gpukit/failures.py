@@ -1,4 +1,4 @@
-"""A job that fails in a known way: what it says, how it ends, how soon, and whether the GPU's memory is free then."""
+"""Runs jobs that fail in known ways. Checks their output, exit code, time to the end, and that the GPU's memory is free then."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpukit.results import record
 SAMPLE_SECONDS = 0.05
 FREE_WITHIN_SECONDS = 1.0
 SPARE_BYTES = 16 << 20
-FAILS = re.compile(r"fails ([0-9.]+)$")  # what programs/fail.py prints just before it fails
+FAILS = re.compile(r"fails ([0-9.]+)$")  # programs/fail.py prints this line just before it fails
 
 
 @dataclass(frozen=True)
@@ -27,16 +27,16 @@ class Failure:
     """One way to fail, see programs/fail.py."""
 
     how: str
-    codes: tuple[int, ...]  # hvdrun's exit code: one of these
-    seconds: float  # from the failure, or from Ctrl-C, to hvdrun's end
-    says: tuple[str, ...]  # expressions that lines of the output match
+    codes: tuple[int, ...]  # the allowed exit codes of hvdrun
+    seconds: float  # the limit from the failure, or from Ctrl-C, to hvdrun's end
+    says: tuple[str, ...]  # regular expressions; a line of the output must match each
     twins: bool = False  # through NCCL
-    on_cpus: bool = True  # is tried without a GPU too
-    stall_seconds: Optional[int] = None  # the stall check's; Ctrl-C follows the line that it prints
+    on_cpus: bool = True  # runs without a GPU too
+    stall_seconds: Optional[int] = None  # the time of the stall check; Ctrl-C follows its warning
     interrupt_seconds: Optional[float] = None  # from the failure to Ctrl-C
 
 
-STALL = r"^hvd.*(after 0.*rank 1|rank 1.*after 0)"  # the collective that waits, and the rank that it waits for
+STALL = r"^hvd.*(after 0.*rank 1|rank 1.*after 0)"  # the collective that waits, and the missing rank
 FAILURES = (
     Failure("kernel", (137,), 3, ("told after.*PeerError", "rank 1 .*SIGKILL", "still computes: True"), twins=True, on_cpus=False),
     Failure("kill", (137,), 3, ("told after.*PeerError", "rank 1 .*SIGKILL")),
@@ -48,7 +48,7 @@ FAILURES = (
 
 
 def used_memory_reader() -> Optional[Callable[[], int]]:
-    """Returns a function that gives the used bytes of GPU 0, or None without NVML."""
+    """Returns a function that returns the used bytes of GPU 0. Returns None without NVML."""
     try:
         nvml = ctypes.CDLL("libnvidia-ml.so.1")
     except OSError:
@@ -64,7 +64,7 @@ def used_memory_reader() -> Optional[Callable[[], int]]:
 
 
 class MemoryWatch:
-    """The GPU's used memory while a job runs and after it."""
+    """Samples the GPU's used memory on a thread while a job runs and after it."""
 
     def __init__(self) -> None:
         self._read = used_memory_reader()
@@ -77,7 +77,7 @@ class MemoryWatch:
             self._peak = max(self._peak, self._read())
 
     def record_end(self, check: str) -> None:
-        """Waits until what the job used is free, and records how long that was."""
+        """Waits until the job's GPU memory is free, and records how long that took."""
         self._ended.set()
         if not self._read:
             return
@@ -97,7 +97,7 @@ class FailingJob:
         self._kit = kit
         self._failure = failure
         self._name = failure.how + (", twins" if failure.twins else "")
-        self._since: Optional[float] = None  # what the time to hvdrun's end counts from (time.time())
+        self._since: Optional[float] = None  # the time to hvdrun's end starts here (time.time())
         self._stalled_after: Optional[float] = None
 
     def run(self) -> None:
@@ -118,11 +118,11 @@ class FailingJob:
                    [line for line in done.lines if line.startswith("hvd")][-4:])
 
     def _record_time(self, what: str, seconds: float, most: float) -> None:
-        """A machine without a GPU may be busy with other things: there times are not judged."""
+        """Records a time. On a machine without a GPU, which may be busy, the time is only a measurement."""
         record(f"{self._name}: {what}", seconds < most if self._kit.gpu else None, seconds, f"< {most:g}")
 
     def _see(self, line: str, process: subprocess.Popen[str]) -> None:
-        """Sees a line of the job's output, on the thread that reads it."""
+        """Handles a line of the job's output, on the thread that reads it."""
         if found := FAILS.search(line):
             self._since = float(found[1])
             if self._failure.interrupt_seconds:
@@ -138,7 +138,7 @@ class FailingJob:
 
 
 def run_failures(kit: Kit) -> None:
-    """One after the other, because each watches the GPU's memory; on CPUs at once."""
+    """Runs the failing jobs one after the other, because each measures the GPU's memory. On CPUs runs them at once."""
     jobs = [FailingJob(kit, failure).run for failure in FAILURES if kit.gpu or failure.on_cpus]
     if kit.gpu:
         for run in jobs:

@@ -1,4 +1,4 @@
-"""What a stage works with: the built kit, this machine, and jobs of ranks on it."""
+"""The object that stages work with: the built programs, facts about this machine, and functions that run jobs on it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from gpukit.runner import Done, Runner
 
 HERE = Path(__file__).resolve().parent.parent
 PROGRAMS = HERE / "programs"
-GPU_VARIABLE = "GPUKIT_GPU"  # 1: tensors are on a GPU; 0: everything is tried on CPUs
-GRACE_SECONDS = 2  # of ranks that hvdrun ends
+GPU_VARIABLE = "GPUKIT_GPU"  # 1: tensors are on a GPU; 0: all tensors are on CPUs
+GRACE_SECONDS = 2  # hvdrun's --grace
 
-# Two ranks that NCCL and libhvd take for ranks on different hosts, so that they may share a GPU. They meet over the loopback.
+# Twins: NCCL and libhvd take the two ranks for ranks on different hosts, so that they may share a GPU. NCCL uses the loopback.
 TWIN_VARIABLES = {"NCCL_NET": "Socket", "NCCL_IB_DISABLE": "1", "NCCL_MNNVL_ENABLE": "0", "NCCL_SOCKET_IFNAME": "lo"}
 TWIN = ("sh", "-c", 'exec env NCCL_HOSTID="twin$HVD_RANK" "$@"', "twin")
 
@@ -31,20 +31,20 @@ TWIN = ("sh", "-c", 'exec env NCCL_HOSTID="twin$HVD_RANK" "$@"', "twin")
 class Kit:
     """One run of tests/gpu/device."""
 
-    built: Path  # what tests/gpu/pack or a build has made: bin/, share/
+    built: Path  # the folder from tests/gpu/pack or of a build, with bin/ and share/
     top: Path  # the checkout
-    out: Path  # what comes back from the machine
-    work: Path  # files of the run; they come back as an archive
+    out: Path  # results, which the user copies back from the machine
+    work: Path  # files of the run, which `out` gets as an archive
     runner: Runner
     gpu: bool
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The options of hvdrun. Several ranks share the GPU."""
+        """Returns the options of hvdrun for several ranks that share the GPU."""
         return "--oversubscribe", "--pmix", "off", "--grace", f"{GRACE_SECONDS * self.runner.patience:g}"
 
     def set_environment(self) -> None:
-        """Sets what all commands get."""
+        """Sets the environment that all commands inherit."""
         os.environ["PATH"] = f"{self.built}/bin:{os.environ.get('PATH', '')}"
         paths = [str(HERE), str(self.built / "share/hvd/python"), os.environ.get("PYTHONPATH", "")]
         os.environ["PYTHONPATH"] = ":".join(filter(None, paths))
@@ -55,7 +55,7 @@ class Kit:
         os.environ.update(self._libraries())
 
     def _libraries(self) -> dict[str, str]:
-        """Where CUDA and NCCL are for programs that do not load them with torch: in Python's packages, or in the toolkit."""
+        """Returns variables with the paths of CUDA and NCCL, for programs without torch: in Python's packages, or in the toolkit."""
         torch = importlib.util.find_spec("torch")
         packages = Path(torch.origin).parent.parent / "nvidia" if torch and torch.origin else Path("/nowhere")
         places = {"HVD_CUDA_LIBRARY": (packages / "cu13/lib/libcudart.so.13", Path("/usr/local/cuda/lib64/libcudart.so.13"),
@@ -79,28 +79,28 @@ class Kit:
         return None if importlib.util.find_spec(need) else f"no Python package {need}"
 
     def devices(self) -> int:
-        """Returns how many devices libhvd sees, of GPUs or of doubles."""
+        """Returns the number of devices that libhvd sees, on GPUs or on doubles."""
         counted = subprocess.run([self.built / "bin/gpu_check", "count"], capture_output=True, text=True, timeout=60)
         return int(counted.stdout or "0")
 
     def job(self, ranks: int, *program: Union[str, Path, int], twins: bool = False, options: Optional[Collection[str]] = None,
             limit: float = float("inf"), environment: Optional[Mapping[str, str]] = None, folder: Optional[Path] = None,
             on_line: Optional[Callable[[str, subprocess.Popen[str]], None]] = None) -> Done:
-        """Runs so many ranks of a program under hvdrun."""
+        """Runs a program with `ranks` ranks under hvdrun."""
         wrapper: tuple[str, ...] = TWIN if twins else ()
         variables = {**(TWIN_VARIABLES if twins else {}), **(environment or {})}
         return self.runner.run(["hvdrun", *(options or self.options), "-np", ranks, *wrapper, *program], limit, variables, folder, on_line)
 
     def rank_program(self, ranks: int, name: str, *arguments: Union[str, Path, int], twins: bool = False,
                      options: Optional[Collection[str]] = None, environment: Optional[Mapping[str, str]] = None) -> None:
-        """Runs ranks of a program of the kit, which records its checks itself."""
+        """Runs a program of the kit, which records its checks itself. Records a wrong check if the job fails."""
         done = self.job(ranks, sys.executable, PROGRAMS / name, *arguments, twins=twins, options=options, environment=environment)
         if done.code != 0:
             words = " ".join(map(str, (name, *(Path(str(each)).name for each in arguments))))
             record(f"{words[:120]}, ranks: {ranks}{', twins' if twins else ''}", False, f"exit code {done.code}: {done.last(3)}")
 
     def expect(self, check: str, done: Done, last: int = 3) -> None:
-        """Records that a command must have ended with code 0."""
+        """Records a check that is right if the command has ended with code 0."""
         record(check, done.code == 0, f"exit code {done.code}: {done.last(last)}" if done.code else done.last(last))
 
     def measure(self, check: str, done: Done, last: int) -> None:
@@ -108,14 +108,14 @@ class Kit:
         record(check, None if done.code == 0 else False, done.last(last))
 
     def together(self, *functions: Callable[[], None]) -> None:
-        """Calls the functions at once, on a thread each, and waits for all. Raises the first one's exception."""
+        """Calls the functions at once, each on its own thread, and waits for all. Raises the first exception."""
         with ThreadPoolExecutor(len(functions)) as pool:
             for future in [pool.submit(function) for function in functions]:
                 future.result()
 
 
 def torch_version() -> tuple[int, int]:
-    """Returns (0, 0) without torch."""
+    """Returns the major and minor version of torch; (0, 0) without torch."""
     try:
         major, minor, *_ = version("torch").split(".")
     except PackageNotFoundError:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from gpukit.results import record
 
-LEAST_BUSY_PERCENT = 50  # the start of torch counts as idle
-PEAK_BYTES = (4.2e9, 6.5e9)  # 4 GiB, and what CUDA itself takes
-SENSORS = {"peak_celsius": (20, 100), "mean_watts": (30, 1200), "peak_watts": (30, 1500)}  # of a large card at work
+LEAST_BUSY_PERCENT = 50  # not more: the GPU is idle while torch starts
+PEAK_BYTES = (4.2e9, 6.5e9)  # 4 GiB, and the memory of CUDA itself
+SENSORS = {"peak_celsius": (20, 100), "mean_watts": (30, 1200), "peak_watts": (30, 1500)}  # plausible values of a large GPU that computes
 
 
 def check_report(file: Path) -> None:

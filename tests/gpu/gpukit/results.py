@@ -1,4 +1,4 @@
-"""Results: one line of JSON a check, in a file that all processes of a run append to, and the summary that is made of it."""
+"""Results: a file with one line of JSON for each check, to which all processes of a run append, and the summary of it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, Optional
 
 FILE_VARIABLE = "GPUKIT_RESULTS"  # the file
 STAGE_VARIABLE = "GPUKIT_STAGE"  # the stage that the checks belong to
-MOST_SUMMARY_BYTES = 11_500  # a summary may be cut by who shows it
+MOST_SUMMARY_BYTES = 11_500  # a tool that shows the summary may cut a longer one
 LONGEST_VALUE = 1500
 
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a check. `ok` is None for a measurement, and for what was left out."""
+    """The result of a check. `ok` is None for a measurement and for a skipped check."""
 
     stage: str
     check: str
@@ -27,7 +27,7 @@ class Result:
 
 
 def record(check: str, ok: Optional[bool], value: Any = None, expected: Any = None, **measured: Any) -> None:
-    """Appends a result at once, so that it is there whatever happens next. Any process, any thread."""
+    """Appends a result at once, so that it remains if the process is killed. May be called on any thread of any process."""
     if isinstance(value, str):
         value = value[-LONGEST_VALUE:]
     result = Result(os.environ.get(STAGE_VARIABLE, ""), check, ok, value, expected, measured)
@@ -40,7 +40,7 @@ def record(check: str, ok: Optional[bool], value: Any = None, expected: Any = No
 
 
 def read_results(path: Path) -> list[Result]:
-    """Reads all whole lines; the last one is not whole if its process was killed while it wrote."""
+    """Reads all complete lines. The last one is incomplete if its process was killed during the write."""
     results = []
     for line in path.read_text(errors="replace").splitlines() if path.exists() else []:
         try:
@@ -51,13 +51,13 @@ def read_results(path: Path) -> list[Result]:
 
 
 def shorten(value: Any, most: int) -> str:
-    """Returns the value as text, without its middle where it is too long."""
+    """Returns the value as text. Removes the middle of a text that is too long."""
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     return text if len(text) <= most else f"{text[: most // 2]} … {text[-most // 2 :]}"
 
 
 def describe(result: Result, most: int) -> str:
-    """Returns a line about a check that is wrong, or about a measurement."""
+    """Returns a line about a wrong check or a measurement."""
     expected = f" (expected {shorten(result.expected, 100)})" if result.expected is not None else ""
     value = "" if result.value is None else f": {shorten(result.value, most)}"
     measured = "".join(f", {name} {shorten(each, 60)}" for name, each in result.measured.items())
@@ -73,7 +73,7 @@ def list_by_stage(results: list[Result]) -> list[str]:
 
 
 def summarize(results: list[Result], seconds: float) -> str:
-    """Returns a page: the counts, then what is wrong, what was measured or left out, and what is right."""
+    """Returns the summary: the numbers of checks, then the wrong checks, the measurements and skipped checks, and the right checks."""
     wrong = [result for result in results if result.ok is False]
     right = [result for result in results if result.ok is True]
     rest = [result for result in results if result.ok is None]

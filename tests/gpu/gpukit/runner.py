@@ -1,4 +1,4 @@
-"""Runs stages and their commands. Every command has a time limit; one that reaches it ends with all processes that it started."""
+"""Runs stages and their commands. Every command has a time limit. At the limit, all processes of the command are ended."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from typing import IO, Optional, Union
 from gpukit.results import STAGE_VARIABLE, record
 
 COOKIE_VARIABLE = "GPUKIT_COMMAND"  # in the environment of all processes of a command
-DUMP_VARIABLE = "GPUKIT_DUMP_SECONDS"  # after so many a program of the kit prints where its threads are, and ends
+DUMP_VARIABLE = "GPUKIT_DUMP_SECONDS"  # after this time a program of the kit prints the stacks of its threads and ends
 SECONDS_TO_END = 5.0  # from SIGTERM to SIGKILL
-LEAST_SECONDS = 3.0  # a stage does not begin with less
+LEAST_SECONDS = 3.0  # a stage does not begin if less time is left
 Words = Sequence[Union[str, Path, int]]
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A part of the run. `function` gets what run_stages() gets; it records results."""
+    """A part of the run. `function` gets the subject of run_stage(), and records results."""
 
     name: str
     seconds: float
     function: Callable[..., None]
-    needs: tuple[str, ...] = ()  # what the machine must have, in the words of run_stages()'s `missing`
+    needs: tuple[str, ...] = ()  # what the machine must have: names that Kit.missing() knows
 
 
 class StageCut(Exception):
-    """The time of the stage is over. The command that ran has been ended."""
+    """The stage has reached its time limit. Its command has been ended."""
 
 
 @dataclass
 class Done:
     """A command that has ended."""
 
-    code: int  # as a shell has it; 124: it was cut by its own time limit
+    code: int  # as in a shell; 124 if the command reached its own time limit
     lines: list[str] = field(default_factory=list)  # stdout and stderr
 
     @property
@@ -54,7 +54,7 @@ class Done:
 
 
 def processes_with(cookie: str) -> list[int]:
-    """The processes whose environment has the cookie, whatever sessions and parents they have."""
+    """Returns the processes whose environment has the cookie, in any session and with any parent."""
     wanted = f"{COOKIE_VARIABLE}={cookie}".encode()
     found = []
     for name in filter(str.isdigit, os.listdir("/proc")):
@@ -62,29 +62,29 @@ def processes_with(cookie: str) -> list[int]:
             with open(f"/proc/{name}/environ", "rb") as file:
                 variables = file.read().split(b"\0")
         except OSError:
-            continue  # it has ended, or is not ours
+            continue  # it has ended, or belongs to another user
         if wanted in variables:
             found.append(int(name))
     return found
 
 
 class Runner:
-    """Runs commands one after the other, or several at once from threads, within the time of a stage and of the whole run."""
+    """Runs commands within the time limits of the stage and of the whole run. Threads may run several commands at once."""
 
     def __init__(self, log: IO[str], budget: float, patience: float = 1.0) -> None:
-        self.patience = patience  # all time limits are multiplied by it, but not the budget
+        self.patience = patience  # multiplies all time limits except the budget
         self._log = log
         self._lock = threading.Lock()
         self._began = time.monotonic()
         self._end = self._began + budget
-        self._deadline = self._end  # of the stage that runs
+        self._deadline = self._end  # of the current stage
         self._stage_end = self._end  # where its deadline would be without the budget
 
     def elapsed(self) -> float:
         return time.monotonic() - self._began
 
     def seconds_left(self) -> float:
-        """Returns how long the stage may still take."""
+        """Returns the remaining time of the stage."""
         return self._deadline - time.monotonic()
 
     def write(self, text: str) -> None:
@@ -93,7 +93,7 @@ class Runner:
             self._log.flush()
 
     def run_stage(self, stage: Stage, subject: object) -> str:
-        """Runs a stage. Records a fault of it, and that it was cut. Returns in a word what became of it."""
+        """Runs a stage. Records if it raises an exception or reaches its time limit. Returns its outcome in a word."""
         os.environ[STAGE_VARIABLE] = stage.name
         limit, left = stage.seconds * self.patience, self._end - time.monotonic()
         if left < min(LEAST_SECONDS, limit):
@@ -109,7 +109,7 @@ class Runner:
             record("stage", None if by_budget else False,
                    f"cut after {min(limit, left):.0f} s{', where the budget ended' if by_budget else ''}: {cut}")
             return "cut"
-        except Exception as error:  # a fault of the stage's own; the others still run
+        except Exception as error:  # the other stages still run
             self.write(traceback.format_exc())
             record("stage", False, f"{type(error).__name__}: {error}")
             return "failed"
@@ -117,9 +117,9 @@ class Runner:
 
     def run(self, command: Words, limit: float = float("inf"), environment: Optional[Mapping[str, str]] = None,
             folder: Optional[Path] = None, on_line: Optional[Callable[[str, subprocess.Popen[str]], None]] = None) -> Done:
-        """Runs a command to its end, without stdin. `on_line` gets each line of its output, on a thread of its own.
+        """Runs a command until it ends, without stdin. A thread calls `on_line` with each line of its output.
 
-        A command that reaches `limit` ends with code 124; one that reaches the end of the stage raises StageCut.
+        Returns code 124 if the command reaches `limit`. Raises StageCut if it reaches the time limit of the stage.
         """
         words = [str(word) for word in command]
         now = time.monotonic()
@@ -164,14 +164,14 @@ class Runner:
 
 
 def end_processes(process: subprocess.Popen[str], cookie: str) -> None:
-    """Ends a command's process, and kills all that is left of what it has started."""
+    """Ends a command's process, and kills the remaining processes that it has started."""
     if process.poll() is None:
-        process.terminate()  # hvdrun then stops its ranks, and says which
+        process.terminate()  # hvdrun then stops its ranks and prints which ones
         try:
             process.wait(SECONDS_TO_END)
         except subprocess.TimeoutExpired:
             pass
-    for _ in range(10):  # one that is starting another one may be gone before it is found
+    for _ in range(10):  # again: a process may start another one during the search
         left = processes_with(cookie)
         if not left:
             break

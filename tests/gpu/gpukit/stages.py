@@ -1,4 +1,4 @@
-"""The stages of tests/gpu/device, in the order of what they are worth."""
+"""The stages of tests/gpu/device, the most valuable first."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpukit.report import check_report
 from gpukit.results import record
 from gpukit.runner import Stage
 
-# Facts about the machine, for who reads the results later. None of these commands changes anything.
+# Commands that print facts about the machine for readers of the results. They change nothing.
 FACTS = (
     "date -u", "uname -a", "cat /etc/os-release", "ldd --version | head -n 1", "nvidia-smi",
     "nvidia-smi -q -d MEMORY,UTILIZATION,TEMPERATURE,COMPUTE,PERFORMANCE", "nvidia-smi topo -m",
@@ -39,7 +39,7 @@ CASE_GROUPS = (("collectives", "errors", "functions", "autograd", "process_sets"
 
 
 def facts(kit: Kit) -> None:
-    """What machine this is. The first import of torch takes long on a cold disk; later stages do not pay for it."""
+    """Records facts about the machine. The import of torch takes long on a cold disk, so this stage has the time for it."""
     with open(kit.out / "facts.txt", "w") as file:
         for command in (*FACTS, FIND_LIBRARIES) if kit.gpu else FACTS:
             done = kit.runner.run(["sh", "-c", command], limit=15)
@@ -54,13 +54,13 @@ def facts(kit: Kit) -> None:
 
 
 def dry_run(kit: Kit, *options: str, visible: str | None = None) -> list[str]:
-    """Returns the lines of a dry run, with CUDA_VISIBLE_DEVICES as given."""
+    """Returns the lines of a dry run. Sets CUDA_VISIBLE_DEVICES if `visible` is given."""
     environment = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
     return kit.runner.run(["hvdrun", "--dry-run", *options, "true"], environment=environment).lines
 
 
 def nvml(kit: Kit) -> None:
-    """hvdrun's own view of the GPU."""
+    """Checks and records which GPUs hvdrun finds through NVML."""
     if kit.gpu:
         asked = kit.runner.run(["nvidia-smi", "--query-gpu=name,uuid", "--format=csv,noheader"], limit=15).last(1)
         name, uuid = (asked.split(", ") + [""])[:2]
@@ -83,8 +83,8 @@ def nvml(kit: Kit) -> None:
 
 
 def check_one(kit: Kit) -> None:
-    """libhvd alone, in C++: alone, with ranks that share the device, and as twins, which NCCL serves."""
-    count = 1 << 20 if kit.gpu else 20_000  # the doubles have little room
+    """Runs gpu_check with one rank, with two ranks that share the device, and with twins, which use NCCL."""
+    count = 1 << 20 if kit.gpu else 20_000  # the doubles have little memory
     kit.expect("gpu_check, one rank", kit.job(1, "gpu_check", "check", count, limit=40))
     for twins, words in ((False, "two ranks that share the GPU"), (True, "twins, by NCCL")):
         environment = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_FILE": str(kit.work / "nccl.%p.log")} if twins else {}
@@ -102,7 +102,7 @@ def check_one(kit: Kit) -> None:
 
 
 def join(kit: Kit) -> None:
-    """A rank has no more data while another one reduces tensors of the device."""
+    """Checks that one rank can call join while another one reduces tensors of the device."""
     for twins in (False, True):
         kit.expect(f"gpu_check join{', twins' if twins else ''}", kit.job(2, "gpu_check", "join", twins=twins, limit=20))
 
@@ -112,7 +112,7 @@ def probe(kit: Kit, ranks: int, twins: bool = False) -> None:
 
 
 def report(kit: Kit) -> None:
-    """The report's use of the GPU by a rank that computes for 5 s with 4 GiB."""
+    """Checks the GPU figures in hvdrun's report of a rank that computes for 5 s with 4 GiB."""
     file = kit.work / "report.json"
     done = kit.job(1, sys.executable, PROGRAMS / "busy.py", options=("--pmix", "off", "--report", str(file)))
     kit.expect("a job with a report", done)
@@ -133,7 +133,7 @@ def losses_of(lines: list[str]) -> list[float]:
 
 
 def digits(kit: Kit) -> None:
-    """The example on the GPU learns what the one on the CPU learns."""
+    """Checks that digits_cuda has the losses of digits on the CPU."""
     program = kit.built / "bin/examples/digits"
     wanted = losses_of(kit.job(1, program, "--epochs", 5, limit=20, folder=kit.work).lines)
     record("digits: five losses", len(wanted) == 5, wanted)
@@ -165,23 +165,23 @@ def case_files(kit: Kit, names: tuple[str, ...]) -> list[Path]:
 
 
 def case_seconds(kit: Kit, most: float) -> int:
-    """For how long cases may begin: the last one has to end, too."""
+    """Returns the seconds during which cases may begin, so that the last one can end in time."""
     return round(max(1.0, min(most * kit.runner.patience, kit.runner.seconds_left() - 15)))
 
 
 def cases_share(kit: Kit) -> None:
-    """The cases of tests/python with all tensors on the GPU, several jobs at once."""
+    """Runs the cases of tests/python with all tensors on the GPU, in several jobs at once."""
     kit.together(*(partial(kit.rank_program, 2, "cases.py", case_seconds(kit, 50), *case_files(kit, group)) for group in CASE_GROUPS))
 
 
 def cases_twins(kit: Kit) -> None:
-    """The same as twins, one after the other, until the time is over."""
+    """Runs the cases as twins, one after the other, until the time limit."""
     names = tuple(name for group in CASE_GROUPS for name in group)
     kit.rank_program(2, "cases.py", case_seconds(kit, 60), *case_files(kit, names), twins=True)
 
 
 def sanitizer(kit: Kit) -> None:
-    """libhvd's own kernels under NVIDIA's checkers."""
+    """Runs libhvd's own kernels under NVIDIA's compute-sanitizer."""
     if not shutil.which("compute-sanitizer"):
         record("compute-sanitizer", None, "left out: not installed")
         return
@@ -193,7 +193,7 @@ def sanitizer(kit: Kit) -> None:
 
 
 def profile(kit: Kit) -> None:
-    """How much of the memory's speed the packing kernel reaches. Clocks stay as they are."""
+    """Measures what part of the memory's bandwidth the packing kernel reaches. It does not lock the clocks."""
     if not shutil.which("ncu"):
         record("ncu", None, "left out: not installed")
         return
@@ -219,13 +219,13 @@ def with_jax(kit: Kit) -> None:
 
 
 def frameworks(kit: Kit) -> None:
-    """Programs of tests/frameworks, one rank each, on the GPU where there is one."""
+    """Runs programs of tests/frameworks with one rank each, on the GPU if the machine has one."""
     folder = kit.top / "tests/frameworks/programs"
     for name in ("lightning_fit", "transformers_trainer"):
         program = (folder / f"{name}.py").read_text()
         if kit.gpu:
             program = program.replace('accelerator="cpu"', 'accelerator="auto"').replace("use_cpu=True, ", "")
-        # mpi4py without a library of MPI makes Lightning fail under every launcher.
+        # If mpi4py is installed without an MPI library, Lightning fails under every launcher.
         (kit.work / f"{name}.py").write_text("import sys\n\nsys.modules['mpi4py'] = None\n" + program)
         kit.expect(f"{name}, one rank", kit.job(1, sys.executable, f"{name}.py", limit=45, folder=kit.work))
     options = ("--for", "accelerate", *kit.options)

@@ -1,4 +1,4 @@
-"""Times of hvd.torch on a GPU, beside torch.distributed in the same process: bench.py one|share|twin."""
+"""Measures the times of hvd.torch and of torch.distributed on a GPU in the same process: bench.py one|share|twin."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HOW = sys.argv[1]
 BESIDE_TORCH = HOW != "share"  # NCCL refuses ranks that share a GPU
 FEW = 20 if HOW == "twin" or not CUDA else 200
 MEGABYTES: Sequence[float] = (1 / 256, 1, 16, 64, 256) if CUDA and HOW != "twin" else (1 / 256, 1, 16)
-GRADIENTS = [512] * 108 + [480_000 if CUDA else 4_800] * 53  # on a GPU as many tensors and elements as ResNet-50 has
+GRADIENTS = [512] * 108 + [480_000 if CUDA else 4_800] * 53  # on a GPU the number of tensors and elements of ResNet-50
 
 
 def say(name: str, value: object, **measured: object) -> None:
@@ -26,7 +26,7 @@ def say(name: str, value: object, **measured: object) -> None:
 
 
 def step_us(call: Callable[[], object], times: int) -> float:
-    """Returns the microseconds of a call and the GPU's work, with the ranks in step."""
+    """Returns the microseconds of a call and the GPU's work. The ranks begin each call together."""
     def begin_together() -> None:
         synchronize()
         hvt.barrier()
@@ -38,13 +38,13 @@ def beside_torch(call: Callable[[], object], times: int) -> dict[str, object]:
 
 
 def reduce_all(tensors: list[torch.Tensor], prefix: str, op: Any) -> None:
-    """Submits all, then waits for all, as an optimizer does."""
+    """Submits all tensors, then waits for all, as an optimizer does."""
     for handle in [hvt.allreduce_async_(tensor, op=op, name=f"{prefix}{place}") for place, tensor in enumerate(tensors)]:
         handle.wait()
 
 
 def time_one_call() -> None:
-    """What a call costs the CPU."""
+    """Measures the CPU's time of a call."""
     tensor = torch.ones(1, device=DEVICE)
     say("named async allreduce of 4 B + wait, CPU us",
         median_us(lambda: hvt.synchronize(hvt.allreduce_async_(tensor, op=hvt.Sum, name="tiny")), FEW))
@@ -75,7 +75,7 @@ def time_gradients() -> None:
             for tensor in tensors:
                 dist.all_reduce(tensor)
 
-    other = beside_torch(by_torch, times) if CUDA else {}  # gloo cannot
+    other = beside_torch(by_torch, times) if CUDA else {}  # not with gloo
     own = step_us(lambda: reduce_all(tensors, "gradient", hvt.Average), times)
     say(f"161 gradients, {sum(GRADIENTS) * 4 / 1e6:.0f} MB, us", own, **other)
     small = [torch.ones(512, device=DEVICE) for _ in GRADIENTS]

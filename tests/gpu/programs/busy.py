@@ -1,4 +1,4 @@
-"""A rank that computes for 5 s on the GPU, with 4 GiB of its memory."""
+"""Computes for 5 s on the GPU, with 4 GiB of its memory."""
 
 from __future__ import annotations
 

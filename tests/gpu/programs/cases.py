@@ -1,6 +1,6 @@
 """Runs the cases of tests/python on tensors of the GPU: cases.py SECONDS MODULE.py …
 
-The tensors that the cases make are on the GPU because torch's default device is. After SECONDS no further case begins."""
+torch's default device is the GPU, so that the cases make their tensors there. After SECONDS no further case begins."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class _IsGenerator(type):
 
 
 class Generator(metaclass=_IsGenerator):
-    """torch.Generator on the default device, where the tensors are that it fills."""
+    """Replaces torch.Generator. The default device is the GPU, as for the tensors that it fills."""
 
     def __new__(cls, device: Any = None) -> Any:
         return torch._C.Generator(device=DEVICE if device is None else device)
 
 
 def use_gpu_by_default() -> None:
-    """Puts all tensors on the GPU, and lets NumPy take them and give them."""
+    """Puts all tensors on the GPU, and makes conversions to and from NumPy copy them."""
     torch.set_default_device(DEVICE)
     torch.Generator = Generator  # type: ignore[misc]
     to_numpy, from_numpy = torch.Tensor.numpy, torch.from_numpy
@@ -49,7 +49,7 @@ def use_gpu_by_default() -> None:
 
 
 def load(source: Path) -> ModuleType:
-    sys.path.insert(0, str(source.parent))  # cases import helpers beside them
+    sys.path.insert(0, str(source.parent))  # cases import helpers from their folder
     spec = importlib.util.spec_from_file_location(source.stem, source)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
@@ -65,7 +65,7 @@ def cases_in(sources: list[Path]) -> Iterator[tuple[str, Callable[[], None]]]:
 
 
 def run_case(name: str, case: Callable[[], None]) -> str:
-    """Returns "" if it has passed on this rank, or else the last line of its error."""
+    """Returns "" if the case has passed on this rank, otherwise the last line of its error."""
     try:
         case()
         synchronize()

@@ -1,4 +1,4 @@
-"""DDP and FSDP of an unmodified program of torch.distributed are one process with the whole batch: ddp.py BACKEND."""
+"""Checks that DDP and FSDP of torch.distributed train as one process with the whole batch does: ddp.py BACKEND."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from torch.nn.parallel import DistributedDataParallel
 from common import DEVICE, flat_parameters, relative_error
 from gpukit.results import record
 
-ROWS = 8  # of a rank in each step
-LIMIT = 1e-12  # in float64
+ROWS = 8  # each rank's in each step
+LIMIT = 1e-12  # of the relative error, in float64
 
 
 def make_model() -> nn.Module:
@@ -24,7 +24,7 @@ def make_model() -> nn.Module:
 
 
 def train(model: nn.Module, device: torch.device, rank: int | None) -> torch.Tensor:
-    """Three steps, with one rank's part of each batch or with all of it. Returns the parameters."""
+    """Trains three steps, with one rank's part of each batch or the whole batch. Returns the parameters."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for step in range(3):
         batch = torch.randn(ROWS * dist.get_world_size(), 20, generator=torch.Generator().manual_seed(step), dtype=torch.float64)

@@ -1,10 +1,10 @@
-"""A rank that fails on a GPU in one of several ways, in a job of two: fail.py HOW.
+"""Fails on a GPU in one of several ways, in a job of two ranks: fail.py HOW.
 
-kill: rank 1 dies while rank 0 waits for it in a collective.
-kernel: the same, but rank 0's CPU has done its part, and its GPU waits in NCCL's kernel.
-stuck: rank 1's GPU computes for hours, and the collective comes after that on its stream. Without a GPU it sleeps.
-assert: an assertion of a kernel fails. oom: there is no such memory. hang: rank 1 sleeps.
-gpukit/failures.py says what must happen."""
+kill: rank 1 kills itself while rank 0 waits for it in a collective.
+kernel: the same, but rank 0 has enqueued the collective, and its GPU waits in NCCL's kernel.
+stuck: rank 1's GPU computes for hours, and the collective follows on the same stream. Without a GPU the rank sleeps.
+assert: an assertion of a kernel fails. oom: rank 1 allocates more than the GPU's memory. hang: rank 1 sleeps.
+gpukit/failures.py has the expected results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from common import CUDA, DEVICE, synchronize
 
 HOW = sys.argv[1]
 HELD_BYTES = 256 << 20  # of the GPU's memory, which must be free again afterwards
-HALF_A_MINUTE, HOURS = 1 << 36, 1 << 44  # in cycles of a GPU
+HALF_A_MINUTE, HOURS = 1 << 36, 1 << 44  # cycles of a GPU
 
 
 def say_failure() -> None:
@@ -32,13 +32,13 @@ def die() -> None:
 
 
 def fail(tensor: torch.Tensor) -> torch.Tensor:
-    """Fails, or returns the tensor that the next collective is to reduce."""
+    """Fails, or returns the tensor for the next collective."""
     say_failure()
     if HOW == "kill":
         die()
     elif HOW == "kernel":
-        torch.cuda._sleep(HALF_A_MINUTE)  # what follows on this stream does not begin
-        hvt.synchronize(hvt.allreduce_async_(tensor, op=hvt.Sum, name="after 0"))  # is enqueued on both ranks
+        torch.cuda._sleep(HALF_A_MINUTE)  # the later work of this stream waits
+        hvt.synchronize(hvt.allreduce_async_(tensor, op=hvt.Sum, name="after 0"))  # both ranks enqueue it
         time.sleep(1)
         say_failure()
         die()
@@ -56,7 +56,7 @@ def fail(tensor: torch.Tensor) -> torch.Tensor:
 def main() -> None:
     hvt.init()
     if HOW in ("kill", "kernel"):
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # hvdrun sends it at once, but this rank must print its error
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # hvdrun sends SIGTERM at once, but this rank must print its error
     tensor = torch.ones(1 << 20, device=DEVICE)
     for _ in range(5):
         hvt.allreduce_(tensor, op=hvt.Average, name="warm")
@@ -64,7 +64,7 @@ def main() -> None:
     synchronize()
     hvt.barrier()
     if hvt.rank() == 1:
-        time.sleep(0.3)  # rank 0 then waits already
+        time.sleep(0.3)  # until rank 0 waits
         tensor = fail(tensor)
     start = time.perf_counter()
     try:

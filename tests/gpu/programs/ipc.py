@@ -1,6 +1,6 @@
-"""Whether two processes can share memory of one GPU by CUDA's IPC, and how fast, which libhvd does not use yet. Two ranks.
+"""Checks that two ranks can share memory of one GPU through CUDA's IPC, and measures how fast. libhvd does not use it yet.
 
-It uses the CUDA runtime of HVD_CUDA_LIBRARY by ctypes, without torch."""
+It calls the CUDA runtime of HVD_CUDA_LIBRARY with ctypes, without torch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpukit.results import record
 
 BYTES = 256 << 20
 SIZE = ctypes.c_size_t(BYTES)
-TO_HOST, FROM_HOST, ON_DEVICE = 2, 1, 3  # enum cudaMemcpyKind: its names are seen from the device
+TO_HOST, FROM_HOST, ON_DEVICE = 2, 1, 3  # cudaMemcpyDeviceToHost, -HostToDevice and -DeviceToDevice
 LAZY_PEER_ACCESS = 1
 
 cuda = ctypes.CDLL(os.environ["HVD_CUDA_LIBRARY"])
@@ -34,7 +34,7 @@ def call(name: str, *arguments: object) -> None:
 
 
 def problem_of(function: Callable[[], None]) -> str:
-    """Calls it. Returns its error's text; "" without an error."""
+    """Calls the function. Returns the text of its exception; "" without one."""
     try:
         function()
     except Exception as error:
@@ -43,7 +43,7 @@ def problem_of(function: Callable[[], None]) -> str:
 
 
 def all_without_problem(step: str, problem: str) -> bool:
-    """Whether a step has worked on all ranks. Rank 0 records it if not."""
+    """Returns whether a step has worked on all ranks. If not, rank 0 records the problems."""
     problems = hvd.allgather_object(problem, name=step)
     if any(problems) and hvd.rank() == 0:
         record(step, False, problems)
@@ -51,7 +51,7 @@ def all_without_problem(step: str, problem: str) -> bool:
 
 
 def speed(target: ctypes.c_void_p, source: ctypes.c_void_p, kind: int, times: int = 20) -> float:
-    """Returns how many GB/s a copy moves."""
+    """Returns the speed of a copy in GB/s."""
     call("cudaMemcpyAsync", target, source, SIZE, kind, None)
     call("cudaDeviceSynchronize")
     start = time.perf_counter()
@@ -62,12 +62,12 @@ def speed(target: ctypes.c_void_p, source: ctypes.c_void_p, kind: int, times: in
 
 
 def mark_of(rank: int) -> int:
-    """The byte that fills a rank's memory."""
+    """Returns the byte that fills a rank's memory."""
     return 40 + rank
 
 
 class SharedMemory:
-    """Memory of this rank on the GPU, and the other rank's mapped here."""
+    """GPU memory of this rank, and the mapped memory of the other rank."""
 
     def __init__(self) -> None:
         self.own, self.mapped, self.handle = ctypes.c_void_p(), ctypes.c_void_p(), Handle()
@@ -93,7 +93,7 @@ class SharedMemory:
             raise RuntimeError(f"reads {first.value}")
 
     def measure_alone(self) -> None:
-        """Copies within this rank; its memory is then as before."""
+        """Measures copies within this rank. Then fills its memory again."""
         host, second = ctypes.c_void_p(), ctypes.c_void_p()
         call("cudaMallocHost", ctypes.byref(host), SIZE)
         call("cudaMalloc", ctypes.byref(second), SIZE)
@@ -117,7 +117,7 @@ def main() -> None:
     if hvd.rank() == 0:
         record("memory of another rank on the same GPU, by cudaIpc", True, "both ranks read the other's byte")
         record("copy from the other rank's memory, GB/s read + written", None, 2 * speed(memory.own, memory.mapped, ON_DEVICE))
-    hvd.allgather_object(0, name="end")  # the other rank's memory stays until here
+    hvd.allgather_object(0, name="end")  # the other rank must keep its memory until here
 
 
 hvd.init()

@@ -1,4 +1,4 @@
-"""jax.distributed.initialize() without arguments, and a sum over the ranks' devices."""
+"""Calls jax.distributed.initialize() without arguments, and checks a sum over the ranks' devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What hvd.torch does with tensors of a GPU is what it does on CPUs, or what one process does. A rank of any number of them."""
+"""Checks that hvd.torch gives the results of CPUs, or of one process, with tensors on a GPU. Runs with any number of ranks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from probe_checks import Check, Outcome
 
 
 def run(name: str, check: Check) -> None:
-    """Runs a check, which is collective. Rank 0 records the ranks on which it is wrong."""
+    """Runs a check, which all ranks call. Rank 0 records the ranks on which it is wrong."""
     start = time.perf_counter()
     own: Outcome
     try:

@@ -1,4 +1,4 @@
-"""What the checks of probe.py are made of."""
+"""Types and functions that the checks of probe.py share."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import torch
 
 import hvd.torch as hvt
 
-# Whether it is right on this rank (None: it was left out there), and what to show.
+# Whether the check is right on this rank (None: it was skipped), and the value to show.
 Outcome = tuple[Optional[bool], Any]
 Check = Callable[[], Outcome]
 
-# How far a result may be off, relatively, by its type.
+# The largest relative error of a result, by its type.
 LIMITS = {torch.float16: 5e-3, torch.bfloat16: 2e-2, torch.float32: 1e-6, torch.float64: 1e-14}
 
 
 def numbers_of_ranks(kind: torch.dtype, count: int, seed: int) -> list[torch.Tensor]:
-    """Returns each rank's numbers, on the CPU: random, and so small that integers do not overflow."""
+    """Returns random numbers for each rank, on the CPU. They are so small that integers do not overflow."""
     parts = []
     for rank in range(hvt.size()):
         generator = torch.Generator().manual_seed(1000 * seed + rank)
@@ -31,7 +31,7 @@ def numbers_of_ranks(kind: torch.dtype, count: int, seed: int) -> list[torch.Ten
 
 
 def reduced(op: str, parts: list[torch.Tensor]) -> torch.Tensor:
-    """Returns in float64 what an allreduce must give."""
+    """Returns the expected result of an allreduce, in float64."""
     wide = torch.stack([part.double() for part in parts])
     results = {"Sum": wide.sum(0), "Average": wide.mean(0), "Min": wide.amin(0), "Max": wide.amax(0), "Product": wide.prod(0)}
     whole = op == "Average" and not parts[0].dtype.is_floating_point
@@ -39,5 +39,5 @@ def reduced(op: str, parts: list[torch.Tensor]) -> torch.Tensor:
 
 
 def sum_of_ranks() -> float:
-    """The sum over the ranks of rank + 1."""
+    """Returns the sum over the ranks of rank + 1."""
     return hvt.size() * (hvt.size() + 1) / 2

@@ -1,4 +1,4 @@
-"""The checks of probe.py for collectives."""
+"""Checks of probe.py for collectives."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DELAY_CYCLES = 20_000_000  # of a GPU: about 10 ms
 
 
 def every_type() -> Outcome:
-    """The result is right, of the same type and on the same device, and the input is unchanged."""
+    """Checks that the result is right, has the input's type and device, and that the input is unchanged."""
     wrong: list[str] = []
     worst: dict[str, float] = {}
     for kind in KINDS:
@@ -55,7 +55,7 @@ def factors() -> Outcome:
 
 
 def gathered_rows() -> Outcome:
-    """Rank r has r + 1 rows; then rank 0 has none."""
+    """Gathers r + 1 rows from rank r, then no rows from rank 0."""
     def rows_of(rank: int) -> torch.Tensor:
         return torch.arange((rank + 1) * 3.0).reshape(rank + 1, 3) + 100 * rank
 
@@ -66,7 +66,7 @@ def gathered_rows() -> Outcome:
 
 
 def exchanged_rows() -> Outcome:
-    """Every rank sends r + 1 rows to rank r."""
+    """Sends r + 1 rows to rank r from every rank."""
     rank, size = hvt.rank(), hvt.size()
     splits = torch.arange(1, size + 1, device=DEVICE)
     got, received = hvt.alltoall(torch.full((int(splits.sum()), 2), float(rank), device=DEVICE), splits, name="splits")
@@ -92,14 +92,14 @@ def groups() -> Outcome:
 
 
 def sparse_sum() -> Outcome:
-    """Each rank has a row of its own, and one that all have."""
+    """Sums sparse tensors: each rank has a row that no other has, and one that all have."""
     rank, size = hvt.rank(), hvt.size()
     own = torch.sparse_coo_tensor([[rank, size]], torch.ones(2, 3), (size + 1, 3)).to(DEVICE)
     total = hvt.sparse_allreduce_async(own, "sparse", hvt.Sum).wait().to_dense()
     return torch.equal(total.cpu(), torch.cat([torch.ones(size, 3), torch.full((1, 3), float(size))])), None
 
 
-# Collectives of a tensor that has rank + 1 everywhere, and what the result's mean must be.
+# Collectives of a tensor whose elements are all rank + 1, and the expected mean of each result.
 def _ordered_calls() -> dict[str, tuple[Callable[[torch.Tensor, str], torch.Tensor], float]]:
     size = hvt.size()
     total = sum_of_ranks()
@@ -115,7 +115,7 @@ def _ordered_calls() -> dict[str, tuple[Callable[[torch.Tensor, str], torch.Tens
 
 
 def _is_ordered(call: Callable[[torch.Tensor, str], torch.Tensor], count: int, expected: float, name: str) -> bool:
-    """A kernel delays the writing of the input. What comes after the call may not harm its result."""
+    """Checks the order on the stream: a kernel delays the write of the input, and later work must not change the result."""
     tensor = torch.full((count * hvt.size(),), -1e30, device=DEVICE)
     torch.cuda._sleep(DELAY_CYCLES)
     tensor.fill_(hvt.rank() + 1.0)
@@ -123,7 +123,7 @@ def _is_ordered(call: Callable[[torch.Tensor, str], torch.Tensor], count: int, e
     if not name.startswith("broadcast_") and not name.startswith("allreduce_ "):
         tensor.fill_(-7)
     del tensor
-    torch.full((count * hvt.size(),), float("nan"), device=DEVICE)  # takes the memory that has become free
+    torch.full((count * hvt.size(),), float("nan"), device=DEVICE)  # overwrites the memory that has become free
     synchronize()
     return abs(later.double().mean().item() - 2 * expected) < 1e-9 and bool(torch.isfinite(later).all())
 
@@ -143,7 +143,7 @@ def order_on_streams() -> Outcome:
 
 
 def many_small() -> Outcome:
-    """161 gradients at once, on odd ranks in the other order, twenty times: they are packed, or in groups of NCCL."""
+    """Reduces 161 gradients at once, twenty times, on odd ranks in reverse order. libhvd packs them or uses groups of NCCL."""
     generator = torch.Generator().manual_seed(3)
     counts = torch.randint(1, 60_000 if CUDA else 600, (161,), generator=generator).tolist()
     rank, size = hvt.rank(), hvt.size()
@@ -161,7 +161,7 @@ def many_small() -> Outcome:
 
 
 def mistakes() -> Outcome:
-    """All ranks get the same error, and the device still works."""
+    """Checks that all ranks get the same error, and that the device still works."""
     rank, size = hvt.rank(), hvt.size()
     tensors = {"shape": torch.ones(3 + rank, device=DEVICE),
                "type": torch.ones(3, device=DEVICE, dtype=torch.float32 if rank == 0 else torch.float64)}
@@ -187,7 +187,7 @@ def process_set() -> Outcome:
 
 
 def join() -> Outcome:
-    """Rank 0 has more data than the others. Their zeros are part of its sums and averages."""
+    """Reduces on rank 0 after the others have joined. Their zeros are part of its sums and averages."""
     right = True
     if hvt.rank() == 0:
         ones = torch.ones(5, device=DEVICE)

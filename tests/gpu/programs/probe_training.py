@@ -1,6 +1,6 @@
-"""The checks of probe.py for training: optimizers and what belongs to them.
+"""Checks of probe.py for training: optimizers, batch norms, state and checkpoints.
 
-A training on the GPUs is compared with one process on the CPU, or with the same ranks on CPUs; everything is in float64."""
+Each check compares training on the GPUs with one process on the CPU, or with the same ranks on CPUs, in float64."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from probe_checks import Check, Outcome
 MakeOptimizer = Callable[[nn.Module], Any]
 CPU = torch.device("cpu")
 STEPS = 4
-ROWS = 4  # of a rank in each step
+ROWS = 4  # each rank's in each step
 EXACT = 1e-11
 
 
 class Net(nn.Module):
-    """A network with an embedding, whose gradients may be sparse, and a batch norm, if one is given."""
+    """A network with an embedding, whose gradients may be sparse, and the given normalization layer."""
 
     def __init__(self, sparse: bool, norm: nn.Module) -> None:
         super().__init__()
@@ -47,11 +47,11 @@ class Training:
     make_optimizer: MakeOptimizer
     sparse: bool = False
     norm: Callable[[], nn.Module] = nn.Identity
-    passes: int = 1  # backward passes of a step
+    passes: int = 1  # backward passes in each step
     finish: Callable[[Any], None] = lambda optimizer: None
 
     def run(self, device: torch.device, whole_batch: bool = False) -> torch.Tensor:
-        """Returns the parameters afterwards, trained on this rank's part of each batch or on all of it."""
+        """Trains on this rank's part of each batch or on the whole batch. Returns the parameters."""
         torch.manual_seed(7)
         model = Net(self.sparse, self.norm()).double().to(device)
         optimizer = self.make_optimizer(model)
@@ -78,7 +78,7 @@ def distributed_sgd(model: nn.Module) -> Any:
 
 def against_one_process(sparse: bool = False, norm: Callable[[], nn.Module] = nn.Identity,
                         norm_alone: Callable[[], nn.Module] = nn.Identity) -> Check:
-    """All ranks on the device, and one process on the CPU that has the whole batch."""
+    """Returns a check that compares the ranks on the device with one process on the CPU that has the whole batch."""
     def check() -> Outcome:
         got = Training(distributed_sgd, sparse, norm).run(DEVICE)
         error = relative_error(got, Training(sgd, sparse, norm_alone).run(CPU, whole_batch=True))
@@ -88,7 +88,7 @@ def against_one_process(sparse: bool = False, norm: Callable[[], nn.Module] = nn
 
 def against_cpus(make_optimizer: MakeOptimizer, finish: Callable[[Any], None] = lambda optimizer: None, passes: int = 1,
                  limit: float = EXACT) -> Check:
-    """All ranks on the device, and all of them on CPUs."""
+    """Returns a check that compares the ranks on the device with the ranks on CPUs."""
     def check() -> Outcome:
         training = Training(make_optimizer, passes=passes, finish=finish)
         error = relative_error(training.run(DEVICE), training.run(CPU))
@@ -110,7 +110,7 @@ def grouped_sgd(model: nn.Module) -> Any:
 
 
 def with_grad_scaler() -> Outcome:
-    """The scale overflows at first. All ranks skip the same steps."""
+    """Checks that all ranks skip the same steps when the scaled gradients overflow."""
     if not hasattr(torch.amp, "GradScaler"):
         return None, f"left out: torch {torch.__version__} has no GradScaler for CPUs"
     torch.manual_seed(7)
@@ -134,7 +134,7 @@ def with_grad_scaler() -> Outcome:
 
 
 def trained_with_adam() -> tuple[nn.Module, torch.optim.Optimizer]:
-    """A model that differs on each rank, after one step."""
+    """Returns a model that differs on each rank, and its optimizer, after one step."""
     torch.manual_seed(hvt.rank())
     model = nn.Linear(33, 17).to(DEVICE)
     optimizer = torch.optim.Adam(model.parameters())
@@ -172,7 +172,7 @@ def checkpoint() -> Outcome:
 
 
 def forked_workers() -> Outcome:
-    """A DataLoader's processes are forked from one that uses the GPU."""
+    """Runs a DataLoader whose processes are forked from one that uses the GPU."""
     data = torch.utils.data.TensorDataset(torch.arange(64.0))
     loader = torch.utils.data.DataLoader(data, batch_size=8, num_workers=2, pin_memory=CUDA)
     own = torch.stack([batch.to(DEVICE, non_blocking=True).sum() for (batch,) in loader]).sum()

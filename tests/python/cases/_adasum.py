@@ -1,4 +1,4 @@
-"""Adasum, written as in its paper: S. Maleki et al., "Scaling Distributed Training with Adaptive Summation"."""
+"""A reference of Adasum, after S. Maleki et al., "Scaling Distributed Training with Adaptive Summation"."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _pair(a: Array, b: Array) -> Array:
 
 
 def adasum(tensors: Sequence[Array]) -> Array:
-    """The ranks' tensors, a power of two of them, reduced in float64."""
+    """Reduces the ranks' tensors, a power of two of them, in float64."""
     level = [np.asarray(tensor, np.float64) for tensor in tensors]
     while len(level) > 1:
         level = [_pair(level[i], level[i + 1]) for i in range(0, len(level), 2)]

@@ -1,4 +1,4 @@
-"""For cases: a data set in a module that a spawned worker can import."""
+"""A data set for cases, in a module that a spawned worker can import."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from torch.utils.data import Dataset
 
 
 class Numbers(Dataset):
-    """Sample i is i. `kept` goes into the workers with it."""
+    """Sample i is i. `kept` is sent to the workers with the data set."""
 
     def __init__(self, count: int, kept: object = None) -> None:
         self.count = count

@@ -1,4 +1,4 @@
-"""For cases and programs: what must be raised, and running a program's checks."""
+"""For cases and programs: checks of raised exceptions, and the runner of a program's checks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @contextmanager
 def raises(kind: type[BaseException], *words: str) -> Iterator[None]:
-    """Fails unless the body raises `kind`, with all the words in its text."""
+    """Fails unless the body raises `kind` with all the words in its text."""
     try:
         yield
     except kind as error:
@@ -20,7 +20,7 @@ def raises(kind: type[BaseException], *words: str) -> Iterator[None]:
 
 
 def run_checks(names: dict[str, Any]) -> None:
-    """Calls each check_… of a program, given its globals(), and prints its name."""
+    """Calls each check_NAME() of a program, given its globals(), and prints NAME."""
     for name, check in list(names.items()):
         if name.startswith("check_"):
             check()

@@ -1,4 +1,4 @@
-"""For cases: a folder that all ranks see."""
+"""For cases: a folder that all ranks share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def barrier(name: str) -> None:
 
 @contextmanager
 def shared_folder() -> Iterator[Path]:
-    """Made by rank 0 in memory, where fsync costs nothing; removed by it when all ranks have left the block."""
+    """Makes a folder in memory, where fsync costs nothing. Rank 0 removes it once all ranks have left the block."""
     number = next(_numbers)
     own = tempfile.mkdtemp(dir="/dev/shm") if hvd.rank() == 0 else None
     folder = hvd.broadcast_object(own, name=f"folder {number}")

@@ -1,4 +1,4 @@
-"""For cases of Keras: a small model, its data, and training it, by fit() or step by step."""
+"""For cases of Keras: a small model, its data, and its training by fit() or step by step."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TARGETS = (INPUTS @ _generator.normal(size=(4, 1)) + 0.5).astype(np.float32)
 
 
 def part(array: np.ndarray) -> np.ndarray:
-    """This rank's rows: half of every batch of 8 at two ranks."""
+    """Returns this rank's rows: with two ranks, half of each batch of 8."""
     size, rank = hvd.size(), hvd.rank()
     return array.reshape(-1, size, 8 // size, array.shape[-1])[:, rank].reshape(-1, array.shape[-1])
 
@@ -104,14 +104,14 @@ def near(model: Any, expected: Flat) -> None:
     np.testing.assert_allclose(flat(model), expected, rtol=1e-4, atol=1e-5)
 
 
-def alike_on_all_ranks(model: Any) -> None:
+def check_equal_on_all_ranks(model: Any) -> None:
     weights = hvd.allgather_object(flat(model))
     assert all(np.array_equal(vector, weights[0]) for vector in weights)
 
 
 def continue_from_checkpoint(make: Callable[[], Any], before: range, after: range) -> tuple[Any, Any, dict[str, Any]]:
-    """Trains a model, and another one that continues from a checkpoint of the first: both end alike. Returns the other
-    model, its optimizer, and what the checkpoint held."""
+    """Trains a model, and another one that continues from a checkpoint of the first; checks that both end equal. Returns the
+    other model, its optimizer, and the content of the checkpoint."""
     model, other = model_of(), model_of(seed=9)
     optimizer, continued = make(), make()
     train(model, optimizer, before)

@@ -1,4 +1,4 @@
-"""For cases of methods with local steps: the same training in one process, which has a model for each rank."""
+"""For cases of methods with local steps: simulates the training in one process with a model for each rank."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from _training import Make, equal, network, train
 from hvd import errors
 from hvd.checkpoint import Checkpoints
 
-Vector = torch.Tensor  # all parameters of a model, flat
+Vector = torch.Tensor  # all parameters of a model as one vector
 
 
 def vector_of(model: nn.Module) -> Vector:
@@ -27,7 +27,7 @@ def put(model: nn.Module, vector: Vector) -> None:
 
 
 def simulated(make: Make, steps: int, every: int, exchange: Callable[[list[Vector], int], list[Vector]]) -> nn.Module:
-    """Trains a model for each rank, with exchange(vectors, number) after each period. Returns this rank's model."""
+    """Trains a model for each rank, and calls exchange(vectors, number) after each period. Returns this rank's model."""
     models = [network() for _ in range(hvd.size())]
     optimizers = [make(model) for model in models]
     for step in range(steps):
@@ -44,13 +44,13 @@ def average(vectors: Sequence[Vector]) -> Vector:
 
 
 class InBackground:
-    """Exchanges of averages that arrive one period late: the average plus what the rank has changed since."""
+    """An exchange whose averages arrive one period late: the result is the average plus the rank's changes since."""
 
     def __init__(self, apply: Callable[[Vector], Vector]) -> None:
-        """apply: gets the average of the changes in a period, returns the common parameters that follow from it."""
+        """apply: takes the average change of a period, returns the new common parameters."""
         self._apply = apply
-        self._begin = [vector_of(network())] * hvd.size()  # of the present period
-        self._changes: list[Vector] = []  # of the period before
+        self._begin = [vector_of(network())] * hvd.size()  # at the begin of the current period
+        self._changes: list[Vector] = []  # of the previous period
 
     def __call__(self, vectors: list[Vector], number: int) -> list[Vector]:
         changes = [vector - begin for vector, begin in zip(vectors, self._begin)]
@@ -61,8 +61,8 @@ class InBackground:
         return vectors
 
 
-def continues_from_a_checkpoint(wrap: Callable[[nn.Module], Any], before: int, after: int) -> None:
-    """The training continues on every rank as if it had not stopped, within a period too."""
+def check_continues_from_a_checkpoint(wrap: Callable[[nn.Module], Any], before: int, after: int) -> None:
+    """Checks that training continues on each rank as if uninterrupted, also within a period."""
     model = network()
     optimizer = wrap(model)
     train(model, optimizer, range(before))
@@ -80,8 +80,8 @@ def continues_from_a_checkpoint(wrap: Callable[[nn.Module], Any], before: int, a
     equal(again, model)
 
 
-def refuses_ranks_that_differ(wrap: Callable[..., Any], method: str) -> None:
-    """wrap(model, **options)."""
+def check_errors_of_different_ranks(wrap: Callable[..., Any], method: str) -> None:
+    """Checks errors of wrap(model, **options) if options or models differ between ranks."""
     if hvd.size() == 1:
         with raises(ValueError, f"{method}: every is 0"):
             wrap(network(), every=0)
@@ -104,7 +104,7 @@ def refuses_ranks_that_differ(wrap: Callable[..., Any], method: str) -> None:
         wrap(model, every=2)
 
 
-def refuses_other_states(wrap: Callable[..., Any], method: str) -> None:
+def check_errors_of_other_states(wrap: Callable[..., Any], method: str) -> None:
     model = network()
     optimizer = wrap(model, every=3)
     train(model, optimizer, range(4))

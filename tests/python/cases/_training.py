@@ -1,4 +1,4 @@
-"""For cases of training methods: a small network, the batches of all ranks together, and training alone."""
+"""For cases of training methods: a small network, batches of all ranks together, and training in one process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import nn
 
 import hvd.torch as hvd
 
-BATCH = 12  # of all ranks together, for 1, 2 and 3 of them
+BATCH = 12  # of all ranks together; divisible by 1, 2 and 3
 
 Make = Callable[[nn.Module], torch.optim.Optimizer]
 
@@ -32,7 +32,7 @@ def adamw(model: nn.Module) -> torch.optim.Optimizer:
 
 
 def two_groups(model: nn.Module) -> torch.optim.Optimizer:
-    """Of different learning rates, the second without weight decay."""
+    """Returns an optimizer with two parameter groups: different learning rates, the second without weight decay."""
     parameters = list(model.parameters())
     return torch.optim.SGD([{"params": parameters[0::2]}, {"params": parameters[1::2], "lr": 0.02, "weight_decay": 0.0}],
                            lr=0.1, momentum=0.8, weight_decay=0.01)
@@ -58,7 +58,7 @@ def loss_of(model: nn.Module, inputs: torch.Tensor, targets: torch.Tensor) -> to
 
 
 def train(model: nn.Module, optimizer: Any, steps: range, rank: int | None = None, size: int | None = None) -> None:
-    """Makes steps with this rank's part of each batch, or with that of another rank."""
+    """Makes steps with the part of each batch of this rank or of `rank`."""
     rank, size = hvd.rank() if rank is None else rank, size or hvd.size()
     kind = next(model.parameters()).dtype
     for step in steps:
@@ -69,19 +69,19 @@ def train(model: nn.Module, optimizer: Any, steps: range, rank: int | None = Non
 
 
 def trained_alone(make: Make, steps: int, kind: torch.dtype = torch.float64) -> nn.Module:
-    """Trained in one process with the whole batches."""
+    """Returns a model trained in one process with the whole batches."""
     model = network(kind)
     train(model, make(model), range(steps), 0, 1)
     return model
 
 
 def parameters_of_all(model: nn.Module, name: str) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
-    """Name, this rank's value and rank 0's of each parameter."""
+    """Yields name, this rank's value and rank 0's value of each parameter."""
     for key, parameter in model.named_parameters():
         yield key, parameter.detach(), hvd.broadcast(parameter.detach(), 0, f"{name} {key}")
 
 
-def alike_on_all_ranks(model: nn.Module) -> None:
+def check_equal_on_all_ranks(model: nn.Module) -> None:
     for key, own, theirs in parameters_of_all(model, "alike"):
         assert torch.equal(own, theirs), f"{key} on rank {hvd.rank()} differs from rank 0's by {(own - theirs).abs().max()}"
 

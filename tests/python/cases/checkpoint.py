@@ -1,4 +1,4 @@
-"""hvd.checkpoint: what is saved comes back, on all ranks, and what cannot be is an error on all."""
+"""hvd.checkpoint: saved states are loaded unchanged on all ranks, and failures are errors on all ranks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def files(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.glob("checkpoint-*"))
 
 
-def case_every_type_of_numpy() -> None:
+def case_arrays_of_every_numpy_type_are_loaded_unchanged() -> None:
     state = {kind: (np.arange(6).reshape(2, 3) + 1).astype(kind) for kind in NUMPY_TYPES}
     state |= {"zero-d": np.array(2.5), "empty": np.empty((0, 3), "float32"),
               "strided": np.arange(12).reshape(3, 4)[:, ::2], "big-endian": np.arange(3, dtype=">i4"),
@@ -47,10 +47,10 @@ def case_every_type_of_numpy() -> None:
         for name, array in state.items():
             assert loaded[name].dtype == array.dtype, name
             np.testing.assert_array_equal(loaded[name], array, name)
-        loaded["float32"] += 1  # writable
+        loaded["float32"] += 1  # checks that the array is writable
 
 
-def case_every_type_of_torch() -> None:
+def case_tensors_of_every_torch_type_are_loaded_unchanged() -> None:
     state = {str(kind): (torch.arange(6).reshape(2, 3) + 1).to(kind) for kind in TORCH_TYPES}
     state |= {"zero-d": torch.tensor(2.5), "empty": torch.empty(0, 3),
               "transposed": torch.arange(6.0).reshape(2, 3).t(), "conjugate": torch.tensor([1 + 2j]).conj(),
@@ -64,7 +64,7 @@ def case_every_type_of_torch() -> None:
         assert torch.equal(got.to_dense(), tensor.to_dense()) if tensor.is_sparse else torch.equal(got, tensor), name
 
 
-def case_everything_else() -> None:
+def case_other_python_values_are_loaded_unchanged() -> None:
     shared = np.arange(3)
     state = {"epoch": 3, "rate": 0.5, "name": "läuft", "none": None, "flags": (True, {1, 2}),
              5: {"nested": [1, {"a": 2.5}]}, "large": 1 << 100, "bytes": b"\0\1", "ordered": OrderedDict(b=1, a=2),
@@ -77,11 +77,11 @@ def case_everything_else() -> None:
         assert loaded[name] == state[name] and type(loaded[name]) is type(state[name]), name
     assert saved_and_loaded("a text") == "a text"
     assert saved_and_loaded(np.arange(3)).tolist() == [0, 1, 2]
-    weights = saved_and_loaded([np.ones((2, 3), "float32"), np.zeros(3)])  # what Keras gives
+    weights = saved_and_loaded([np.ones((2, 3), "float32"), np.zeros(3)])  # like Keras's get_weights()
     assert [array.shape for array in weights] == [(2, 3), (3,)]
 
 
-def case_rank_0s_state_comes_to_all() -> None:
+def case_all_ranks_load_the_state_of_rank_0() -> None:
     mine = {"weights": np.full(3, float(hvd.rank())), "rank": hvd.rank(), "texts": ["x"] * hvd.rank()}
     loaded = saved_and_loaded(mine)
     assert loaded["weights"].tolist() == [0.0] * 3 and loaded["rank"] == 0 and loaded["texts"] == []
@@ -100,7 +100,7 @@ def train(model: torch.nn.Module, optimizer: torch.optim.Optimizer, seed: int) -
     optimizer.step()
 
 
-def case_model_and_optimizer_of_torch() -> None:
+def case_a_torch_model_and_optimizer_continue_from_a_checkpoint() -> None:
     torch.manual_seed(1)
     model, optimizer = make_model()
     train(model, optimizer, 1)
@@ -112,11 +112,11 @@ def case_model_and_optimizer_of_torch() -> None:
     other_optimizer.load_state_dict(state["optimizer"])
     train(other, other_optimizer, 2)
     for name, tensor in model.state_dict().items():
-        assert torch.equal(tensor, other.state_dict()[name]), f"{name} differs from a training that went on"
+        assert torch.equal(tensor, other.state_dict()[name]), f"{name} differs from the uninterrupted training"
     assert state["epoch"] == 3
 
 
-def case_in_place() -> None:
+def case_load_into_writes_existing_tensors_in_place() -> None:
     with shared_folder() as folder, Checkpoints(folder) as checkpoints:
         torch.manual_seed(1)
         model, _ = make_model()
@@ -137,7 +137,7 @@ def case_in_place() -> None:
         assert whole.tolist() == [[0, 0, 1, 0, 2, 0], [3, 0, 4, 0, 5, 0]]
 
 
-def case_a_state_that_does_not_fit() -> None:
+def case_loading_into_a_different_state_is_an_error() -> None:
     with shared_folder() as folder, Checkpoints(folder) as checkpoints:
         checkpoints.save({"weights": np.ones(3)}, 1)
         own = np.zeros(4)
@@ -152,7 +152,7 @@ def case_a_state_that_does_not_fit() -> None:
         assert not own.any() and checkpoints.load()["weights"].tolist() == [1, 1, 1]
 
 
-def case_ranks_that_save_different_things() -> None:
+def case_saving_different_states_on_ranks_is_an_error() -> None:
     with shared_folder() as folder, Checkpoints(folder) as checkpoints:
         if hvd.size() > 1:
             with raises(hvd.errors.MismatchError):
@@ -162,7 +162,7 @@ def case_ranks_that_save_different_things() -> None:
         assert checkpoints.load() is None
 
 
-def case_what_cannot_be_pickled_is_an_error_on_all() -> None:
+def case_a_value_that_cannot_be_pickled_is_an_error_on_all_ranks() -> None:
     for sharded in (False, True):
         for culprit in {0, hvd.size() - 1}:
             with shared_folder() as folder, Checkpoints(folder, sharded=sharded) as checkpoints:
@@ -172,10 +172,10 @@ def case_what_cannot_be_pickled_is_an_error_on_all() -> None:
                 with raises(kind):
                     checkpoints.load({"lock": threading.Lock() if hvd.rank() == culprit else None})
                 checkpoints.save({"lock": None}, 2)
-                assert checkpoints.load().step == 2, "the job goes on"
+                assert checkpoints.load().step == 2, "the next save failed"
 
 
-def case_newest_and_best_are_kept() -> None:
+def case_the_newest_and_the_best_checkpoints_are_kept() -> None:
     with shared_folder() as folder:
         with Checkpoints(folder, keep_last=2, best="min") as checkpoints:
             assert checkpoints.find() is None and checkpoints.load() is None
@@ -197,7 +197,7 @@ def case_newest_and_best_are_kept() -> None:
             Checkpoints(folder, keep_last=0)
 
 
-def case_saving_copies_the_state() -> None:
+def case_changes_after_save_are_not_in_the_checkpoint() -> None:
     with shared_folder() as folder, Checkpoints(folder, keep_last=KEEP_ALL) as checkpoints:
         weights = np.zeros(1_000_000)
         for step in range(3):
@@ -209,7 +209,7 @@ def case_saving_copies_the_state() -> None:
         assert (checkpoints.load()["weights"] == 2).all()
 
 
-def case_a_damaged_one_is_skipped() -> None:
+def case_load_skips_a_damaged_checkpoint() -> None:
     with shared_folder() as folder:
         with Checkpoints(folder) as checkpoints:
             checkpoints.save({"weights": np.arange(1000)}, 1)
@@ -219,14 +219,14 @@ def case_a_damaged_one_is_skipped() -> None:
             data = bytearray(newest.read_bytes())
             data[5000] ^= 1
             newest.write_bytes(data)
-        barrier("one is damaged")
+        barrier("a checkpoint is damaged")
         with Checkpoints(folder) as checkpoints:
             loaded = checkpoints.load()
             assert loaded.step == 1 and loaded["weights"].tolist() == list(range(1000))
 
 
-def case_one_without_our_pickle() -> None:
-    """As a program in C++ writes it."""
+def case_a_checkpoint_of_the_c_interface_can_be_loaded() -> None:
+    """A program in C++ writes items without the pickled structure of Python."""
     with shared_folder() as folder, Checkpoints(folder) as checkpoints:
         values, text, shape = (ctypes.c_float * 6)(*range(6)), b"random state", (ctypes.c_int64 * 2)(2, 3)
         item = hvd.checkpoint._Item
@@ -240,7 +240,7 @@ def case_one_without_our_pickle() -> None:
         assert own["weights"].sum() == 15 and own["random"] == text
 
 
-def case_a_folder_that_is_locked_or_closed() -> None:
+def case_a_closed_folder_cannot_be_used_but_opened_again() -> None:
     with shared_folder() as folder:
         first = Checkpoints(folder)
         first.save({}, 1)

@@ -1,4 +1,4 @@
-"""hvd.data and the sampler for torch: who takes which samples, and reading them."""
+"""hvd.data and the sampler for torch: the division of samples among ranks, and reading samples."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from hvd.data import Reader, RecordWriter, Sample, Shard, Source
 from hvd.torch.sampler import DistributedSampler
 
 
-def case_order_of_the_specification() -> None:
+def case_the_order_of_samples_is_the_specified_one() -> None:
     parts = [[step.tolist() for step in Shard(10, 4, rank=rank, size=2)] for rank in range(2)]
     assert parts == [[[6, 9], [1, 8], [7]], [[0, 2], [4, 5], [3]]]
     assert np.concatenate(list(Shard(10, 10, epoch=1, rank=0, size=1))).tolist() == [7, 2, 6, 1, 9, 4, 3, 0, 8, 5]
     assert np.concatenate(list(Shard(10, 10, seed=1, rank=0, size=1))).tolist() == [2, 0, 3, 1, 5, 6, 7, 4, 9, 8]
 
 
-def case_batches_are_the_same_at_every_size() -> None:
+def case_global_batches_do_not_depend_on_the_number_of_ranks() -> None:
     own = Shard(103, 12, epoch=2, seed=5)
     alone = Shard(103, 12, epoch=2, seed=5, rank=0, size=1)
     parts = [Shard(103, 12, epoch=2, seed=5, rank=rank, size=hvd.size()) for rank in range(hvd.size())]
@@ -38,7 +38,7 @@ def case_batches_are_the_same_at_every_size() -> None:
         own[9]
 
 
-def case_remainders() -> None:
+def case_remainder_keeps_pads_or_drops_the_last_samples() -> None:
     def of_all(remainder: str) -> list[int]:
         shards = [Shard(10, 6, shuffle=False, remainder=remainder, rank=rank, size=3) for rank in range(3)]
         return sorted(int(index) for shard in shards for step in shard for index in step)
@@ -50,7 +50,7 @@ def case_remainders() -> None:
     assert len(Shard(0, 4)) == 0
 
 
-def case_arguments_that_cannot_work() -> None:
+def case_invalid_arguments_of_shard_are_errors() -> None:
     with raises(ValueError, "remainder"):
         Shard(10, 4, remainder="even")
     with raises(hvd.errors.InvalidArgumentError, "batch"):
@@ -69,7 +69,7 @@ def write_records(path: Path, count: int) -> None:
             writer.write(np.full(3, number, "int32").tobytes())
 
 
-def case_reads_records_in_the_shards_order() -> None:
+def case_records_are_read_in_the_order_of_the_shard() -> None:
     with shared_folder() as folder:
         path = folder / hvd.rank_path("data-{rank}.tfrecord")
         write_records(path, 20)
@@ -95,7 +95,7 @@ def case_reads_records_in_the_shards_order() -> None:
             reader.next()
 
 
-def case_decodes_in_python() -> None:
+def case_a_decode_function_in_python_is_called_for_each_sample() -> None:
     def decode(sample: Sample) -> tuple[np.ndarray, int]:
         number = int.from_bytes(sample.data[:4], "little")
         assert sample.label == -1 and f"record {sample.index}" in sample.name
@@ -110,7 +110,7 @@ def case_decodes_in_python() -> None:
                 assert (batch.array("float64", (2, 2))[:, 0, 1] == batch.indices / 2).all()
 
 
-def case_a_decode_that_fails_is_an_error_at_its_step() -> None:
+def case_an_exception_in_decode_is_raised_at_its_step() -> None:
     def decode(sample: Sample) -> bytes:
         if sample.index == 0:
             raise RuntimeError("no such colour")
@@ -125,13 +125,13 @@ def case_a_decode_that_fails_is_an_error_at_its_step() -> None:
             assert [bytes(sample) for sample in reader.next()] == [b"good", b"good"]
 
 
-def case_folder_of_classes() -> None:
+def case_samples_of_a_folder_of_classes_have_their_class() -> None:
     with shared_folder() as folder:
         if hvd.rank() == 0:
             for name in ("cat/1.png", "cat/2.PNG", "dog/1.jpg", "dog/notes.txt"):
                 (folder / name).parent.mkdir(exist_ok=True)
                 (folder / name).write_text(name)
-        barrier("files are there")
+        barrier("files are written")
         source = Source.folder(folder)
         assert len(source) == 3 and source.classes == ["cat", "dog"]
         assert len(Source.folder(folder, "")) == 4
@@ -150,7 +150,7 @@ def case_folder_of_classes() -> None:
             Source.folder(folder / "missing")
 
 
-def case_records_of_one_length() -> None:
+def case_records_of_fixed_length_can_be_read() -> None:
     with shared_folder() as folder:
         path = folder / hvd.rank_path("data-{rank}.bin")
         path.write_bytes(b"head" + bytes(range(12)))
@@ -160,7 +160,7 @@ def case_records_of_one_length() -> None:
             Source.fixed(path, 5, 4)
 
 
-def case_records_are_dropped_after_an_exception() -> None:
+def case_a_record_file_is_removed_after_an_exception() -> None:
     with shared_folder() as folder:
         path = folder / hvd.rank_path("data-{rank}.tfrecord")
         with raises(ZeroDivisionError), RecordWriter(path) as writer:
@@ -176,14 +176,14 @@ def case_records_are_dropped_after_an_exception() -> None:
 
 
 def steps_of_all(loader: DataLoader, name: str) -> list[list[int]]:
-    """For each step, the samples of all ranks."""
+    """Returns the samples of all ranks by step."""
     own = [batch.tolist() for batch in loader]
     parts = [hvd.broadcast_object(own, root, f"{name} {root}") for root in range(hvd.size())]
     assert len({len(part) for part in parts}) == 1, f"the ranks make {[len(part) for part in parts]} steps"
     return [sorted(sum(step, [])) for step in zip(*parts)]
 
 
-def case_sampler() -> None:
+def case_the_sampler_divides_batches_among_ranks() -> None:
     for remainder, count in (("pad", 37), ("drop", 37), ("uneven", 36), ("uneven", 41)):
         dataset = Numbers(count)
         sampler = DistributedSampler(dataset, batch=6, seed=4, remainder=remainder)
@@ -203,7 +203,7 @@ def case_sampler() -> None:
             assert [sampler.batch_size(step) for step in range(sampler.steps)] == [len(step) for step in steps]
 
 
-def case_sampler_that_would_leave_a_rank_without_a_step() -> None:
+def case_arguments_that_leave_a_rank_without_a_step_are_errors() -> None:
     with raises(ValueError, "uneven", "last step"):
         DistributedSampler(Numbers(13), batch=6, remainder="uneven", rank=0, size=2)
     for rank in range(3):
@@ -215,7 +215,7 @@ def case_sampler_that_would_leave_a_rank_without_a_step() -> None:
     assert list(DistributedSampler(Numbers(0), batch=6, rank=0, size=2)) == []
 
 
-def case_sampler_goes_on_within_an_epoch() -> None:
+def case_the_sampler_continues_within_an_epoch() -> None:
     sampler = DistributedSampler(Numbers(40), batch=6)
     whole = list(sampler)
     sampler.set_epoch(0, first_step=2)
@@ -226,7 +226,7 @@ def case_sampler_goes_on_within_an_epoch() -> None:
         sampler.set_epoch(0, first_step=sampler.steps + 1)
 
 
-def case_sampler_with_forked_workers() -> None:
+def case_the_sampler_works_with_forked_workers() -> None:
     sampler = DistributedSampler(Numbers(30), batch=6, seed=1)
     loader = DataLoader(Numbers(30, kept=sampler), sampler=sampler, batch_size=sampler.local_batch, num_workers=1,
                         multiprocessing_context="fork")

@@ -1,4 +1,4 @@
-"""hvd.io, hvd.status, hvd.timeline: what one rank does for all, files, and what is told to the launcher."""
+"""hvd.io, hvd.status and hvd.timeline: calls on one rank for all, files, and values for the launcher."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from _folder import barrier, shared_folder
 from hvd import _library
 
 
-def case_all_ranks_get_what_rank_0_returns() -> None:
+def case_on_rank0_returns_its_result_on_all_ranks() -> None:
     calls = []
     words = hvd.on_rank0(lambda: calls.append(1) or {"words": ["a", "b"], "rank": hvd.rank()})
     assert words == {"words": ["a", "b"], "rank": 0}
@@ -24,21 +24,21 @@ def case_all_ranks_get_what_rank_0_returns() -> None:
     assert hvd.on_rank0(lambda: None) is None
 
 
-def case_every_status_has_an_exception_and_a_text() -> None:
+def case_each_status_has_an_exception_class_and_a_text() -> None:
     failures = [_library.failure(status, "") for status in range(1, 11)]
     assert len({type(failure) for failure in failures}) == len({str(failure) for failure in failures}) == 10
     assert type(_library.failure(11, "")) is hvd.Error and str(_library.failure(11, "")) == "unknown status"
     assert str(_library.failure(4, "")) == "a rank died or left" and str(_library.failure(4, "why")) == "why"
 
 
-def case_of_any_root() -> None:
+def case_on_root_works_with_any_root() -> None:
     root = hvd.size() - 1
     assert hvd.on_root(hvd.rank, root) == root
     with raises(hvd.errors.InvalidArgumentError):
         hvd.on_root(hvd.rank, hvd.size())
 
 
-def case_an_exception_is_raised_on_all() -> None:
+def case_an_exception_in_on_rank0_is_raised_on_all_ranks() -> None:
     def fail() -> None:
         raise KeyError("words.txt")
 
@@ -48,34 +48,34 @@ def case_an_exception_is_raised_on_all() -> None:
     else:
         with raises(hvd.errors.RootError, "rank 0", "KeyError", "words.txt"):
             hvd.on_rank0(fail)
-    assert hvd.on_rank0(lambda: 1) == 1, "the job goes on"
+    assert hvd.on_rank0(lambda: 1) == 1, "the next call failed"
 
 
-def case_a_result_that_cannot_be_pickled() -> None:
+def case_a_result_of_on_rank0_that_cannot_be_pickled_is_an_error() -> None:
     kind = Exception if hvd.rank() == 0 else hvd.errors.RootError
     with raises(kind, "pickle"):
-        hvd.on_rank0(threading.Lock)  # cloudpickle, where it is installed, pickles even an open file
+        hvd.on_rank0(threading.Lock)  # not an open file: cloudpickle, if installed, can pickle one
 
 
-def case_a_collective_in_the_body() -> None:
+def case_a_collective_inside_on_rank0_is_an_error() -> None:
     kind = hvd.errors.InvalidArgumentError if hvd.rank() == 0 else hvd.errors.RootError
     with raises(kind):
         hvd.on_rank0(lambda: hvd.average_metrics([1.0]))
 
 
-def case_print_once() -> None:
+def case_print0_prints_on_rank_0_only() -> None:
     text = io.StringIO()
     with contextlib.redirect_stdout(text):
         hvd.print0("loss", 0.5, sep="=")
     assert text.getvalue() == ("loss=0.5\n" if hvd.rank() == 0 else "")
 
 
-def case_log() -> None:
+def case_each_line_of_the_log_is_written_once() -> None:
     with shared_folder() as folder:
         with hvd.io.Log(folder / "train.log") as log:
             print(f"rank {hvd.rank()}", 1.5, file=log)
             handler = logging.StreamHandler(log)
-            logger = logging.getLogger("case_log")
+            logger = logging.getLogger("case_each_line_of_the_log_is_written_once")
             logger.addHandler(handler)
             logger.warning("läuft")
             logger.removeHandler(handler)
@@ -88,25 +88,25 @@ def case_log() -> None:
         assert texts == ["rank 0 1.5", "läuft", "the rest"], lines
 
 
-def case_log_that_cannot_be_opened() -> None:
+def case_a_log_that_cannot_be_opened_is_an_error() -> None:
     with shared_folder() as folder, raises(hvd.Error, "missing"):
         hvd.io.Log(folder / "missing" / "train.log")
 
 
-def case_path_of_each_rank() -> None:
+def case_each_rank_has_its_own_path() -> None:
     assert hvd.rank_path("out/{rank}-{size}.txt") == f"out/{hvd.rank()}-{hvd.size()}.txt"
     if hvd.size() > 1:
         with raises(hvd.errors.InvalidArgumentError, "{rank}"):
             hvd.rank_path("out.txt")
 
 
-def case_atomic_file() -> None:
+def case_an_atomic_file_appears_when_its_block_ends() -> None:
     with shared_folder() as folder:
         path = folder / hvd.rank_path("result-{rank}.json")
         with hvd.io.atomic_file(path, "w") as file:
             json.dump({"rank": hvd.rank()}, file)
             file.flush()
-            assert not path.exists(), "it is there before the block has ended"
+            assert not path.exists(), "the file exists before the block has ended"
         assert json.loads(path.read_text()) == {"rank": hvd.rank()}
         data = bytes(range(256)) * 10_000
         with hvd.io.atomic_file(path) as file:
@@ -119,7 +119,7 @@ def case_atomic_file() -> None:
         assert len(list(folder.iterdir())) == hvd.size()
 
 
-def case_atomic_file_is_dropped_after_an_exception() -> None:
+def case_an_atomic_file_is_removed_after_an_exception() -> None:
     with shared_folder() as folder:
         path = folder / hvd.rank_path("result-{rank}.txt")
         path.write_text("before")
@@ -128,15 +128,15 @@ def case_atomic_file_is_dropped_after_an_exception() -> None:
                 file.write(data)
                 1 / 0
         assert path.read_text() == "before"
-        barrier("files are dropped")
-        assert len(list(folder.iterdir())) == hvd.size(), "something was left behind"
+        barrier("files are removed")
+        assert len(list(folder.iterdir())) == hvd.size(), "a temporary file is left"
         with raises(hvd.Error, "missing"), hvd.io.atomic_file(folder / "missing" / "file"):
             raise AssertionError("the block must not be entered")
         with raises(ValueError, "mode"), hvd.io.atomic_file(path, "a"):
             pass
 
 
-def case_what_the_launcher_shows() -> None:
+def case_values_for_the_launcher_are_accepted_and_long_names_are_errors() -> None:
     hvd.set_epoch(0)
     hvd.set_step(10)
     hvd.add_samples(640)
@@ -147,7 +147,7 @@ def case_what_the_launcher_shows() -> None:
     assert hvd.time_left() == math.inf
 
 
-def case_timeline() -> None:
+def case_the_timeline_has_the_programs_events() -> None:
     with shared_folder() as folder:
         path = folder / "timeline.json"
         hvd.start_timeline(path)

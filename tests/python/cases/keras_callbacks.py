@@ -18,7 +18,7 @@ FRAMEWORK = "tensorflow"
 SIZES = (1, 2)
 
 
-def case_all_start_as_the_root() -> None:
+def case_the_broadcast_callback_copies_the_roots_variables() -> None:
     root = hvd.size() - 1
     alone = model_of(seed=5 + root)
     fit(alone, tf.keras.optimizers.Adam(0.01), whole=True)
@@ -28,7 +28,7 @@ def case_all_start_as_the_root() -> None:
     same(together, alone)
 
 
-def case_a_model_that_is_built_by_its_first_batch() -> None:
+def case_the_broadcast_callback_works_with_a_model_built_by_its_first_batch() -> None:
     tf.keras.utils.set_random_seed(hvd.rank())
     layers = [tf.keras.layers.Dense(3), tf.keras.layers.Dropout(0.5), tf.keras.layers.Dense(1)]
     model = tf.keras.Sequential(layers)
@@ -38,7 +38,7 @@ def case_a_model_that_is_built_by_its_first_batch() -> None:
     np.testing.assert_allclose(kernels, [kernels[0]] * hvd.size(), rtol=1e-6)
 
 
-def case_metrics_are_averaged() -> None:
+def case_the_metric_callback_averages_metrics() -> None:
     seen = {}
 
     class After(tf.keras.callbacks.Callback):
@@ -56,7 +56,7 @@ def case_metrics_are_averaged() -> None:
     assert losses == [losses[0]] * hvd.size()
 
 
-def case_the_learning_rate_warms_up() -> None:
+def case_the_warmup_callback_raises_the_learning_rate() -> None:
     rates = []
 
     class Rates(tf.keras.callbacks.Callback):
@@ -71,15 +71,15 @@ def case_the_learning_rate_warms_up() -> None:
     np.testing.assert_allclose(history.history["lr"], [expected[3], 1e-2, 1e-2], rtol=1e-5)
 
 
-def case_a_schedule_corrects_the_momentum() -> None:
-    """As if the velocities had been made with the new learning rate."""
+def case_the_schedule_callback_corrects_the_momentum() -> None:
+    """Velocities are scaled as if they had been computed with the new learning rate."""
     for optimizer in [entry for entry in optimizers() if "SGD" in type(entry).__name__]:
         model = tf.keras.Sequential([tf.keras.Input((1,)), tf.keras.layers.Dense(1, use_bias=False,
                                                                                 kernel_initializer="ones")])
         model.compile(hvd.DistributedOptimizer(type(optimizer)(0.1, momentum=0.5)), loss=lambda _, y: tf.reduce_mean(y))
         model.fit(np.ones((8 // hvd.size(), 1)), np.ones((8 // hvd.size(), 1)), batch_size=8 // hvd.size(), epochs=3,
                   verbose=0, callbacks=[hvd.callbacks.LearningRateScheduleCallback(0.1, lambda epoch: 10.0**-epoch)])
-        # The gradient is 1: each velocity is that of before times 0.5 times the change of the rate, and the rate.
+        # The gradient is 1, so a velocity is the previous one times 0.5 times the change of the rate, plus the rate.
         velocity = weight = 0.0
         for epoch in range(3):
             velocity = velocity * 0.5 * (0.1 if epoch else 1.0) + 0.1 * 10.0**-epoch
@@ -87,13 +87,13 @@ def case_a_schedule_corrects_the_momentum() -> None:
         np.testing.assert_allclose(model.get_weights()[0], [[1.0 - weight]], rtol=1e-5)
 
 
-def case_a_schedule_by_a_number() -> None:
+def case_the_schedule_callback_takes_a_constant_multiplier() -> None:
     history = fit(model_of(), hvd.DistributedOptimizer(tf.keras.optimizers.Adam(0.1)), epochs=4,
                   callbacks=[hvd.callbacks.LearningRateScheduleCallback(0.1, 0.5, start_epoch=1, end_epoch=3)])
     np.testing.assert_allclose(history.history["lr"], [0.1, 0.1, 0.05, 0.05], rtol=1e-6)
 
 
-def case_the_best_model_is_kept_by_rank_0() -> None:
+def case_rank_0_saves_the_best_model() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "best.keras"
         fit(model_of(), hvd.DistributedOptimizer(tf.keras.optimizers.SGD(0.1)),
@@ -103,7 +103,7 @@ def case_the_best_model_is_kept_by_rank_0() -> None:
         fit(model_of(), tf.keras.optimizers.SGD(0.1), callbacks=[hvd.callbacks.BestModelCheckpoint()])
 
 
-def case_xla_is_switched_off() -> None:
+def case_callbacks_switch_xla_off() -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = model_of()

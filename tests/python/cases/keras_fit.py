@@ -1,4 +1,4 @@
-"""hvd.tensorflow.keras: model.fit() on the ranks, the optimizer, saving and loading; with Keras 3 and Keras 2."""
+"""hvd.tensorflow.keras: model.fit(), the distributed optimizer, saving and loading; with Keras 3 and Keras 2."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FRAMEWORK = "tensorflow"
 SIZES = (1, 2)
 
 
-def case_parts_of_batches_are_as_good_as_whole_ones() -> None:
+def case_fit_with_divided_batches_gives_the_weights_of_whole_batches() -> None:
     for optimizer in optimizers():
         alone, together = model_of(), model_of()
         fit(alone, type(optimizer).from_config(optimizer.get_config()), whole=True)
@@ -26,7 +26,7 @@ def case_parts_of_batches_are_as_good_as_whole_ones() -> None:
         same(together, alone)
 
 
-def case_options_of_the_optimizer() -> None:
+def case_options_of_the_optimizer_change_the_reduction_as_documented() -> None:
     def applied(**options: Any) -> tuple[np.ndarray, np.ndarray]:
         first, second = tf.Variable([0.0]), tf.Variable([[0.0], [0.0]])
         optimizer = hvd.DistributedOptimizer(tf.keras.optimizers.SGD(1.0), **options)
@@ -44,8 +44,8 @@ def case_options_of_the_optimizer() -> None:
         np.testing.assert_allclose(second, [[2 * mean * factor], [4 * mean * factor]], rtol=1e-6)
 
 
-def case_computed_gradients_are_reduced_and_applied_as_they_are() -> None:
-    """So that a program clips reduced gradients."""
+def case_compute_gradients_reduces_and_apply_gradients_does_not_reduce_again() -> None:
+    """So a program can clip reduced gradients."""
     rank, size = hvd.rank(), hvd.size()
     mean = (1.0 + 2.0 * size - 1.0) / 2
 
@@ -70,7 +70,7 @@ def case_computed_gradients_are_reduced_and_applied_as_they_are() -> None:
                 np.testing.assert_allclose(variable, expected, rtol=1e-6)
 
 
-def case_computed_gradients_of_a_tape_and_of_local_variables() -> None:
+def case_compute_gradients_works_with_a_tape_and_local_variables() -> None:
     rank, size = hvd.rank(), hvd.size()
     shared, local = tf.Variable([1.0]), tf.Variable([1.0])
     optimizer = hvd.DistributedOptimizer(tf.keras.optimizers.SGD(1.0))
@@ -83,7 +83,7 @@ def case_computed_gradients_of_a_tape_and_of_local_variables() -> None:
     np.testing.assert_allclose([1.0 - shared[0], 1.0 - local[0]], [(size + 1) / 2, (rank + 1) / size])
 
 
-def case_after_computed_gradients_others_are_warned_of() -> None:
+def case_applying_other_gradients_after_compute_gradients_is_a_warning() -> None:
     variable = tf.Variable([1.0])
     optimizer = hvd.DistributedOptimizer(tf.keras.optimizers.SGD(1.0))
     optimizer.build([variable])
@@ -94,7 +94,7 @@ def case_after_computed_gradients_others_are_warned_of() -> None:
     assert any("compute_gradients()" in str(entry.message) for entry in seen)
 
 
-def case_loss_scaling_and_computed_gradients() -> None:
+def case_compute_gradients_works_with_loss_scaling() -> None:
     optimizer = hvd.DistributedOptimizer(tf.keras.mixed_precision.LossScaleOptimizer(tf.keras.optimizers.SGD(1.0)))
     variable = tf.Variable([1.0])
     optimizer.build([variable])
@@ -108,8 +108,8 @@ def case_loss_scaling_and_computed_gradients() -> None:
     np.testing.assert_allclose(1.0 - variable[0], (hvd.size() + 1) / 2)
 
 
-def case_gradients_of_a_keras_graph() -> None:
-    """get_gradients() of the legacy optimizers, which Keras has in graphs."""
+def case_get_gradients_reduces_in_a_graph() -> None:
+    """Keras calls get_gradients() of legacy optimizers in graphs."""
     if KERAS_3:
         return
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
@@ -123,8 +123,7 @@ def case_gradients_of_a_keras_graph() -> None:
         np.testing.assert_allclose(session.run(variable), [1.0])
 
 
-def case_embeddings() -> None:
-    """Whose gradients are sparse."""
+def case_sparse_gradients_of_embeddings_are_reduced() -> None:
     def model() -> Any:
         tf.keras.utils.set_random_seed(1)
         return tf.keras.Sequential([tf.keras.Input((2,), dtype="int32"), tf.keras.layers.Embedding(6, 2),
@@ -140,7 +139,7 @@ def case_embeddings() -> None:
     same(together, alone)
 
 
-def case_several_passes_a_step() -> None:
+def case_gradients_of_several_passes_are_reduced_once_per_step() -> None:
     alone = model_of()
     fit(alone, tf.keras.optimizers.SGD(0.1), whole=True)
     together = model_of()
@@ -153,8 +152,8 @@ def case_several_passes_a_step() -> None:
     assert int(np.asarray(optimizer.iterations)) == 2 * 32 // 4
 
 
-def case_passes_whose_gradients_are_of_other_variables() -> None:
-    """As many, but of others: sums of different variables must not be mixed."""
+def case_passes_with_gradients_of_other_variables_are_not_mixed() -> None:
+    """The passes have the same number of gradients, but of different variables."""
     first, second = tf.Variable(0.0), tf.Variable(0.0)
 
     def new() -> Any:
@@ -173,7 +172,7 @@ def case_passes_whose_gradients_are_of_other_variables() -> None:
     assert (float(first), float(second)) == (-3.0, -30.0)
 
 
-def case_apply_gradients_eager_and_traced() -> None:
+def case_apply_gradients_reduces_eagerly_and_in_a_function() -> None:
     def step(optimizer: Any, variable: Any) -> None:
         optimizer.apply_gradients([(tf.constant([hvd.rank() + 1.0]), variable)])
 
@@ -187,7 +186,7 @@ def case_apply_gradients_eager_and_traced() -> None:
         optimizer.register_local_var(variable)
 
 
-def case_local_layers() -> None:
+def case_local_layers_are_trained_without_reduction() -> None:
     model = model_of(seed=1 + hvd.rank())
     local = model.layers[-1]
     before = [weight.copy() for weight in local.get_weights()]
@@ -196,11 +195,11 @@ def case_local_layers() -> None:
     shared = [weight.tolist() for weight in model.layers[0].get_weights()]
     assert all(other == shared for other in hvd.allgather_object(shared))
     kernels = hvd.allgather_object(local.get_weights()[0].tolist())
-    assert hvd.size() == 1 or kernels[0] != kernels[1], "the local layers became the same"
+    assert hvd.size() == 1 or kernels[0] != kernels[1], "the local layers are equal on the ranks"
     assert not np.array_equal(before[0], local.get_weights()[0]), "the local layer was not trained"
 
 
-def case_the_optimizer_is_what_it_was() -> None:
+def case_the_distributed_optimizer_keeps_class_and_configuration() -> None:
     optimizer = tf.keras.optimizers.Adam(0.25)
     config = optimizer.get_config()
     distributed = hvd.DistributedOptimizer(optimizer)
@@ -218,14 +217,14 @@ def case_the_optimizer_is_what_it_was() -> None:
         hvd.DistributedOptimizer(3)
 
 
-def case_saved_and_loaded() -> None:
+def case_a_model_with_the_optimizer_can_be_saved_and_loaded() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "model.keras")
         model = model_of()
         fit(model, hvd.DistributedOptimizer(tf.keras.optimizers.SGD(0.1, momentum=0.9)))
         model.save(path)
         plain = tf.keras.models.load_model(path)
-        assert type(plain.optimizer) is tf.keras.optimizers.SGD, "it loads without hvd, as what it was"
+        assert type(plain.optimizer) is tf.keras.optimizers.SGD, "the saved model loads without hvd with another optimizer class"
         loaded = hvd.load_model(path)
         assert type(loaded.optimizer) is not tf.keras.optimizers.SGD
         assert isinstance(loaded.optimizer, tf.keras.optimizers.SGD)
@@ -235,8 +234,7 @@ def case_saved_and_loaded() -> None:
         same(loaded, plain)
 
 
-def case_loss_scaling() -> None:
-    """One rank's overflow leaves out the step on all."""
+def case_an_overflow_on_one_rank_skips_the_step_on_all() -> None:
     scaling = tf.keras.mixed_precision.LossScaleOptimizer
     variable = tf.Variable([0.0])
     optimizer = hvd.DistributedOptimizer(scaling(tf.keras.optimizers.SGD(1.0)))
@@ -252,7 +250,7 @@ def case_loss_scaling() -> None:
         outside.apply_gradients([(tf.constant([1.0]), variable)])
 
 
-def case_values() -> None:
+def case_collectives_take_python_numbers_and_arrays() -> None:
     size = hvd.size()
     assert float(hvd.allreduce(hvd.rank() + 1.0, op=hvd.Sum)) == size * (size + 1) / 2
     assert np.asarray(hvd.allgather([hvd.rank()])).tolist() == list(range(size))
@@ -262,7 +260,7 @@ def case_values() -> None:
         hvd.elastic
 
 
-def case_hvd_keras_is_the_same() -> None:
+def case_hvd_keras_has_the_same_functions() -> None:
     import hvd.keras as other
 
     assert other.DistributedOptimizer is hvd.DistributedOptimizer and other.rank() == hvd.rank()

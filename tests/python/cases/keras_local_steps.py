@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import hvd.tensorflow.keras as hvd
 from _expect import raises
-from _keras import (KERAS_3, Flat, again, alike_on_all_ranks, batch, continue_from_checkpoint, fit_batches, flat, model_of,
+from _keras import (KERAS_3, Flat, again, check_equal_on_all_ranks, batch, continue_from_checkpoint, fit_batches, flat, model_of,
                     near, optimizers, put, train)
 from hvd import errors, schedule
 
@@ -22,7 +22,7 @@ Rule = Callable[[list[Flat], int], list[Flat]]
 
 
 def simulated(optimizer: Any, every: int, rule: Rule, steps: int = STEPS) -> Flat:
-    """Trains a model for each rank, with rule(weights, number) after each period. Returns this rank's weights."""
+    """Trains a model for each rank, and calls rule(weights, number) after each period. Returns this rank's weights."""
     models = [model_of() for _ in range(hvd.size())]
     own = [again(optimizer) for _ in models]
     for step in range(steps):
@@ -39,7 +39,7 @@ def mean(vectors: list[Flat], _: int = 0) -> list[Flat]:
 
 
 class Nesterov:
-    """The outer step of DiLoCo, written out."""
+    """A reference of DiLoCo's outer step."""
 
     def __init__(self, rate: float = 0.7, momentum: float = 0.9) -> None:
         self.rate, self.momentum = rate, momentum
@@ -81,14 +81,14 @@ def case_weights_are_averaged_after_each_period() -> None:
         near(model, expected)
 
 
-def case_in_the_background_one_period_late() -> None:
+def case_background_averages_are_applied_one_period_late() -> None:
     for kind in optimizers():
         model = model_of()
         fit_batches(model, hvd.LocalSGD(again(kind), every=3, background=True), 11)
         near(model, simulated(kind, 3, Nesterov(1.0, 0.0).one_period_late(), 11))
 
 
-def case_a_period_of_one_step_is_distributed_optimizer_bit_for_bit() -> None:
+def case_a_period_of_one_step_gives_the_bits_of_distributed_optimizer() -> None:
     for kind in optimizers():
         model, other = model_of(), model_of()
         fit_batches(model, hvd.LocalSGD(again(kind), every=1), STEPS)
@@ -102,13 +102,13 @@ def case_diloco_takes_outer_steps() -> None:
         model = model_of()
         train(model, hvd.DiLoCo(again(kind), every=3), range(STEPS), graph=graph)
         near(model, simulated(kind, 3, Nesterov().at_once))
-        alike_on_all_ranks(model)
+        check_equal_on_all_ranks(model)
     model = model_of()
     fit_batches(model, hvd.DiLoCo(again(kind), every=3, outer_rate=0.5, outer_momentum=0.6, background=True), 11)
     near(model, simulated(kind, 3, Nesterov(0.5, 0.6).one_period_late(), 11))
 
 
-def case_diloco_begins_with_the_weights_of_rank_0() -> None:
+def case_diloco_starts_from_the_weights_of_rank_0() -> None:
     for graph in (False, True):
         model = model_of(seed=1 + hvd.rank())
         train(model, hvd.DiLoCo(tf.keras.optimizers.SGD(0.0), every=5), range(1), graph=graph)
@@ -126,11 +126,11 @@ def case_gossip_averages_with_one_partner() -> None:
     fit_batches(model, optimizer, STEPS)
     near(model, simulated(kind, 2, rule))
     optimizer.synchronize()
-    alike_on_all_ranks(model)
+    check_equal_on_all_ranks(model)
 
 
-def case_weights_are_sent_as_another_type() -> None:
-    """The first two steps of a rate of 0 leave the weights, so that the exchange is the rounding alone."""
+def case_weights_can_be_sent_in_another_type() -> None:
+    """The first two steps have a learning rate of 0, so the exchange only rounds the weights."""
     for compression, precision in ((hvd.Compression.fp16, 2**-11), (hvd.Compression.bf16, 2**-8)):
         for graph in (False, True):
             model = model_of()
@@ -141,7 +141,7 @@ def case_weights_are_sent_as_another_type() -> None:
             exact = begin + (hvd.size() - 1) / 2
             off = np.abs(flat(model) - exact).max()
             assert precision / 50 < off < 8 * precision, (compression, off)
-            alike_on_all_ranks(model)
+            check_equal_on_all_ranks(model)
             put(model, begin + hvd.rank())
             optimizer.synchronize()
             near(model, exact)
@@ -150,7 +150,7 @@ def case_weights_are_sent_as_another_type() -> None:
         fit_batches(other, hvd.DiLoCo(again(optimizers()[0]), every=3), STEPS)
         learned = np.abs(flat(other) - flat(model_of())).max()
         assert 0 < np.abs(flat(model) - flat(other)).max() < 0.1 * learned
-        alike_on_all_ranks(model)
+        check_equal_on_all_ranks(model)
 
 
 def case_synchronize_ends_a_period_early() -> None:
@@ -159,19 +159,19 @@ def case_synchronize_ends_a_period_early() -> None:
         optimizer = hvd.LocalSGD(optimizers()[0], every=4, background=background)
         train(model, optimizer, range(6), graph=True)
         optimizer.synchronize()
-        alike_on_all_ranks(model)
+        check_equal_on_all_ranks(model)
         train(model, optimizer, range(6, 9), graph=True)
         weights = hvd.allgather_object(flat(model))
-        assert not np.array_equal(weights[0], weights[1]), "three steps of a new period of four"
+        assert not np.array_equal(weights[0], weights[1]), "weights were exchanged within a period"
 
 
-def case_a_rank_that_joins_is_not_in_the_average() -> None:
+def case_a_joined_rank_is_left_out_of_the_average() -> None:
     for background in (False, True):
         model = model_of()
         put(model, np.full(flat(model).shape, hvd.rank() + 1.0))
         optimizer = hvd.LocalSGD(tf.keras.optimizers.SGD(0.0), every=2, background=background)
         if hvd.rank() == hvd.size() - 1:
-            train(model, optimizer, range(1))  # the first step compares the weights of all ranks
+            train(model, optimizer, range(1))  # in the first step all ranks compare their weights
         else:
             train(model, optimizer, range(4), graph=True)
             near(model, np.full(flat(model).shape, hvd.size() / 2))
@@ -189,7 +189,7 @@ def case_the_training_continues_from_a_checkpoint() -> None:
         continue_from_checkpoint(make, range(7), range(7, 14))
 
 
-def case_a_state_of_another_number_of_ranks_begins_with_the_average() -> None:
+def case_a_state_of_another_number_of_ranks_starts_from_the_average() -> None:
     model = model_of()
     optimizer = hvd.LocalSGD(tf.keras.optimizers.SGD(0.0), every=3)
     train(model, optimizer, range(1))
@@ -201,7 +201,7 @@ def case_a_state_of_another_number_of_ranks_begins_with_the_average() -> None:
     near(model, np.full(vector.shape, 2.0))
 
 
-def case_ranks_that_differ() -> None:
+def case_different_settings_of_ranks_are_an_error() -> None:
     last = hvd.size() - 1
     wrong = hvd.rank() == last
 
@@ -231,7 +231,7 @@ def case_ranks_that_differ() -> None:
         hvd.Gossip(tf.compat.v1.train.GradientDescentOptimizer(0.1))
 
 
-def case_states_that_do_not_fit() -> None:
+def case_loading_a_state_with_other_settings_is_an_error() -> None:
     model = model_of()
     optimizer = hvd.LocalSGD(tf.keras.optimizers.SGD(0.1), every=3)
     with raises(ValueError, "has made no step"):
@@ -251,7 +251,7 @@ def case_states_that_do_not_fit() -> None:
         train(model, optimizer, range(1))
 
 
-def case_an_error_of_an_exchange_has_its_text_in_a_function_too() -> None:
+def case_an_error_in_an_exchange_keeps_its_text_in_a_tf_function() -> None:
     model = model_of()
     optimizer = hvd.LocalSGD(tf.keras.optimizers.SGD(0.1), every=2, compression=hvd.Compression.wire_int8)
     train(model, optimizer, range(1), graph=True)
@@ -261,7 +261,7 @@ def case_an_error_of_an_exchange_has_its_text_in_a_function_too() -> None:
         train(model, optimizer, range(1, 2), graph=True)
 
 
-def case_loss_scaling_goes_inside() -> None:
+def case_loss_scaling_works_only_inside_a_method() -> None:
     model = model_of()
     inner = hvd.LocalSGD(tf.keras.optimizers.SGD(0.1), every=2)
     outer = tf.keras.mixed_precision.LossScaleOptimizer(inner)

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import hvd.tensorflow.keras as hvd
 from _expect import raises
-from _keras import (KERAS_3, again, alike_on_all_ranks, batch, continue_from_checkpoint, fit_batches, flat, model_of, near,
+from _keras import (KERAS_3, again, check_equal_on_all_ranks, batch, continue_from_checkpoint, fit_batches, flat, model_of, near,
                     optimizers, put, train)
 from hvd import errors, schedule
 
@@ -26,12 +26,12 @@ def sgd(rate: Any = 0.1) -> Any:
 
 
 def loss_of(model: Any) -> float:
-    """Returns the loss of all ranks' first batch."""
+    """Returns the loss of the first batch of all ranks."""
     parts = [batch(rank, 0) for rank in range(hvd.size())]
     return float(np.mean([np.mean((model(inputs).numpy() - targets) ** 2) for inputs, targets in parts]))
 
 
-def case_without_staleness_it_is_the_synchronous_result() -> None:
+def case_staleness_0_gives_the_synchronous_result() -> None:
     for kind in optimizers():
         other = model_of()
         train(other, hvd.DistributedOptimizer(again(kind)), range(STEPS))
@@ -39,21 +39,21 @@ def case_without_staleness_it_is_the_synchronous_result() -> None:
             model = model_of()
             train(model, hvd.ParameterServer(again(kind), staleness=0), range(STEPS), graph=graph)
             near(model, flat(other))
-            alike_on_all_ranks(model)
+            check_equal_on_all_ranks(model)
         model = model_of()
         fit_batches(model, hvd.ParameterServer(again(kind)), STEPS)
         near(model, flat(other))
 
 
-def case_all_begin_with_rank_0s_weights() -> None:
+def case_all_ranks_start_from_the_weights_of_rank_0() -> None:
     for graph in (False, True):
         model = model_of(seed=1 + hvd.rank())
         train(model, hvd.ParameterServer(sgd(0.0)), range(1), graph=graph)
         near(model, flat(model_of()))
 
 
-def case_with_staleness_each_gradient_is_a_step() -> None:
-    """Gradients that do not depend on the weights: their order does not matter for plain SGD."""
+def case_with_staleness_each_gradient_makes_a_step() -> None:
+    """The gradients do not depend on the weights, so with plain SGD their order does not matter."""
     for graph in (False, True):
         weight = tf.Variable([1.0, 2.0])
         optimizer = hvd.ParameterServer(sgd(), staleness=2)
@@ -69,18 +69,18 @@ def case_with_staleness_each_gradient_is_a_step() -> None:
         np.testing.assert_allclose(weight.numpy(), np.array([1.0, 2.0]) - 0.1 * total / hvd.size(), rtol=1e-5, atol=1e-5)
 
 
-def case_with_staleness_it_learns_too() -> None:
+def case_training_with_staleness_reduces_the_loss() -> None:
     model = model_of()
     before = loss_of(model)
     optimizer = hvd.ParameterServer(sgd(0.02), staleness=2)
     fit_batches(model, optimizer, 40)
     optimizer.synchronize()
     assert loss_of(model) < 0.7 * before, (loss_of(model), before)
-    alike_on_all_ranks(model)
+    check_equal_on_all_ranks(model)
 
 
-def case_a_rank_may_be_ahead_by_the_staleness_and_no_more() -> None:
-    """The last rank makes the steps that it may while the others make none. One more is answered only after theirs."""
+def case_a_rank_may_be_ahead_by_at_most_the_staleness() -> None:
+    """The last rank makes all permitted steps while the others make none. Its next step waits for theirs."""
     staleness, last = 2, hvd.size() - 1
     made: list[schedule.Clocks] = []
 
@@ -106,23 +106,23 @@ def case_a_rank_may_be_ahead_by_the_staleness_and_no_more() -> None:
     if hvd.rank() != last:
         train(model, optimizer, range(1, 2))
     optimizer.synchronize()
-    alike_on_all_ranks(model)
+    check_equal_on_all_ranks(model)
 
 
-def case_a_rank_with_less_data_does_not_hold_the_others_up() -> None:
+def case_a_rank_with_less_data_does_not_block_the_others() -> None:
     for staleness in (0, 1):
         model = model_of()
         optimizer = hvd.ParameterServer(sgd(), staleness=staleness)
         last = hvd.size() - 1
         train(model, optimizer, range(2 if hvd.rank() == last else 6), graph=True)
         optimizer.synchronize()
-        alike_on_all_ranks(model)
+        check_equal_on_all_ranks(model)
         train(model, optimizer, range(6, 8), graph=True)
         optimizer.synchronize()
-        alike_on_all_ranks(model)
+        check_equal_on_all_ranks(model)
 
 
-def case_learning_rates_are_the_servers() -> None:
+def case_the_server_uses_the_learning_rate_of_rank_0() -> None:
     model, other = model_of(), model_of()
     optimizer, plain = hvd.ParameterServer(sgd()), hvd.DistributedOptimizer(sgd())
     for number in range(3):
@@ -137,7 +137,7 @@ def case_learning_rates_are_the_servers() -> None:
     near(model, flat(other))
 
 
-def case_constraints_absent_gradients_and_weight_decay() -> None:
+def case_constraints_missing_gradients_and_weight_decay_work() -> None:
     def trained(kind: Any) -> list[np.ndarray]:
         make = tf.keras.Variable if KERAS_3 and hasattr(tf.keras, "Variable") else tf.Variable
         weights = [make([1.0, -2.0], name="one"), make([3.0], name="two"), make([5.0], name="unused")]
@@ -160,13 +160,13 @@ def case_constraints_absent_gradients_and_weight_decay() -> None:
     np.testing.assert_allclose(other.numpy(), [[1.0], [1.0]], rtol=1e-6)
 
 
-def case_only_servers_have_a_state() -> None:
+def case_only_the_server_has_optimizer_state() -> None:
     if not KERAS_3:
         return
     model = model_of()
     optimizer = hvd.ParameterServer(tf.keras.optimizers.Adam(0.01))
     fit_batches(model, optimizer, 2)
-    assert len(optimizer.variables) == 2, "iterations and rate"
+    assert len(optimizer.variables) == 2, "the optimizer has more variables than iterations and rate"
     assert int(optimizer.iterations.numpy()) == 2
     state = optimizer.full_state_dict()
     assert len(state["optimizer"]) == 2 + 2 * len(model.trainable_variables)
@@ -177,14 +177,14 @@ def case_the_training_continues_from_a_checkpoint() -> None:
                  lambda: hvd.ParameterServer(tf.keras.optimizers.SGD(0.05, momentum=0.9))):
         other, continued, loaded = continue_from_checkpoint(make, range(3), range(3, 6))
         expected = flat(other)
-        # After the first step too, once all are synchronized.
+        # Also right after the first step, once all are synchronized.
         continued.synchronize()
         continued.load_state_dict(loaded["optimizer"], other.trainable_variables)
         train(other, continued, range(3, 6), graph=True)
         near(other, expected)
 
 
-def case_an_optimizer_that_has_made_steps_gives_the_server_its_state() -> None:
+def case_the_server_takes_over_the_state_of_a_used_optimizer() -> None:
     kind = tf.keras.optimizers.SGD(0.05, momentum=0.9)
     model, other = model_of(), model_of()
     for each in (model, other):
@@ -194,7 +194,7 @@ def case_an_optimizer_that_has_made_steps_gives_the_server_its_state() -> None:
     near(model, flat(other))
 
 
-def case_bad_input() -> None:
+def case_invalid_arguments_are_errors() -> None:
     last = hvd.size() - 1
     wrong = hvd.rank() == last
     for staleness, words in ((-1, "staleness is -1, but must be at least 0"), (0.5, "whole number")):
@@ -225,7 +225,7 @@ def case_bad_input() -> None:
         optimizer.full_state_dict()
 
 
-def case_states_that_do_not_fit() -> None:
+def case_loading_a_state_with_other_settings_is_an_error() -> None:
     model = model_of()
     optimizer = hvd.ParameterServer(sgd(), staleness=1)
     train(model, optimizer, range(2))

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import hvd.tensorflow.keras as hvd
 from _expect import raises
-from _keras import (KERAS_3, again, alike_on_all_ranks, continue_from_checkpoint, fit_batches, flat, model_of, near,
+from _keras import (KERAS_3, again, check_equal_on_all_ranks, continue_from_checkpoint, fit_batches, flat, model_of, near,
                     train)
 from hvd import errors
 from hvd.tensorflow.optimizer import state_of
@@ -30,11 +30,11 @@ def kinds() -> list[Any]:
 
 
 def pair(kind: Any) -> tuple[Any, Any]:
-    """An optimizer that is sharded, and one that is not."""
+    """Returns a sharded optimizer and an unsharded one."""
     return hvd.DistributedOptimizer(again(kind), shard=True), hvd.DistributedOptimizer(again(kind))
 
 
-def case_weights_are_those_of_the_whole_optimizer() -> None:
+def case_weights_equal_those_of_the_unsharded_optimizer() -> None:
     for kind in kinds():
         for graph in (False, True):
             sharded, whole = pair(kind)
@@ -42,11 +42,11 @@ def case_weights_are_those_of_the_whole_optimizer() -> None:
             train(model, sharded, STEPS, graph=graph)
             train(other, whole, STEPS, graph=graph)
             near(model, flat(other))
-            alike_on_all_ranks(model)
+            check_equal_on_all_ranks(model)
             assert int(sharded.iterations) == len(STEPS)
 
 
-def case_fit_and_a_changed_learning_rate() -> None:
+def case_fit_works_with_a_changed_learning_rate() -> None:
     for kind in kinds()[:1]:
         models = []
         for optimizer in pair(kind):
@@ -57,7 +57,7 @@ def case_fit_and_a_changed_learning_rate() -> None:
         near(models[0], flat(models[1]))
 
 
-def case_a_rank_has_its_part_of_the_state() -> None:
+def case_each_rank_has_its_part_of_the_state() -> None:
     for kind in kinds()[:2]:
         sharded, _ = pair(kind)
         model = model_of()
@@ -69,7 +69,7 @@ def case_a_rank_has_its_part_of_the_state() -> None:
         assert sum(np.size(variable) for variable in sharded.variables) <= 2
 
 
-def case_a_checkpoint_continues() -> None:
+def case_training_continues_from_a_checkpoint() -> None:
     for kind in kinds()[:2]:
         continue_from_checkpoint(lambda kind=kind: pair(kind)[0], range(4), range(4, 7))
 
@@ -86,7 +86,7 @@ def case_the_saved_state_does_not_depend_on_the_number_of_ranks() -> None:
         np.testing.assert_allclose(momentum, expected, rtol=1e-4, atol=1e-5)
 
 
-def case_what_cannot_be_sharded_is_an_error() -> None:
+def case_optimizers_that_cannot_be_sharded_are_errors() -> None:
     if not KERAS_3:
         with raises(errors.InvalidArgumentError, "needs an optimizer of Keras 3"):
             hvd.DistributedOptimizer(tf.keras.optimizers.SGD(0.1), shard=True)

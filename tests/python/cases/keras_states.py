@@ -1,4 +1,4 @@
-"""States that the program has, of the training methods of hvd.keras: training changes neither loaded ones nor full ones."""
+"""Training with the methods of hvd.keras does not change states that the program has loaded or fetched."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def same(one: Any, other: Any) -> bool:
     return bool(np.array_equal(one, other))
 
 
-def case_training_changes_no_state() -> None:
+def case_training_does_not_change_loaded_or_fetched_states() -> None:
     for name, make in MADE.items():
         model = model_of()
         optimizer = make()

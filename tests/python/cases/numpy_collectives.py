@@ -1,4 +1,4 @@
-"""hvd.numpy: what each collective gives, for every type, and what it refuses."""
+"""hvd.numpy: results of each collective for every type, and errors."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import numpy as np
 import hvd
 import hvd.numpy as hvn
 from _expect import raises
+from hvd import errors
 
 TYPES = ["uint8", "int8", "uint16", "int16", "int32", "int64", "float16", "float32", "float64"]
 
 
 def mine(shape: tuple[int, ...], kind: str = "float32") -> np.ndarray:
-    """Another array on every rank, whose sums are exact in all types."""
+    """Returns an array that differs between ranks, whose sums are exact in all types."""
     return (np.arange(np.prod(shape)).reshape(shape) % 5 + hvd.rank()).astype(kind)
 
 
@@ -20,7 +21,7 @@ def of_all(shape: tuple[int, ...], kind: str = "float32") -> list[np.ndarray]:
     return [(np.arange(np.prod(shape)).reshape(shape) % 5 + rank).astype(kind) for rank in range(hvd.size())]
 
 
-def case_allreduce_of_every_type() -> None:
+def case_allreduce_works_with_every_type() -> None:
     for kind in TYPES:
         expected = np.sum(of_all((3, 4), kind), axis=0, dtype=kind)
         got = hvn.allreduce(mine((3, 4), kind), op=hvd.Sum, name=f"sum {kind}")
@@ -28,7 +29,7 @@ def case_allreduce_of_every_type() -> None:
         np.testing.assert_array_equal(got, expected)
 
 
-def case_every_reduction() -> None:
+def case_allreduce_works_with_every_reduction() -> None:
     arrays = of_all((6,))
     for op, expected in ((hvd.Average, np.mean(arrays, axis=0)), (hvd.Sum, np.sum(arrays, axis=0)),
                          (hvd.Min, np.min(arrays, axis=0)), (hvd.Max, np.max(arrays, axis=0)),
@@ -36,13 +37,13 @@ def case_every_reduction() -> None:
         np.testing.assert_allclose(hvn.allreduce(mine((6,)), op=op), expected, rtol=1e-6)
 
 
-def case_bool_is_or_and_and() -> None:
+def case_reductions_of_bool_are_or_and_and() -> None:
     own = np.array([hvd.rank() == 0, True, False])
     assert hvn.allreduce(own, op=hvd.Sum).tolist() == [True, True, False]
     assert hvn.allreduce(own, op=hvd.Min).tolist() == [hvd.size() == 1, True, False]
 
 
-def case_in_place_of_a_strided_view() -> None:
+def case_allreduce_in_place_writes_a_strided_view() -> None:
     whole = np.zeros((4, 6), np.float32)
     view = whole[::2, ::3]
     view[...] = hvd.rank() + 1
@@ -51,19 +52,19 @@ def case_in_place_of_a_strided_view() -> None:
     assert (whole[::2, ::3] == sum(range(1, hvd.size() + 1))).all() and whole.sum() == 4 * whole[0, 0]
 
 
-def case_factors() -> None:
+def case_allreduce_multiplies_by_its_factors() -> None:
     got = hvn.allreduce(mine((3,)), op=hvd.Sum, prescale_factor=0.5, postscale_factor=4.0)
     np.testing.assert_allclose(got, 2 * np.sum(of_all((3,)), axis=0))
     for kind, value in (("float32", 1), ("float64", 1e305), ("int64", 7), ("float16", 1)):
         own = np.full(3, value, kind)
         for factor in ("prescale_factor", "postscale_factor"):
             got = hvn.allreduce(own, op=hvd.Max, **{factor: 0.0})
-            assert not got.any(), f"{factor} 0 of {kind}: 0 is a factor like any other: {got}"
+            assert not got.any(), f"{factor} 0 of {kind} was ignored: {got}"
     with raises(TypeError, "must be real number"):
         hvn.allreduce(mine((3,)), prescale_factor=None)
 
 
-def case_a_masked_array_is_refused() -> None:
+def case_a_masked_array_is_an_error() -> None:
     own = np.ma.masked_array(mine((3,)), mask=[True, False, False])
     for call in (hvn.allreduce, hvn.allreduce_, hvn.allgather, hvn.alltoall, hvn.reducescatter):
         with raises(TypeError, "mask"):
@@ -73,7 +74,7 @@ def case_a_masked_array_is_refused() -> None:
             call(own, 0)
 
 
-def case_numbers_that_c_cannot_hold() -> None:
+def case_numbers_out_of_range_are_errors() -> None:
     for root in (2**32, -2**32, 2**70):
         with raises(ValueError, f"the root is {root}, which is out of range"):
             hvn.broadcast(mine((3,)), root)
@@ -85,7 +86,7 @@ def case_numbers_that_c_cannot_hold() -> None:
                 report(number)
 
 
-def case_in_any_order() -> None:
+def case_named_calls_in_different_orders_on_ranks_match() -> None:
     names = [f"tensor {number}" for number in range(20)]
     handles = {name: hvn.allreduce_async(np.full(3, float(index)), name, hvd.Sum)
                for index, name in sorted(enumerate(names), reverse=hvd.rank() % 2 == 1)}
@@ -94,14 +95,14 @@ def case_in_any_order() -> None:
         assert handles[name].poll() and handles[name].wait().tolist() == [index * hvd.size()] * 3
 
 
-def case_empty_and_scalar() -> None:
+def case_collectives_work_with_empty_arrays_and_scalars() -> None:
     assert hvn.allreduce(np.empty((0, 3))).shape == (0, 3)
     assert hvn.allreduce(np.float64(2)) == 2.0
     assert hvn.allgather(np.empty((0, 3))).shape == (0, 3)
     assert hvn.broadcast(np.empty(0), 0).shape == (0,)
 
 
-def case_a_group() -> None:
+def case_grouped_allreduce_works() -> None:
     got = hvn.grouped_allreduce([mine((2,)), mine((3, 3))], op=hvd.Sum)
     np.testing.assert_array_equal(got[0], np.sum(of_all((2,)), axis=0))
     np.testing.assert_array_equal(got[1], np.sum(of_all((3, 3)), axis=0))
@@ -109,7 +110,7 @@ def case_a_group() -> None:
         hvn.grouped_allreduce([np.zeros(1, np.float32), np.zeros(1)])
 
 
-def case_broadcast_from_each() -> None:
+def case_broadcast_works_from_each_root() -> None:
     for root in range(hvd.size()):
         own = mine((2, 2))
         np.testing.assert_array_equal(hvn.broadcast(own, root), of_all((2, 2))[root])
@@ -118,13 +119,13 @@ def case_broadcast_from_each() -> None:
         np.testing.assert_array_equal(own, of_all((2, 2))[root])
 
 
-def case_allgather_of_uneven_rows() -> None:
+def case_allgather_works_with_different_numbers_of_rows() -> None:
     own = np.full((hvd.rank() * 2, 3), hvd.rank(), np.int32)
     expected = np.concatenate([np.full((rank * 2, 3), rank, np.int32) for rank in range(hvd.size())])
     np.testing.assert_array_equal(hvn.allgather(own), expected)
 
 
-def case_gathers_waited_for_in_opposite_orders() -> None:
+def case_allgathers_can_be_awaited_in_opposite_orders() -> None:
     handles = [hvn.allgather_async(np.full(hvd.rank() + 1, index), f"gather {index}") for index in range(4)]
     for handle in handles if hvd.rank() % 2 == 0 else reversed(handles):
         assert len(handle.wait()) == sum(range(1, hvd.size() + 1))
@@ -150,7 +151,7 @@ def case_reducescatter() -> None:
     np.testing.assert_array_equal(got, whole[begin : begin + 2 + (hvd.rank() == 0)])
 
 
-def case_a_process_set() -> None:
+def case_collectives_work_on_a_process_set() -> None:
     last = hvd.size() - 1
     some = hvd.add_process_set([last])
     assert some.included() == (hvd.rank() == last) and some.size() == 1 and some.ranks == [last]
@@ -164,7 +165,7 @@ def case_a_process_set() -> None:
     assert not hvd.remove_process_set(some) and not hvd.remove_process_set(hvd.global_process_set)
 
 
-def case_what_ranks_differ_in_is_an_error_on_all() -> None:
+def case_different_arguments_of_ranks_are_an_error_on_all_ranks() -> None:
     if hvd.size() == 1:
         return
     rank = hvd.rank()
@@ -180,10 +181,10 @@ def case_what_ranks_differ_in_is_an_error_on_all() -> None:
         hvn.broadcast(np.zeros(3), rank, "root")
     with raises(hvd.errors.MismatchError, "the row size", "rank 0"):
         hvn.allgather(np.zeros((2, 3 + rank)), "rows")
-    assert hvn.allreduce(np.ones(1), op=hvd.Sum).tolist() == [hvd.size()], "the next call works"
+    assert hvn.allreduce(np.ones(1), op=hvd.Sum).tolist() == [hvd.size()], "the next call failed"
 
 
-def case_what_cannot_be() -> None:
+def case_invalid_arguments_are_errors() -> None:
     with raises(TypeError, "complex64"):
         hvn.allreduce(np.zeros(3, np.complex64))
     with raises(ValueError, "dimension"):
@@ -198,13 +199,13 @@ def case_what_cannot_be() -> None:
         hvn.allreduce_(read_only)
 
 
-def case_objects() -> None:
+def case_objects_of_any_size_are_broadcast_and_gathered() -> None:
     for root in range(hvd.size()):
         assert hvd.broadcast_object({"rank": hvd.rank(), "text": "ü" * 1000}, root)["rank"] == root
     assert hvd.allgather_object(("x" * hvd.rank(), hvd.rank())) == [("x" * rank, rank) for rank in range(hvd.size())]
 
 
-def case_sent_bytes() -> None:
+def case_sent_bytes_is_the_traffic_of_each_collective() -> None:
     size, rank = hvd.size(), hvd.rank()
     rows = np.ones((2 * size, 4), np.float32)
     total = rows.nbytes
@@ -219,3 +220,14 @@ def case_sent_bytes() -> None:
         before = hvd.sent_bytes()
         call()
         assert hvd.sent_bytes() - before == expected, (name, hvd.sent_bytes() - before, expected)
+
+
+def case_a_handle_from_before_shutdown_is_an_error() -> None:
+    old = hvn.allreduce_async(mine((3,)), "before")
+    hvd.shutdown()
+    hvd.init()
+    now = hvn.allreduce_async(mine((3,)), "after", hvd.Sum)
+    for call in (old.poll, old.wait):
+        with raises(errors.NotInitializedError, "is of generation 1, which hvd.shutdown() has ended; this is generation 2"):
+            call()
+    np.testing.assert_array_equal(now.wait(), np.sum(of_all((3,)), axis=0))

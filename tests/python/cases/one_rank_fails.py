@@ -1,4 +1,4 @@
-"""One rank fails before its part in a collective: it raises its own exception, and the others an error that names it."""
+"""If one rank fails before a collective, it raises its own exception and the others an error that names it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def check(call: Callable[[], Any], own: type[Exception], text: str, culprit: int
             call()
 
 
-def case_an_object_that_cannot_be_pickled() -> None:
+def case_broadcasting_an_object_that_cannot_be_pickled() -> None:
     for culprit in (0, 1):
         thing = {"lock": threading.Lock()} if is_culprit(culprit) else None
         for name in (None, "config"):
@@ -41,7 +41,7 @@ def case_an_object_that_cannot_be_pickled() -> None:
             assert hvd.allgather_object(hvd.rank(), name) == list(range(hvd.size()))
 
 
-def case_in_a_process_set() -> None:
+def case_a_failure_in_a_process_set() -> None:
     members = hvd.add_process_set([0, 1])
     if hvd.rank() in (0, 1):
         thing = threading.Lock() if is_culprit() else None
@@ -65,14 +65,14 @@ def case_an_array_of_an_unsupported_type() -> None:
         assert hvd.numpy.allreduce(np.ones(1), name)[0] == 1
 
 
-def case_a_call_in_the_background_does_not_wait_for_its_failure() -> None:
+def case_a_failed_background_call_returns_at_once() -> None:
     if is_culprit():
         with raises(TypeError):
             hvd.numpy.allreduce_async(np.ones(1, complex), "first")
         handle = None
     else:
         handle = hvd.numpy.allreduce_async(np.ones(1), "first")
-    # A call of the same name: the second one waits for the first one's end.
+    # Waits for the end of the first call, because it has the same name.
     second = None if handle else hvd.numpy.allreduce_async(np.ones(1), "first")
     if handle:
         with raises(hvd.errors.InvalidArgumentError, "rank 1: TypeError"):
@@ -81,7 +81,7 @@ def case_a_call_in_the_background_does_not_wait_for_its_failure() -> None:
     assert second and second.wait()[0] == 1
 
 
-def case_decisions() -> None:
+def case_invalid_arguments_of_average_metrics_agree_stop_and_add_process_set() -> None:
     wrong: Any = "x" if is_culprit() else 1.0
     check(lambda: hvd.average_metrics([wrong]), ValueError, "ValueError: could not convert string to float: 'x'")
     stopping = hvd.agree.EarlyStopping()
@@ -91,14 +91,14 @@ def case_decisions() -> None:
     assert hvd.average_metrics([1.0]) == [1.0] and not hvd.agree_stop(1) and stopping.update(1.0).is_best
 
 
-def case_files() -> None:
+def case_a_failure_to_open_a_file() -> None:
     with shared_folder() as folder:
         path: Any = 3 if is_culprit() else folder / "file"
         check(lambda: hvd.io.Log(path), TypeError, "TypeError: ")
         check(lambda: hvd.start_timeline(path), TypeError, "TypeError: ")
 
 
-def case_checkpoints() -> None:
+def case_a_failure_to_save_a_checkpoint() -> None:
     with shared_folder() as folder:
         check(lambda: hvd.checkpoint.Checkpoints(folder, keep_last=0 if is_culprit() else 3), ValueError, "ValueError: ")
         for sharded in (False, True):

@@ -1,4 +1,4 @@
-"""hvd.progress refuses nonsense and hands batches through unchanged. What it reports: test_progress.py."""
+"""hvd.progress rejects invalid values and yields batches unchanged. test_progress.py tests what it reports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SIZES = (1,)
 GATE_SIZE = 1
 
 
-def case_nonsense_is_refused_by_name() -> None:
+def case_invalid_values_are_errors_that_name_the_argument() -> None:
     for name in ("step", "steps", "samples", "epoch", "epochs"):
         with raises(hvd.errors.InvalidArgumentError, f"{name} is -1; it must not be negative"):
             hvd.progress(**{name: -1})
@@ -35,14 +35,14 @@ def case_nonsense_is_refused_by_name() -> None:
             hvd.progress(not_batches)  # type: ignore[call-overload]
 
 
-def case_numbers_of_all_kinds_are_taken() -> None:
+def case_numbers_of_all_types_are_accepted() -> None:
     hvd.progress()
     hvd.progress(step=np.int64(3), steps=np.uint8(5), samples=np.int32(64), loss=np.float32(0.5), epoch=True)
     for loss in (1, math.nan, math.inf, np.array(0.5)):
         hvd.progress(loss=loss)
 
 
-def case_a_loop_gives_the_same_batches() -> None:
+def case_a_loop_yields_the_same_batches() -> None:
     batches: list[Any] = [np.ones((4, 2)), (np.ones((3, 2)), np.ones(3)), {"x": np.ones((2, 2))}, [], "text", None, 5]
     steps = hvd.progress(batches)
     assert len(steps) == len(batches)
@@ -51,7 +51,7 @@ def case_a_loop_gives_the_same_batches() -> None:
     assert not list(hvd.progress([]))
 
 
-def case_an_exception_leaves_the_loop() -> None:
+def case_an_exception_of_the_batches_passes_through_the_loop() -> None:
     def broken() -> Any:
         yield 1
         raise KeyError("data")

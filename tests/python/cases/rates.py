@@ -1,4 +1,4 @@
-"""hvd.rates."""
+"""hvd.rates: scaled learning rates, warm-up and parts of a batch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hvd
 from _expect import raises
 
 
-def case_rates() -> None:
+def case_learning_rates_are_scaled() -> None:
     assert hvd.scale_rate(0.5) == 0.5 * hvd.size()
     assert hvd.scale_rate(0.5, 4) == 2.0
     assert hvd.scale_rate(0.5, 4, "sqrt") == 1.0
@@ -18,7 +18,7 @@ def case_rates() -> None:
         hvd.scale_rate(0.5, 0)
 
 
-def case_warm_up() -> None:
+def case_warm_up_raises_the_rate() -> None:
     assert [hvd.warmup(1.0, 3.0, step, 4) for step in (0, 1, 2, 4, 9)] == [1.0, 1.5, 2.0, 3.0, 3.0]
     assert hvd.warmup(1.0, 3.0, 0, 0) == 3.0
     with raises(hvd.errors.InvalidArgumentError, "step"):

@@ -1,4 +1,4 @@
-"""hvd.tensorflow, eager: what each collective gives, for every type, and what it refuses."""
+"""hvd.tensorflow, eager: results of each collective for every type, and errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TYPES = [tf.uint8, tf.int8, tf.uint16, tf.int16, tf.int32, tf.int64, tf.float16,
 
 
 def of_rank(rank: int, shape: tuple[int, ...], kind: tf.DType = tf.float32) -> tf.Tensor:
-    """Another tensor for every rank, whose sums are exact in all types."""
+    """Returns a tensor that differs between ranks, whose sums are exact in all types."""
     return tf.cast(tf.constant(np.arange(np.prod(shape)).reshape(shape) % 5 + rank), kind)
 
 
@@ -34,14 +34,14 @@ def equal(got: tf.Tensor, expected: object) -> None:
     np.testing.assert_array_equal(got.numpy(), expected)
 
 
-def case_allreduce_of_every_type() -> None:
+def case_allreduce_works_with_every_type() -> None:
     for kind in TYPES:
         got = hvd.allreduce(mine((3, 4), kind), op=hvd.Sum, name=f"sum {kind.name}")
         assert got.dtype == kind
         equal(got, sum(of_all((3, 4), kind)))
 
 
-def case_every_reduction() -> None:
+def case_allreduce_works_with_every_reduction() -> None:
     arrays = of_all((6,))
     for op, expected in ((hvd.Average, np.mean(arrays, axis=0)), (hvd.Sum, np.sum(arrays, axis=0)),
                          (hvd.Min, np.min(arrays, axis=0)), (hvd.Max, np.max(arrays, axis=0)),
@@ -50,13 +50,13 @@ def case_every_reduction() -> None:
     np.testing.assert_allclose(hvd.allreduce(mine((6,))), np.mean(arrays, axis=0), rtol=1e-6)
 
 
-def case_bool() -> None:
+def case_reductions_of_bool_work() -> None:
     own = tf.constant([hvd.rank() == 0, True, False])
     equal(hvd.allreduce(own, op=hvd.Sum), [True, True, False])
     equal(hvd.broadcast(own, 0), [True, True, False])
 
 
-def case_factors_and_the_old_average() -> None:
+def case_allreduce_takes_factors_and_the_deprecated_average() -> None:
     total = np.sum(of_all((3,)), axis=0)
     equal(hvd.allreduce(mine((3,)), op=hvd.Sum, prescale_factor=0.5, postscale_factor=4.0), 2 * total)
     equal(hvd.allreduce(mine((3,)), average=False), total)
@@ -64,14 +64,14 @@ def case_factors_and_the_old_average() -> None:
         hvd.allreduce(mine((3,)), average=True, op=hvd.Sum)
 
 
-def case_what_is_no_tensor_yet() -> None:
+def case_allreduce_takes_lists_variables_and_empty_tensors() -> None:
     equal(hvd.allreduce([1.0, 2.0], op=hvd.Sum), [hvd.size(), 2.0 * hvd.size()])
     equal(hvd.allreduce(tf.Variable(3.0), op=hvd.Max), 3.0)
     assert hvd.allreduce(tf.zeros((0, 3))).shape == (0, 3)
     assert hvd.broadcast(tf.zeros((0,)), 0).shape == (0,)
 
 
-def case_compression() -> None:
+def case_allreduce_works_with_each_compression() -> None:
     for compression in (hvd.Compression.fp16, hvd.Compression.bf16, hvd.Compression.none):
         got = hvd.allreduce(mine((5,)), op=hvd.Sum, compression=compression)
         assert got.dtype == tf.float32
@@ -79,7 +79,7 @@ def case_compression() -> None:
         assert hvd.allreduce(mine((5,), tf.int32), op=hvd.Sum, compression=compression).dtype == tf.int32
 
 
-def case_sparse() -> None:
+def case_allreduce_works_with_indexed_slices() -> None:
     rank, size = hvd.rank(), hvd.size()
     own = tf.IndexedSlices(tf.fill((rank + 1, 2), float(rank)), tf.range(rank + 1, dtype=tf.int64),
                            tf.constant([size, 2], tf.int64))
@@ -100,7 +100,7 @@ def case_sparse() -> None:
             hvd.allreduce(whole, op=hvd.Sum, **{factor: 0.5})
 
 
-def case_a_group() -> None:
+def case_grouped_collectives_work() -> None:
     slices = tf.IndexedSlices(tf.ones((1, 2)), tf.constant([0]), tf.constant([3, 2]))
     first, sparse, second = hvd.grouped_allreduce([mine((2,)), slices, mine((3, 3))], op=hvd.Sum)
     equal(first, np.sum(of_all((2,)), axis=0))
@@ -111,12 +111,12 @@ def case_a_group() -> None:
         hvd.grouped_allreduce([tf.zeros(1), tf.zeros(1, tf.float64)])
 
 
-def case_broadcast_from_each() -> None:
+def case_broadcast_works_from_each_root() -> None:
     for root in range(hvd.size()):
         equal(hvd.broadcast(mine((2, 2)), root), of_all((2, 2))[root])
 
 
-def case_variables() -> None:
+def case_variables_are_broadcast() -> None:
     kinds = [tf.float32, tf.int64, tf.uint32, tf.uint64, tf.bool]
     variables = [tf.Variable(tf.cast([hvd.rank(), 2], kind)) for kind in kinds]
     hvd.broadcast_variables(variables, root_rank=hvd.size() - 1)
@@ -127,7 +127,7 @@ def case_variables() -> None:
     equal(scalar, 0.0)
 
 
-def case_allgather_of_uneven_rows() -> None:
+def case_allgather_works_with_different_numbers_of_rows() -> None:
     size = hvd.size()
     for kind in (*TYPES, tf.bool):
         expected = np.concatenate([np.full((rank * 2, 3), rank) for rank in range(size)]).astype(kind.as_numpy_dtype)
@@ -161,7 +161,7 @@ def case_reducescatter() -> None:
     assert second.shape == (1,) and first.dtype == tf.float32
 
 
-def case_a_process_set() -> None:
+def case_collectives_work_on_a_process_set() -> None:
     last = hvd.size() - 1
     some = hvd.add_process_set([last])
     included = hvd.rank() == last
@@ -174,14 +174,14 @@ def case_a_process_set() -> None:
     hvd.remove_process_set(some)
 
 
-def case_objects() -> None:
+def case_objects_are_broadcast_and_gathered() -> None:
     for root in range(hvd.size()):
         assert hvd.broadcast_object({"rank": hvd.rank()}, root)["rank"] == root
         assert hvd.broadcast_object_fn(root)(hvd.rank()) == root
     assert hvd.allgather_object("x" * hvd.rank()) == ["x" * rank for rank in range(hvd.size())]
 
 
-def case_numbers() -> None:
+def case_rank_and_size_are_available_as_operations() -> None:
     assert hvd.rank_op().numpy() == hvd.rank() and hvd.size_op().numpy() == hvd.size()
     assert hvd.local_rank_op().numpy() == hvd.local_rank() and hvd.local_size_op().dtype == tf.int32
     assert hvd.is_initialized() and hvd.is_homogeneous() and not hvd.mpi_enabled()
@@ -190,12 +190,12 @@ def case_numbers() -> None:
 def case_barrier_and_join() -> None:
     hvd.barrier()
     if hvd.rank() > 0:
-        # Rank 0 has joined: it takes part with zeros.
+        # Rank 0 has joined, so it contributes zeros.
         equal(hvd.allreduce(tf.constant([1.0]), op=hvd.Sum, name="after rank 0"), [hvd.size() - 1])
     assert 0 <= int(hvd.join()) < hvd.size()
 
 
-def case_adasum() -> None:
+def case_adasum_works_with_a_power_of_two_of_ranks() -> None:
     if hvd.size() == 3:
         with raises(ValueError, "power of two, not for 3"):
             hvd.allreduce(mine((3,)), op=hvd.Adasum)
@@ -207,7 +207,7 @@ def case_adasum() -> None:
         np.testing.assert_allclose(got, expected, rtol=1e-6)
 
 
-def case_what_cannot_be() -> None:
+def case_invalid_arguments_are_errors() -> None:
     with raises(TypeError, "complex64"):
         hvd.allreduce(tf.zeros(3, tf.complex64))
     with raises(ValueError, "dimension"):
@@ -222,7 +222,7 @@ def case_what_cannot_be() -> None:
         hvd.elastic
 
 
-def case_what_ranks_differ_in_is_an_error_on_all() -> None:
+def case_different_shapes_of_ranks_are_an_error_on_all_ranks() -> None:
     if hvd.size() == 1:
         return
     with raises(hvd.errors.MismatchError, "count", "rank 0"):
@@ -230,8 +230,8 @@ def case_what_ranks_differ_in_is_an_error_on_all() -> None:
     equal(hvd.allreduce(tf.ones(1), op=hvd.Sum), [hvd.size()])
 
 
-def case_errors_are_tensorflows_too() -> None:
-    """What a program for Horovod catches."""
+def case_errors_are_also_of_tensorflows_classes() -> None:
+    """Programs for Horovod catch TensorFlow's classes."""
     precondition, argument = tf.errors.FailedPreconditionError, tf.errors.InvalidArgumentError
     last = hvd.add_process_set([hvd.size() - 1])
     fake = hvd.ProcessSet([0])

@@ -1,4 +1,4 @@
-"""hvd.tensorflow in a tf.function, with one thread for TensorFlow's operations."""
+"""hvd.tensorflow in a tf.function. TensorFlow has one thread for operations, so a collective that blocks it would hang."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from _expect import raises
 
 FRAMEWORK = "tensorflow"
 SIZES = (1, 2)
-# A collective that held a thread while it waits would hold the only one.
+# A collective that blocks a thread while it waits would block the only one.
 ENVIRONMENT = {"TF_NUM_INTEROP_THREADS": "1"}
 
 ANY = [tf.TensorSpec(None, tf.float32)]
@@ -36,7 +36,7 @@ def case_shapes_are_known_where_they_can_be() -> None:
     assert shapes["received"] == (hvd.size(),) and shapes["reducescatter"] == (4 // hvd.size(), 3)
 
 
-def case_shapes_unknown_until_it_runs() -> None:
+def case_collectives_work_with_shapes_known_only_at_run_time() -> None:
     @tf.function(input_signature=ANY)
     def step(x: tf.Tensor) -> tuple[tf.Tensor, ...]:
         return hvd.allreduce(x, op=hvd.Sum), hvd.broadcast(x, 0), hvd.allgather(x), hvd.reducescatter(x, op=hvd.Sum)
@@ -49,7 +49,7 @@ def case_shapes_unknown_until_it_runs() -> None:
         assert scattered.shape == (rows // size, 2)
 
 
-def case_every_type() -> None:
+def case_collectives_work_with_every_type() -> None:
     @tf.function
     def step(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         return hvd.allreduce(x, op=hvd.Sum), hvd.broadcast(x, 0)
@@ -62,8 +62,8 @@ def case_every_type() -> None:
                                       else tf.cast([hvd.size(), 0, hvd.size()], kind))
 
 
-def case_opposite_orders_on_two_ranks() -> None:
-    """What comes between them, too, which tf.function carries out in the order of the program."""
+def case_collectives_in_opposite_orders_on_two_ranks_match() -> None:
+    """Also with operations between them that a tf.function executes in the program's order."""
     seen = tf.Variable(tf.zeros(2))
 
     @tf.function
@@ -81,7 +81,7 @@ def case_opposite_orders_on_two_ranks() -> None:
         np.testing.assert_array_equal(b, [hvd.size() * ord("b")] * 4)
 
 
-def case_functions_called_in_opposite_orders() -> None:
+def case_functions_called_in_opposite_orders_match() -> None:
     totals = {name: tf.function(lambda x, name=name: hvd.allreduce(x, op=hvd.Sum, name=name)) for name in "ab"}
 
     @tf.function
@@ -93,7 +93,7 @@ def case_functions_called_in_opposite_orders() -> None:
         np.testing.assert_array_equal(got, [hvd.size() * ord(name)] * 2)
 
 
-def case_many_in_opposite_orders() -> None:
+def case_many_collectives_in_opposite_orders_match() -> None:
     names = [f"tensor {number}" for number in range(20)]
 
     @tf.function
@@ -105,7 +105,7 @@ def case_many_in_opposite_orders() -> None:
     np.testing.assert_array_equal(step(tf.constant(1.0)), [index * hvd.size() for index in range(len(names))])
 
 
-def case_one_needs_the_other() -> None:
+def case_a_collective_can_use_the_result_of_another() -> None:
     @tf.function
     def step(x: tf.Tensor) -> tf.Tensor:
         for number in range(5):
@@ -115,7 +115,7 @@ def case_one_needs_the_other() -> None:
     np.testing.assert_array_equal(step(tf.ones(2)), [hvd.size() ** 5] * 2)
 
 
-def case_in_a_loop_and_a_condition() -> None:
+def case_collectives_work_in_a_loop_and_a_condition() -> None:
     @tf.function
     def step(x: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
         for number in tf.range(count):
@@ -129,7 +129,7 @@ def case_in_a_loop_and_a_condition() -> None:
     np.testing.assert_array_equal(got, [hvd.size() + 1.0] * 2)
 
 
-def case_the_same_function_twice_in_another() -> None:
+def case_a_function_can_be_called_twice_in_another() -> None:
     @tf.function
     def total(x: tf.Tensor) -> tf.Tensor:
         return hvd.allreduce(x, op=hvd.Sum)
@@ -143,8 +143,8 @@ def case_the_same_function_twice_in_another() -> None:
     np.testing.assert_array_equal(two, [2 * hvd.size()] * 2)
 
 
-def case_functions_with_the_same_names() -> None:
-    """A name can be in flight once: what is called in these, and in what calls them, is in the program's order."""
+def case_functions_can_use_the_same_names_of_tensors() -> None:
+    """Two calls with one name cannot be in flight at once, so calls in these functions and their callers run in order."""
     def factor(number: float) -> Callable[[tf.Tensor], tf.Tensor]:
         return tf.function(lambda x: hvd.allreduce(x * number, op=hvd.Sum, name="shared"))
 
@@ -162,7 +162,7 @@ def case_functions_with_the_same_names() -> None:
                                       [hvd.size() * number for number in (2.0, 1.0, 3.0, 4.0)])
 
 
-def case_names_that_look_numbered() -> None:
+def case_names_that_end_with_numbers_are_not_confused() -> None:
     @tf.function
     def step(x: tf.Tensor) -> list[tf.Tensor]:
         return [hvd.allreduce(x * number, op=hvd.Sum, name=name)
@@ -172,7 +172,7 @@ def case_names_that_look_numbered() -> None:
         np.testing.assert_array_equal(step(tf.constant(1.0)), [hvd.size() * number for number in range(4)])
 
 
-def case_a_result_that_nobody_uses() -> None:
+def case_a_collective_with_an_unused_result_runs() -> None:
     @tf.function
     def step(x: tf.Tensor) -> tf.Tensor:
         hvd.allreduce(x + hvd.rank(), name="unused")
@@ -182,7 +182,7 @@ def case_a_result_that_nobody_uses() -> None:
         step(tf.ones(2))
 
 
-def case_sparse_and_groups() -> None:
+def case_sparse_and_grouped_allreduce_work() -> None:
     @tf.function
     def step(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         slices = tf.IndexedSlices(x, tf.constant([0, 2]), tf.constant([3, 2]))
@@ -196,7 +196,7 @@ def case_sparse_and_groups() -> None:
     np.testing.assert_array_equal(both, np.full((2, 2), 2 * size))
 
 
-def case_variables_numbers_and_barrier() -> None:
+def case_variables_rank_operations_and_barrier_work() -> None:
     variables = [tf.Variable(float(hvd.rank())), tf.Variable([hvd.rank()])]
 
     @tf.function
@@ -209,7 +209,7 @@ def case_variables_numbers_and_barrier() -> None:
     assert [float(variables[0]), variables[1].numpy().tolist()] == [0.0, [0]]
 
 
-def case_an_error_has_libhvds_words() -> None:
+def case_an_error_has_the_message_of_libhvd() -> None:
     if hvd.size() == 1:
         return
 
@@ -223,7 +223,7 @@ def case_an_error_has_libhvds_words() -> None:
     np.testing.assert_array_equal(step(tf.ones(3)), [hvd.size()] * 3)
 
 
-def case_another_operations_error_leaves_no_trace() -> None:
+def case_calls_work_after_an_error_of_another_operation() -> None:
     @tf.function
     def step(x: tf.Tensor, fail: tf.Tensor) -> tf.Tensor:
         with tf.control_dependencies([tf.debugging.assert_equal(fail, False)]):
@@ -238,7 +238,7 @@ def case_another_operations_error_leaves_no_trace() -> None:
                                       [(value + 5) * (hvd.size() + 1)] * 2)
 
 
-def case_a_result_that_tensorflow_does_not_take() -> None:
+def case_a_failure_to_store_a_result_is_an_error() -> None:
     @tf.function
     def step(x: tf.Tensor) -> tf.Tensor:
         return hvd.allreduce(x, op=hvd.Sum, name="not taken")
@@ -250,7 +250,7 @@ def case_a_result_that_tensorflow_does_not_take() -> None:
     enqueue = tf.queue.QueueBase.enqueue
     tf.queue.QueueBase.enqueue = fail
     try:
-        with raises(tf.errors.OpError, "closed"):  # it had waited for ever
+        with raises(tf.errors.OpError, "closed"):  # instead of waiting for ever
             step(tf.ones(2))
     finally:
         tf.queue.QueueBase.enqueue = enqueue
@@ -259,10 +259,10 @@ def case_a_result_that_tensorflow_does_not_take() -> None:
     hvd.barrier()
 
 
-def case_xla_is_refused() -> None:
+def case_jit_compile_is_an_error() -> None:
     @tf.function(jit_compile=True)
     def step(x: tf.Tensor) -> tf.Tensor:
         return hvd.allreduce(x)
 
-    with raises(Exception, "XLA cannot compile", "jit_compile"):  # tf.function puts its own around it
+    with raises(Exception, "XLA cannot compile", "jit_compile"):  # tf.function wraps the error
         step(tf.ones(2))

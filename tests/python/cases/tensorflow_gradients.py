@@ -15,12 +15,12 @@ SIZES = (1, 2)
 
 
 def both_ways(function: Callable[..., object], *arguments: tf.Tensor) -> list[object]:
-    """Its results, eager and as a tf.function."""
+    """Returns the function's results, eager and as a tf.function."""
     return [function(*arguments), tf.function(function)(*arguments)]
 
 
 def gradient_of(collective: Callable[[tf.Tensor], tf.Tensor], x: tf.Tensor, weight: float) -> list[np.ndarray]:
-    """Of the sum of the collective's result times `weight`, eager and as a tf.function."""
+    """Returns the gradient of the sum of the collective's result times `weight`, eager and as a tf.function."""
     def gradient(value: tf.Tensor) -> tf.Tensor:
         with tf.GradientTape() as tape:
             tape.watch(value)
@@ -34,7 +34,7 @@ def weights() -> np.ndarray:
     return np.arange(1.0, hvd.size() + 1)
 
 
-def case_of_reductions() -> None:
+def case_reductions_have_the_right_gradients() -> None:
     rank, size = hvd.rank(), hvd.size()
     x = tf.ones((2 * size, 2))
     for op, expected in ((hvd.Sum, weights().sum()), (hvd.Average, weights().mean())):
@@ -50,7 +50,7 @@ def case_of_reductions() -> None:
         gradient_of(lambda value: hvd.allreduce(value, op=hvd.Max, name="max"), x, 1.0)
 
 
-def case_of_moves() -> None:
+def case_allgather_broadcast_and_alltoall_have_the_right_gradients() -> None:
     rank, size = hvd.rank(), hvd.size()
     x = tf.ones((rank + 1, 2))
     for got in gradient_of(lambda value: hvd.allgather(value, name="gathered"), x, rank + 1.0):
@@ -63,8 +63,8 @@ def case_of_moves() -> None:
         np.testing.assert_allclose(got, weights()[:, None] * np.ones((1, 2)))
 
 
-def case_several_through_one_collective() -> None:
-    """Each goes through the collective's gradient by itself, and has a name of its own there."""
+def case_several_gradients_through_one_collective_are_right() -> None:
+    """Each is a separate call of the collective's gradient, with its own name."""
     rank, size = hvd.rank(), hvd.size()
     variable = tf.Variable(tf.ones((size, 2)))
     normalize = hvd.SyncBatchNormalization()
@@ -92,7 +92,7 @@ def case_several_through_one_collective() -> None:
                 np.testing.assert_allclose(second, 2 * first)
 
 
-def case_through_compression_and_a_gather() -> None:
+def case_gradients_through_compression_and_allgather_are_right() -> None:
     def collective(value: tf.Tensor) -> tf.Tensor:
         return tf.gather(hvd.allreduce(value, op=hvd.Sum, compression=hvd.Compression.fp16, name="half"), [0, 2])
 
@@ -100,7 +100,7 @@ def case_through_compression_and_a_gather() -> None:
         np.testing.assert_allclose(got, [[hvd.size()] * 2, [0, 0], [hvd.size()] * 2])
 
 
-def case_tape() -> None:
+def case_the_distributed_tape_reduces_gradients() -> None:
     dense, embedding, unused = tf.Variable([1.0, 2.0]), tf.Variable(tf.ones((4, 2))), tf.Variable(1.0)
     sources = [dense, embedding, unused]
     factor = float(hvd.rank() + 1)
@@ -125,7 +125,7 @@ def case_tape() -> None:
                 assert third is None
 
 
-def case_tape_of_sums_and_of_parts() -> None:
+def case_the_distributed_tape_applies_its_options() -> None:
     variable = tf.Variable([2.0])
     factor = float(hvd.rank() + 1)
 
@@ -147,7 +147,7 @@ def case_tape_of_sums_and_of_parts() -> None:
         hvd.DistributedGradientTape(tape)
 
 
-def case_local_layers() -> None:
+def case_the_distributed_tape_leaves_local_layers_alone() -> None:
     shared, local = tf.keras.layers.Dense(1, use_bias=False), tf.keras.layers.Dense(1, use_bias=False)
     for layer in (shared, local):
         layer.build((None, 1))
@@ -161,7 +161,7 @@ def case_local_layers() -> None:
         hvd.PartialDistributedGradientTape(tf.GradientTape(), local_layers=[3])
 
 
-def case_a_gradient_of_a_gradient() -> None:
+def case_second_gradients_through_a_collective_are_right() -> None:
     x = tf.Variable(3.0)
     with tf.GradientTape() as outer:
         with tf.GradientTape() as inner:
@@ -170,8 +170,8 @@ def case_a_gradient_of_a_gradient() -> None:
     np.testing.assert_allclose([first, outer.gradient(first, x)], [27.0, 18.0])
 
 
-def case_several_through_one_tape() -> None:
-    """Through the gradients that a distributed tape has reduced."""
+def case_a_second_gradient_through_a_distributed_tape_is_right() -> None:
+    """Differentiates through the gradients that a distributed tape has reduced."""
     x = tf.Variable(2.0)
 
     @tf.function
@@ -187,7 +187,7 @@ def case_several_through_one_tape() -> None:
         np.testing.assert_allclose(step(), [12.0 * factor for factor in range(20)])
 
 
-def case_batch_normalization_over_all_ranks() -> None:
+def case_batch_normalization_uses_the_samples_of_all_ranks() -> None:
     rank, size = hvd.rank(), hvd.size()
     generator = np.random.default_rng(7)
     whole = generator.normal(size=(6 * size, 2, 3)).astype(np.float32)
@@ -217,8 +217,8 @@ def case_batch_normalization_over_all_ranks() -> None:
         hvd.SyncBatchNormalization(fused=True)
 
 
-def case_batch_normalization_far_from_zero() -> None:
-    """Where sums of squares lose the variance, which may then be negative."""
+def case_batch_normalization_is_exact_for_values_far_from_zero() -> None:
+    """There, sums of squares would lose the variance, which might become negative."""
     rank, size = hvd.rank(), hvd.size()
     whole = (4096.0 + np.random.default_rng(8).normal(size=(32 * size, 3))).astype(np.float32)
     layer = hvd.SyncBatchNormalization(momentum=0.0, epsilon=0.0)
@@ -230,7 +230,7 @@ def case_batch_normalization_far_from_zero() -> None:
     np.testing.assert_allclose(got, expected[32 * rank : 32 * (rank + 1)], atol=5e-3)
 
 
-def case_batch_normalization_of_a_rank_without_samples() -> None:
+def case_batch_normalization_works_with_a_rank_without_samples() -> None:
     rank, size = hvd.rank(), hvd.size()
     whole = tf.constant(np.random.default_rng(9).normal(size=(8, 3)).astype(np.float32))
     layer, plain = hvd.SyncBatchNormalization(), tf.keras.layers.BatchNormalization()

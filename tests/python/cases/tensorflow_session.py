@@ -1,4 +1,5 @@
-"""hvd.tensorflow in the graph of a Session, as in TensorFlow 1, with one thread for TensorFlow's operations."""
+"""hvd.tensorflow in the graph of a Session, as in TensorFlow 1. TensorFlow has one thread for operations, so a collective
+that blocks it would hang."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from _expect import raises
 
 FRAMEWORK = "tensorflow"
 SIZES = (1, 2)
-# A collective that held a thread while it waits would hold the only one.
+# A collective that blocks a thread while it waits would block the only one.
 ENVIRONMENT = {"TF_NUM_INTEROP_THREADS": "1"}
 
 
@@ -24,7 +25,7 @@ def session() -> Iterator[tf.compat.v1.Session]:
         yield own
 
 
-def case_a_graph_of_tensorflow_1() -> None:
+def case_training_works_in_a_graph_of_tensorflow_1() -> None:
     with tf.Graph().as_default():
         variable = tf.compat.v1.get_variable("weights", initializer=tf.constant([float(hvd.rank())] * 2))
         reduced = hvd.allreduce(variable + 1.0, op=hvd.Sum, name="session")
@@ -38,7 +39,7 @@ def case_a_graph_of_tensorflow_1() -> None:
             np.testing.assert_array_equal(session.run(variable), [-1.0] * 2)
 
 
-def case_many_in_one_run_in_opposite_orders() -> None:
+def case_many_collectives_in_one_run_match_in_opposite_orders() -> None:
     with session() as own:
         results = {}
         for number in sorted(range(20), reverse=hvd.rank() % 2 == 1):
@@ -49,7 +50,7 @@ def case_many_in_one_run_in_opposite_orders() -> None:
                 np.testing.assert_array_equal(result, [number * hvd.size()] * 50)
 
 
-def case_every_collective_in_one_run() -> None:
+def case_every_collective_works_in_one_run() -> None:
     rank, size = hvd.rank(), hvd.size()
     with session() as own:
         x = tf.compat.v1.placeholder(tf.float32, [None])
@@ -66,7 +67,7 @@ def case_every_collective_in_one_run() -> None:
                 np.testing.assert_array_equal(result, expected)
 
 
-def case_in_a_loop_and_a_condition() -> None:
+def case_collectives_work_in_a_loop_and_a_condition() -> None:
     with session() as own:
         flag = tf.compat.v1.placeholder(tf.bool, [])
         total = tf.while_loop(lambda number, x: number < 5,
@@ -77,8 +78,8 @@ def case_in_a_loop_and_a_condition() -> None:
             np.testing.assert_array_equal(own.run(chosen, {flag: value}), [hvd.size() ** power] * 2)
 
 
-def case_branches_at_the_same_time() -> None:
-    """The tensors of a branch may have the names of those outside, and run beside them. So do their gradients."""
+def case_collectives_in_parallel_branches_match() -> None:
+    """Tensors of a branch may have the names of tensors outside and run at the same time, and so may their gradients."""
     with session() as own:
         flag = tf.compat.v1.placeholder(tf.bool, [])
         x = tf.ones(2)
@@ -91,8 +92,8 @@ def case_branches_at_the_same_time() -> None:
                 np.testing.assert_array_equal(got, [[factor * hvd.size()] * 2 for factor in (2.0, 3.0, 4.0)])
 
 
-def case_one_call_several_times_in_order() -> None:
-    """A name can be in flight once, so the program puts its calls in order."""
+def case_one_call_can_run_several_times_in_order() -> None:
+    """Two calls with one name cannot be in flight at once, so the program orders its calls."""
     with session() as own:
         total = tf.function(lambda x: hvd.allreduce(x, op=hvd.Sum))
         first = total(tf.ones(2))
@@ -104,7 +105,7 @@ def case_one_call_several_times_in_order() -> None:
                 np.testing.assert_array_equal(got, hvd.size() * np.array(expected))
 
 
-def case_two_sessions_of_one_graph() -> None:
+def case_two_sessions_can_run_one_graph() -> None:
     with session() as own, tf.compat.v1.Session() as other:
         x = tf.compat.v1.placeholder(tf.float32, [2])
         total = hvd.allreduce(x, op=hvd.Sum)
@@ -113,7 +114,7 @@ def case_two_sessions_of_one_graph() -> None:
 
 
 def gradients_of(collective: Callable[[tf.Tensor], tf.Tensor], count: int = 1) -> list[np.ndarray]:
-    """Of several sums through one call of the collective, in one run."""
+    """Returns the gradients of several sums through one call of the collective, from one run."""
     with session() as own:
         x = tf.ones((2 * hvd.size(), 3))
         result = collective(x)
@@ -121,7 +122,7 @@ def gradients_of(collective: Callable[[tf.Tensor], tf.Tensor], count: int = 1) -
         return own.run([tf.gradients(result * weight, x)[0] for weight in weights])
 
 
-def case_gradients() -> None:
+def case_gradients_of_collectives_are_right_in_a_session() -> None:
     rank, size = hvd.rank(), hvd.size()
     mean = (size + 1) / 2
     for root in range(size):
@@ -132,7 +133,7 @@ def case_gradients() -> None:
             np.testing.assert_allclose(got, np.full((2 * size, 3), mean + number))
 
 
-def case_an_error_has_libhvds_words() -> None:
+def case_an_error_has_the_message_of_libhvd() -> None:
     if hvd.size() == 1:
         return
     with session() as own:
@@ -146,17 +147,17 @@ def case_an_error_has_libhvds_words() -> None:
             np.testing.assert_array_equal(result, [hvd.size()] * 2)
 
 
-def case_a_process_set_that_is_not_known() -> None:
+def case_an_unknown_process_set_is_an_error_when_the_graph_is_built() -> None:
     fake = hvd.ProcessSet([0])
     fake.process_set_id = 99
     for collective in (lambda x: hvd.allreduce(x, process_set=fake), lambda x: hvd.allgather(x, process_set=fake),
                        lambda x: hvd.grouped_allreduce([x], process_set=fake),
                        lambda x: hvd.broadcast(x, 0, process_set=fake), lambda x: hvd.alltoall(x, process_set=fake)):
         with session(), raises(ValueError, "no process set 99"):
-            collective(tf.ones(hvd.size()))  # raised where the graph is made
+            collective(tf.ones(hvd.size()))  # raised while the graph is built
 
 
-def case_another_operations_error_leaves_no_trace() -> None:
+def case_calls_work_after_an_error_of_another_operation() -> None:
     with session() as own:
         x = tf.compat.v1.placeholder(tf.float32, [2])
         positive = tf.compat.v1.assert_positive(x)
@@ -168,8 +169,7 @@ def case_another_operations_error_leaves_no_trace() -> None:
             np.testing.assert_array_equal(own.run([positive, total], {x: [value] * 2})[1], [value * hvd.size()] * 2)
 
 
-def case_gradients_of_many_variables() -> None:
-    """With a metric in the same run, as a training loop has it."""
+def case_gradients_of_many_variables_and_a_metric_are_reduced_in_one_run() -> None:
     with session() as own:
         variables: list[Any] = [tf.compat.v1.get_variable(f"variable{number}", initializer=tf.ones(2) * number)
                                 for number in range(12)]

@@ -1,4 +1,4 @@
-"""hvd.Adasum in hvd.torch and hvd.numpy, against a reference in float64."""
+"""hvd.Adasum of hvd.torch and hvd.numpy agrees with a reference in float64."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def expected(shape: tuple[int, ...], dtype: torch.dtype) -> Any:
     return adasum([of_rank(rank, shape).to(dtype).double().numpy() for rank in range(hvd.size())])
 
 
-def case_is_as_in_the_paper() -> None:
+def case_adasum_agrees_with_the_reference() -> None:
     rounding = {torch.float64: 1e-12, torch.float32: 1e-6, torch.float16: 1e-3, torch.bfloat16: 8e-3}
     for dtype, tolerance in rounding.items():
         for shape in ((1,), (3,), (7, 5), (300, 50)):
@@ -32,7 +32,7 @@ def case_is_as_in_the_paper() -> None:
             np.testing.assert_allclose(got.double().numpy(), expected(shape, dtype), rtol=tolerance, atol=tolerance)
 
 
-def case_each_tensor_of_a_group_counts_for_itself() -> None:
+def case_each_tensor_of_a_group_is_reduced_separately() -> None:
     shapes = ((3,), (7, 5), (300, 50), (2,))
     own = [of_rank(hvd.rank(), shape) for shape in shapes]
     several = [hvd.allreduce_async(tensor, name=f"fused {i}", op=hvd.Adasum) for i, tensor in enumerate(own)]
@@ -43,7 +43,7 @@ def case_each_tensor_of_a_group_counts_for_itself() -> None:
             np.testing.assert_allclose(got.numpy(), expected(shape, torch.float64), rtol=1e-12)
 
 
-def case_the_optimizer_reduces_what_a_step_changes() -> None:
+def case_the_optimizer_reduces_the_change_of_a_step() -> None:
     def layer_and_optimizer() -> tuple[torch.nn.Linear, torch.optim.Optimizer]:
         torch.manual_seed(7)
         layer = torch.nn.Linear(4, 3, dtype=torch.float64)

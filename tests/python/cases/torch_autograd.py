@@ -1,4 +1,4 @@
-"""hvd.torch: gradients of the collectives."""
+"""hvd.torch: gradients of each collective."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def leaf(*shape: int) -> torch.Tensor:
 
 
 def weights(*shape: int) -> torch.Tensor:
-    """What this rank's loss weighs the elements with: rank r those of rank 0, times r + 1."""
+    """Returns the weights of elements in this rank's loss: those of rank 0 times rank + 1."""
     return (torch.arange(torch.Size(shape).numel()).reshape(shape) + 1.0) * (hvd.rank() + 1)
 
 
 def total() -> int:
-    """The sum of what the ranks multiply by."""
+    """Returns the sum of the ranks' factors."""
     return sum(range(1, hvd.size() + 1))
 
 
@@ -48,13 +48,13 @@ def case_allreduce() -> None:
     same(gradient(lambda x: hvd.allreduce(x, average=False), leaf(3)), base(3) * total())
 
 
-def case_of_what_was_computed_from_it() -> None:
+def case_gradients_pass_through_operations_before_the_collective() -> None:
     tensor = leaf(3)
     hvd.allreduce(tensor * tensor * 2, op=hvd.Sum).sum().backward()
     same(tensor.grad, torch.full((3,), 4.0 * hvd.size()))
 
 
-def case_the_gradient_of_a_gradient() -> None:
+def case_second_gradients_are_right() -> None:
     tensor = leaf(2)
     first, = torch.autograd.grad(hvd.allreduce(tensor ** 3, op=hvd.Sum).sum(), tensor, create_graph=True)
     second, = torch.autograd.grad(first.sum(), tensor)
@@ -62,7 +62,7 @@ def case_the_gradient_of_a_gradient() -> None:
     same(second, torch.full((2,), 6.0 * hvd.size()))
 
 
-def case_nothing_is_followed_without_need() -> None:
+def case_results_without_need_for_gradients_do_not_require_them() -> None:
     assert not hvd.allreduce(torch.ones(2)).requires_grad
     with torch.no_grad():
         assert not hvd.allreduce(leaf(2)).requires_grad
@@ -80,7 +80,7 @@ def case_grouped_allreduce() -> None:
     assert still.grad is None
 
 
-def case_one_of_a_group_is_used() -> None:
+def case_gradients_work_if_one_result_of_a_group_is_used() -> None:
     tensors = [leaf(2), leaf(3)]
     hvd.grouped_allreduce(tensors, op=hvd.Sum)[0].sum().backward()
     same(tensors[0].grad, torch.full((2,), float(hvd.size())))
@@ -110,9 +110,9 @@ def case_broadcast() -> None:
 def case_alltoall() -> None:
     same(gradient(hvd.alltoall, leaf(hvd.size())), torch.tensor([float((hvd.rank() + 1) * (to + 1))
                                                                  for to in range(hvd.size())]))
-    counts = [to + 1 for to in range(hvd.size())]
-    tensor = leaf(sum(counts), 2)
-    output, received = hvd.alltoall(tensor, counts)
+    rows_for_rank = [to + 1 for to in range(hvd.size())]
+    tensor = leaf(sum(rows_for_rank), 2)
+    output, received = hvd.alltoall(tensor, rows_for_rank)
     assert output.requires_grad and not received.requires_grad
     (output * (hvd.rank() + 1)).sum().backward()
     same(tensor.grad[:, 0], torch.tensor([to + 1.0 for to in range(hvd.size()) for _ in range(to + 1)]))
@@ -132,21 +132,21 @@ def case_reducescatter() -> None:
     same(tensors[1].grad, (torch.arange(hvd.size()) + 1.0) * hvd.size())
 
 
-def case_gradients_are_not_changed() -> None:
+def case_backward_does_not_change_the_given_gradient() -> None:
     given = torch.ones(1)
     tensor = leaf(hvd.size())
     hvd.reducescatter(tensor, op=hvd.Sum).backward(given)
     same(given, torch.ones(1))
 
 
-def case_what_has_no_gradient_says_so() -> None:
+def case_gradients_of_min_max_and_product_are_errors() -> None:
     for op in (hvd.Min, hvd.Max, hvd.Product):
         output = hvd.allreduce(leaf(2), op=op)
         with raises(hvd.HorovodInternalError, "gradient"):
             output.sum().backward()
 
 
-def case_in_place_of_a_leaf() -> None:
+def case_collectives_in_place_of_a_leaf_need_no_grad() -> None:
     for call in (hvd.allreduce_, hvd.allreduce_async_, lambda x: hvd.grouped_allreduce_([x]),
                  lambda x: hvd.grouped_allreduce_async_([torch.ones(1), x])):
         with raises(RuntimeError, "leaf", "no_grad"):
@@ -159,8 +159,8 @@ def case_in_place_of_a_leaf() -> None:
     assert tensor.tolist() == [hvd.size() ** 2] * 2
 
 
-def case_a_layer_whose_input_is_gathered() -> None:
-    """A loss on the gathered batch, as contrastive learning has it: every rank gets the gradient of its own rows."""
+def case_a_loss_on_gathered_outputs_gives_the_gradient_of_own_rows() -> None:
+    """Contrastive learning has such a loss."""
     torch.manual_seed(0)
     layer = torch.nn.Linear(3, 2)
     batch = torch.randn(2 * hvd.size(), 3)

@@ -1,4 +1,4 @@
-"""hvd.torch: what each collective gives, for every type and kind of tensor."""
+"""hvd.torch: results of each collective for every type and layout of tensors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OPS = {
 
 
 def of_rank(rank: int, shape: tuple[int, ...], kind: torch.dtype = torch.float32) -> torch.Tensor:
-    """Another tensor for every rank, whose sums and products are exact in all types."""
+    """Returns a tensor that differs between ranks, whose sums and products are exact in all types."""
     count = torch.Size(shape).numel()
     return ((torch.arange(count) % 4).reshape(shape) + rank).to(kind)
 
@@ -36,7 +36,7 @@ def mine(shape: tuple[int, ...], kind: torch.dtype = torch.float32) -> torch.Ten
 
 
 def of_all(shape: tuple[int, ...]) -> torch.Tensor:
-    """Stacked, in float64."""
+    """Returns the tensors of all ranks, stacked, in float64."""
     return torch.stack([of_rank(rank, shape, torch.float64) for rank in range(hvd.size())])
 
 
@@ -45,16 +45,16 @@ def same(got: torch.Tensor, expected: torch.Tensor) -> None:
     assert torch.allclose(got.double(), expected.double()), f"{got}, expected {expected}"
 
 
-def case_where_we_are() -> None:
+def case_rank_size_and_host_are_right() -> None:
     assert hvd.is_initialized() and 0 <= hvd.rank() < hvd.size()
-    assert hvd.local_rank() == hvd.rank() and hvd.local_size() == hvd.size(), "all are on one host"
+    assert hvd.local_rank() == hvd.rank() and hvd.local_size() == hvd.size(), "not all ranks are on one host"
     assert hvd.cross_rank() == 0 and hvd.cross_size() == 1 and hvd.is_homogeneous()
     hvd.init()
-    assert hvd.is_initialized(), "a second init() changes nothing"
+    assert hvd.is_initialized(), "a second init() has ended the session"
 
 
-def case_what_is_built() -> None:
-    assert hvd.gloo_built() and hvd.gloo_enabled() != hvd.mpi_enabled(), "programs assert that one of the two is there"
+def case_the_built_functions_answer_as_in_horovod() -> None:
+    assert hvd.gloo_built() and hvd.gloo_enabled() != hvd.mpi_enabled(), "programs assert that Gloo or MPI is available"
     assert not (hvd.ddl_built() or hvd.ccl_built() or hvd.rocm_built())
     assert not hvd.mpi_enabled() and isinstance(hvd.mpi_built(), bool)
     assert isinstance(hvd.nccl_built(), int) and isinstance(hvd.cuda_built(), bool)
@@ -89,14 +89,14 @@ SIGNATURES = {
 }
 
 
-def case_arguments_have_names_and_order_of_horovod() -> None:
+def case_arguments_have_horovods_names_and_order() -> None:
     for names, expected in SIGNATURES.items():
         for name in names.split():
             got = " ".join(inspect.signature(getattr(hvd, name)).parameters)
             assert got == expected, f"{name}({got}), expected {expected}"
 
 
-def case_allreduce_of_every_type() -> None:
+def case_allreduce_works_with_every_type() -> None:
     for kind in TYPES:
         tensor = mine((3, 4), kind)
         got = hvd.allreduce(tensor, op=hvd.Sum, name=f"sum {kind}")
@@ -107,7 +107,7 @@ def case_allreduce_of_every_type() -> None:
         same(tensor, of_all((3, 4)).sum(0))
 
 
-def case_every_reduction() -> None:
+def case_allreduce_works_with_every_reduction() -> None:
     for name, expected in OPS.items():
         for kind in FLOATS[2:]:
             same(hvd.allreduce(mine((6,), kind), op=getattr(hvd, name)), expected(of_all((6,))).to(kind))
@@ -118,14 +118,14 @@ def case_average_of_integers_is_truncated() -> None:
     same(hvd.allreduce(mine((5,), torch.int32), op=hvd.Average), of_all((5,)).mean(0).trunc())
 
 
-def case_bool_is_or_and_and() -> None:
+def case_reductions_of_bool_are_or_and_and() -> None:
     own = torch.tensor([hvd.rank() == 0, True, False])
     assert hvd.allreduce(own, op=hvd.Sum).tolist() == [True, True, False]
     assert hvd.allreduce(own, op=hvd.Min).tolist() == [hvd.size() == 1, True, False]
     assert hvd.broadcast(own, 0).tolist() == [True, True, False]
 
 
-def case_average_is_a_deprecated_argument() -> None:
+def case_the_argument_average_is_deprecated() -> None:
     for average, expected in ((True, of_all((3,)).mean(0)), (False, of_all((3,)).sum(0))):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -141,27 +141,27 @@ def case_average_is_a_deprecated_argument() -> None:
         hvd.grouped_allreduce_([mine((3,))], average=False, op=hvd.Sum)
 
 
-def case_factors() -> None:
+def case_allreduce_multiplies_by_its_factors() -> None:
     got = hvd.allreduce(mine((3,)), op=hvd.Sum, prescale_factor=0.5, postscale_factor=4.0)
     same(got, 2 * of_all((3,)).sum(0))
     got = hvd.allreduce_(mine((3,), torch.float16), op=hvd.Average, prescale_factor=2.0)
     same(got, (2 * of_all((3,)).mean(0)).half())
-    assert not hvd.allreduce(mine((3,)) + 1, op=hvd.Sum, postscale_factor=0.0).any(), "0 is a factor like any other"
+    assert not hvd.allreduce(mine((3,)) + 1, op=hvd.Sum, postscale_factor=0.0).any(), "the factor 0 was ignored"
     got = hvd.allreduce(torch.tensor([3, -3]), op=hvd.Sum, prescale_factor=0.5, postscale_factor=1.5)
-    assert got.tolist() == [int(1.5 * hvd.size()), int(-1.5 * hvd.size())], "truncated before and after"
+    assert got.tolist() == [int(1.5 * hvd.size()), int(-1.5 * hvd.size())], "integers are not truncated after each factor"
 
 
-def case_in_any_order() -> None:
+def case_named_calls_in_different_orders_on_ranks_match() -> None:
     names = [f"tensor {number}" for number in range(20)]
     handles = {name: hvd.allreduce_async(torch.full((3,), float(index)), name=name, op=hvd.Sum)
                for index, name in sorted(enumerate(names), reverse=hvd.rank() % 2 == 1)}
     for index, name in enumerate(names):
         assert hvd.synchronize(handles[name]).tolist() == [index * hvd.size()] * 3
         assert hvd.poll(handles[name])
-        assert hvd.synchronize(handles[name]).tolist() == [index * hvd.size()] * 3, "once more: the same"
+        assert hvd.synchronize(handles[name]).tolist() == [index * hvd.size()] * 3, "a second synchronize() gave another result"
 
 
-def case_in_place_in_the_background() -> None:
+def case_async_allreduce_in_place_writes_its_tensor() -> None:
     tensors = [mine((4,)) for _ in range(3)]
     handles = [hvd.allreduce_async_(tensor, name=f"place {index}", op=hvd.Sum) for index, tensor in enumerate(tensors)]
     for handle, tensor in zip(handles, tensors):
@@ -169,7 +169,7 @@ def case_in_place_in_the_background() -> None:
         same(tensor, of_all((4,)).sum(0))
 
 
-def case_no_dimension_and_no_elements() -> None:
+def case_collectives_work_with_scalars_and_empty_tensors() -> None:
     scalar = hvd.allreduce(torch.tensor(2.0))
     assert scalar.shape == () and scalar.item() == 2.0
     assert hvd.broadcast_(torch.tensor(hvd.rank()), hvd.size() - 1).item() == hvd.size() - 1
@@ -179,20 +179,20 @@ def case_no_dimension_and_no_elements() -> None:
     assert hvd.reducescatter(torch.empty(0, 3)).shape == (0, 3)
 
 
-def case_gathers_of_no_elements() -> None:
+def case_allgather_works_with_empty_tensors() -> None:
     assert hvd.allgather(torch.empty(0, 3)).shape == (0, 3)
     assert hvd.allgather(torch.empty(2, 0)).shape == (2 * hvd.size(), 0)
     output, received = hvd.alltoall(torch.empty(0, 3), [0] * hvd.size())
     assert output.shape == (0, 3) and received.tolist() == [0] * hvd.size()
 
 
-def case_tensors_that_are_not_contiguous() -> None:
+def case_allreduce_works_with_noncontiguous_tensors() -> None:
     whole = torch.zeros(4, 6)
     view = whole[::2, ::3]
     view += hvd.rank() + 1
     total = sum(range(1, hvd.size() + 1))
     assert hvd.allreduce_(view, op=hvd.Sum) is view
-    assert (whole[::2, ::3] == total).all() and whole.sum() == 4 * total, "only the view is written"
+    assert (whole[::2, ::3] == total).all() and whole.sum() == 4 * total, "elements outside of the view were written"
     turned = mine((3, 4)).t()
     same(hvd.allreduce(turned, op=hvd.Sum), of_all((3, 4)).sum(0).t())
     assert hvd.broadcast_(turned, 0) is turned
@@ -200,19 +200,19 @@ def case_tensors_that_are_not_contiguous() -> None:
     expanded = torch.tensor([1.0]).expand(4)
     same(hvd.allreduce(expanded, op=hvd.Sum), torch.full((4,), float(hvd.size())))
     negated = torch.tensor([1 + 2j]).conj().imag
-    assert hvd.allreduce(negated, op=hvd.Sum).tolist() == [-2.0 * hvd.size()], "a view that is negated when read"
+    assert hvd.allreduce(negated, op=hvd.Sum).tolist() == [-2.0 * hvd.size()], "a lazily negated view was read wrongly"
     group = [mine((3, 4)).t(), mine((2,))]
     same(hvd.grouped_allreduce_(group, op=hvd.Sum)[0], of_all((3, 4)).sum(0).t())
 
 
-def case_rows_of_tensors_that_are_not_contiguous() -> None:
+def case_row_collectives_work_with_noncontiguous_tensors() -> None:
     turned = mine((3, 4)).t()
     same(hvd.allgather(turned), torch.cat([part.t() for part in of_all((3, 4))]))
     own = torch.arange(2 * hvd.size() * 2).reshape(2, -1).t()
     same(hvd.alltoall(own), torch.cat([own[2 * hvd.rank() : 2 * hvd.rank() + 2]] * hvd.size()))
 
 
-def case_a_group() -> None:
+def case_grouped_allreduce_works() -> None:
     shapes = [(2,), (3, 3), (), (0, 2)]
     tensors = [mine(shape) for shape in shapes]
     for got in (hvd.grouped_allreduce(tensors, op=hvd.Sum), hvd.grouped_allreduce_(tensors, op=hvd.Sum, name="group")):
@@ -224,7 +224,7 @@ def case_a_group() -> None:
     assert hvd.grouped_allreduce([]) == []
 
 
-def case_a_group_of_several_types() -> None:
+def case_grouped_allreduce_works_with_several_types() -> None:
     kinds = [torch.float32, torch.int64, torch.bfloat16, torch.float32]
     tensors = [mine((index + 1,), kind) for index, kind in enumerate(kinds)]
     handle = hvd.grouped_allreduce_async(tensors, name="types", op=hvd.Sum)
@@ -237,7 +237,7 @@ def case_a_group_of_several_types() -> None:
         assert got is tensor
 
 
-def case_broadcast_from_each() -> None:
+def case_broadcast_works_from_each_root() -> None:
     for root in range(hvd.size()):
         own = mine((2, 2))
         same(hvd.broadcast(own, root), of_all((2, 2))[root])
@@ -250,7 +250,7 @@ def case_broadcast_from_each() -> None:
     same(parameter.detach(), of_all((3,))[0])
 
 
-def case_allgather_of_uneven_rows() -> None:
+def case_allgather_works_with_different_numbers_of_rows() -> None:
     for kind in TYPES:
         own = torch.full((hvd.rank() * 2, 3), hvd.rank(), dtype=kind)
         got = hvd.allgather(own, name=f"gather {kind}")
@@ -258,14 +258,14 @@ def case_allgather_of_uneven_rows() -> None:
         same(got, torch.cat([torch.full((rank * 2, 3), rank) for rank in range(hvd.size())]))
 
 
-def case_gathers_waited_for_in_opposite_orders() -> None:
+def case_allgathers_can_be_awaited_in_opposite_orders() -> None:
     handles = [hvd.allgather_async(torch.full((hvd.rank() + 1,), index), name=f"gather {index}") for index in range(4)]
     for handle in handles if hvd.rank() % 2 == 0 else reversed(handles):
         assert len(hvd.synchronize(handle)) == sum(range(1, hvd.size() + 1))
         assert hvd.poll(handle)
 
 
-def case_a_group_of_gathers() -> None:
+def case_grouped_allgather_works() -> None:
     tensors = [torch.full((hvd.rank() + 1, 2), 1.0), torch.full((hvd.rank(),), 2)]
     rows = [sum(range(1, hvd.size() + 1)), sum(range(hvd.size()))]
     for got in (hvd.grouped_allgather(tensors), hvd.synchronize(hvd.grouped_allgather_async(tensors, name="group"))):
@@ -280,9 +280,9 @@ def case_alltoall() -> None:
     assert hvd.alltoall(own).tolist() == expected
     output, received = hvd.synchronize(hvd.alltoall_async(own, name="even"))
     assert output.tolist() == expected and received.tolist() == [1] * size
-    counts = [to + 1 for to in range(size)]
-    rows = torch.full((sum(counts), 2), rank, dtype=torch.bfloat16)
-    for splits in (counts, torch.tensor(counts, dtype=torch.int32), torch.tensor(counts)):
+    rows_for_rank = [to + 1 for to in range(size)]
+    rows = torch.full((sum(rows_for_rank), 2), rank, dtype=torch.bfloat16)
+    for splits in (rows_for_rank, torch.tensor(rows_for_rank, dtype=torch.int32), torch.tensor(rows_for_rank)):
         output, received = hvd.alltoall(rows, splits)
         assert received.tolist() == [rank + 1] * size and received.dtype == torch.int32
         assert output[:, 0].tolist() == [other for other in range(size) for _ in range(rank + 1)]
@@ -308,7 +308,7 @@ def case_reducescatter() -> None:
 
 def case_sparse_allreduce() -> None:
     rank, size = hvd.rank(), hvd.size()
-    # An entry that all have, and as many more as the rank says.
+    # One entry that all ranks have, and `rank` further ones.
     indices = torch.tensor([[0, *range(1, rank + 1)], [0] * (rank + 1)])
     own = torch.sparse_coo_tensor(indices, torch.full((rank + 1,), float(rank + 1)), (4, 2))
     dense = torch.stack([torch.tensor([[other + 1.0 if row <= other else 0.0, 0.0] for row in range(4)])
@@ -327,16 +327,16 @@ def case_barrier_and_join() -> None:
     hvd.barrier()
     for index in range(hvd.rank() + 1):
         got = hvd.allreduce(torch.ones(2), name=f"step {index}", op=hvd.Sum)
-        assert got.tolist() == [hvd.size() - index] * 2, "those that have joined give zeros"
+        assert got.tolist() == [hvd.size() - index] * 2, "joined ranks do not contribute zeros"
     assert hvd.join() == hvd.size() - 1
-    for latest in range(hvd.size()):  # its own call is done when all others have joined
+    for latest in range(hvd.size()):  # the last rank's join() returns once all others have joined
         if hvd.rank() == latest:
             hvd.allreduce(torch.ones(2), name="alone")
         assert hvd.join() == latest
     assert 0 <= hvd.join(device=0) < hvd.size()
 
 
-def case_timeline() -> None:
+def case_the_timeline_has_the_name_of_a_tensor() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "timeline.json")
         hvd.start_timeline(path)
@@ -347,14 +347,14 @@ def case_timeline() -> None:
                 assert "a tensor on the timeline" in file.read()
 
 
-def case_objects() -> None:
+def case_objects_are_broadcast_and_gathered() -> None:
     for root in range(hvd.size()):
         assert hvd.broadcast_object({"rank": hvd.rank()}, root)["rank"] == root
     assert hvd.allgather_object("x" * hvd.rank()) == ["x" * rank for rank in range(hvd.size())]
 
 
 class Halved:
-    """A compression with the interface of hvd.Compression's."""
+    """A compressor of the program with the interface of hvd.Compression."""
 
     @staticmethod
     def compress(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.dtype]:
@@ -365,7 +365,7 @@ class Halved:
         return tensor.to(context)
 
 
-def case_compression() -> None:
+def case_allreduce_works_with_each_compression() -> None:
     got = hvd.allreduce(mine((3,)), compression=Halved, op=hvd.Sum)
     assert got.dtype == torch.float32
     same(got, of_all((3,)).sum(0))
@@ -377,7 +377,7 @@ def case_compression() -> None:
          of_all((rows,)).sum(0)[hvd.rank()][None])
 
 
-def case_many_in_flight_from_several_threads() -> None:
+def case_several_threads_can_have_many_calls_in_flight() -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     def reduce(index: int) -> list[float]:

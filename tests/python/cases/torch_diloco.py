@@ -1,4 +1,4 @@
-"""hvd.torch.DiLoCo: an outer optimizer applies the average of what the ranks have changed in a period."""
+"""hvd.torch.DiLoCo: an outer optimizer applies the average change of all ranks after each period."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from torch import nn
 
 import hvd.torch as hvd
 from _expect import raises
-from _periodic import (InBackground, average, continues_from_a_checkpoint, refuses_other_states, refuses_ranks_that_differ,
-                       simulated, vector_of)
-from _training import adam, adamw, alike_on_all_ranks, momentum, near, network, sgd, train
+from _periodic import (InBackground, average, check_continues_from_a_checkpoint, check_errors_of_different_ranks,
+                       check_errors_of_other_states, simulated, vector_of)
+from _training import adam, adamw, check_equal_on_all_ranks, momentum, near, network, sgd, train
 
 STEPS = 9
 
@@ -21,7 +21,7 @@ def gentle(parameters: Any) -> torch.optim.Optimizer:
 
 
 def identity(parameters: Any) -> torch.optim.Optimizer:
-    """With it DiLoCo is LocalSGD."""
+    """Returns an outer optimizer with which DiLoCo is LocalSGD."""
     return torch.optim.SGD(parameters, lr=1.0)
 
 
@@ -30,7 +30,7 @@ def diloco(model: nn.Module, make: Any = adamw, every: Any = 3, **options: Any) 
 
 
 class Nesterov:
-    """The outer step of the paper on flat parameters, written out."""
+    """A reference of the paper's outer step on a vector of all parameters."""
 
     def __init__(self, rate: float = 0.7, momentum: float = 0.9) -> None:
         self.rate = rate
@@ -51,17 +51,17 @@ def case_the_outer_step_is_nesterov_momentum_of_the_average_change() -> None:
         outer = Nesterov()
         near(model, simulated(make, STEPS, every, lambda vectors, _: [
             outer(average([vector - outer.common for vector in vectors]))] * hvd.size()), 1e-10)
-        alike_on_all_ranks(model) if STEPS % every == 0 else None
+        check_equal_on_all_ranks(model) if STEPS % every == 0 else None
 
 
-def case_in_the_background_one_period_late() -> None:
+def case_background_averages_are_applied_one_period_late() -> None:
     for outer, rule in ((gentle, Nesterov(0.5, 0.6)), (identity, Nesterov(1.0, 0.0))):
         model = network()
         train(model, diloco(model, adamw, 3, outer=outer, background=True), range(12))
         near(model, simulated(adamw, 12, 3, InBackground(rule)), 1e-10)
 
 
-def case_with_a_rate_of_one_it_is_local_sgd() -> None:
+def case_an_outer_rate_of_one_gives_local_sgd() -> None:
     for background in (False, True):
         models = [network(), network()]
         optimizers = [diloco(models[0], momentum, 2, outer=identity, background=background),
@@ -71,10 +71,10 @@ def case_with_a_rate_of_one_it_is_local_sgd() -> None:
         near(*models, tolerance=1e-12)
 
 
-def case_all_begin_with_rank_0s_parameters() -> None:
+def case_all_ranks_start_from_the_parameters_of_rank_0() -> None:
     model = network(seed=hvd.rank() + 1)
     train(model, diloco(model, every=2), range(2))
-    alike_on_all_ranks(model)
+    check_equal_on_all_ranks(model)
 
 
 def case_synchronize_ends_a_period_early() -> None:
@@ -83,13 +83,13 @@ def case_synchronize_ends_a_period_early() -> None:
         optimizer = diloco(model, every=4, outer=gentle, background=background)
         train(model, optimizer, range(6))
         optimizer.synchronize()
-        alike_on_all_ranks(model)
+        check_equal_on_all_ranks(model)
         train(model, optimizer, range(6, 10))
         optimizer.synchronize()
-        alike_on_all_ranks(model)
+        check_equal_on_all_ranks(model)
 
 
-def case_a_rank_that_joins_is_not_in_the_average() -> None:
+def case_a_joined_rank_is_left_out_of_the_average() -> None:
     if hvd.size() == 1:
         return
     last = hvd.size() - 1
@@ -106,7 +106,7 @@ def case_a_rank_that_joins_is_not_in_the_average() -> None:
         near(model, simulated(sgd, 6, 2, exchange), 1e-10)
 
 
-def case_parameters_thawed_and_added_later() -> None:
+def case_parameters_can_be_unfrozen_and_added_later() -> None:
     for background in (False, True):
         model = network()
         model[2].weight.requires_grad_(False)
@@ -117,16 +117,16 @@ def case_parameters_thawed_and_added_later() -> None:
         train(model, optimizer, range(3, 8))
         optimizer.synchronize()
         assert not torch.equal(model[2].weight, before)
-        alike_on_all_ranks(model)
+        check_equal_on_all_ranks(model)
 
 
 def case_a_restart_continues_within_a_period() -> None:
     for background in (False, True):
         for before in (1, 3, 5, 8):
-            continues_from_a_checkpoint(lambda model: diloco(model, adam, 3, outer=gentle, background=background), before, 7)
+            check_continues_from_a_checkpoint(lambda model: diloco(model, adam, 3, outer=gentle, background=background), before, 7)
 
 
-def case_a_state_of_another_number_of_ranks() -> None:
+def case_a_state_of_another_number_of_ranks_can_be_loaded() -> None:
     for background in (False, True):
         model = network()
         optimizer = diloco(model, momentum, 3, outer=gentle, background=background)
@@ -138,12 +138,12 @@ def case_a_state_of_another_number_of_ranks() -> None:
         continued.load_state_dict(full)
         for state in (optimizer, continued):
             state.synchronize()
-        near(again, model, 1e-12)  # the average of the same changes
-        alike_on_all_ranks(again)
+        near(again, model, 1e-12)  # both have the same average change
+        check_equal_on_all_ranks(again)
 
 
-def case_ranks_that_differ() -> None:
-    refuses_ranks_that_differ(lambda model, every: diloco(model, every=every), "DiLoCo")
+def case_different_settings_of_ranks_are_an_error() -> None:
+    check_errors_of_different_ranks(lambda model, every: diloco(model, every=every), "DiLoCo")
     if hvd.size() > 1:
         with raises(ValueError, "DiLoCo: outer differs", "lr=0.5", "on rank 0"):
             diloco(network(), outer=gentle if hvd.rank() == 0 else identity)
@@ -153,8 +153,8 @@ def case_ranks_that_differ() -> None:
         diloco(network(), outer=0.7)
 
 
-def case_states_saved_with_other_settings() -> None:
-    refuses_other_states(lambda model, every: diloco(model, every=every), "DiLoCo")
+def case_loading_a_state_with_other_settings_is_an_error() -> None:
+    check_errors_of_other_states(lambda model, every: diloco(model, every=every), "DiLoCo")
     model = network()
     full = diloco(model, every=3).full_state_dict()
     with raises(ValueError, "outer = SGD(", "lr=0.7", "lr=0.5"):

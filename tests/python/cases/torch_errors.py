@@ -1,4 +1,4 @@
-"""hvd.torch: what is refused, by what exception and with which words; the next call works."""
+"""hvd.torch: invalid calls raise an exception with the right class and text, and the next call works."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from hvd.torch.tensors import one_device
 
 
 def works() -> None:
-    assert hvd.allreduce(torch.ones(1), op=hvd.Sum).tolist() == [hvd.size()], "the next call works"
+    assert hvd.allreduce(torch.ones(1), op=hvd.Sum).tolist() == [hvd.size()], "the next call failed"
 
 
-def case_types_that_there_are_not() -> None:
+def case_tensors_of_complex_types_are_errors() -> None:
     for kind in (torch.complex64, torch.complex128):
         tensor = torch.ones(2, dtype=kind)
         for call in (hvd.allreduce, hvd.allreduce_, hvd.allgather, hvd.alltoall, hvd.reducescatter,
@@ -28,7 +28,7 @@ def case_types_that_there_are_not() -> None:
     works()
 
 
-def case_what_is_no_dense_tensor_of_a_cpu_or_gpu() -> None:
+def case_values_that_are_no_dense_tensors_are_errors() -> None:
     for call in (hvd.allreduce, hvd.allreduce_, hvd.allgather, hvd.alltoall, hvd.reducescatter):
         with raises(TypeError, "torch.Tensor"):
             call([1.0, 2.0])
@@ -44,17 +44,17 @@ def case_what_is_no_dense_tensor_of_a_cpu_or_gpu() -> None:
     works()
 
 
-def case_several_devices_in_a_group() -> None:
+def case_a_group_on_several_devices_is_an_error() -> None:
     tensors = [torch.ones(2), torch.ones(2), torch.ones(2, device="meta")]
     for call in (hvd.grouped_allgather, hvd.grouped_reducescatter, hvd.grouped_allreduce, hvd.grouped_allreduce_):
         with raises(ValueError, "meta"):
             call(tensors)
-    with raises(ValueError, "tensor 0 is on cpu", "tensor 2 on meta"):  # as of cpu and cuda
+    with raises(ValueError, "tensor 0 is on cpu", "tensor 2 on meta"):  # as for cpu and cuda
         one_device(tensors, "a group")
     works()
 
 
-def case_rows_of_a_tensor_without_dimensions() -> None:
+def case_row_collectives_of_a_scalar_are_errors() -> None:
     for call in (hvd.allgather, hvd.alltoall, hvd.reducescatter, lambda x: hvd.grouped_allgather([x]),
                  lambda x: hvd.grouped_reducescatter([x])):
         with raises(ValueError, "dimension"):
@@ -62,7 +62,7 @@ def case_rows_of_a_tensor_without_dimensions() -> None:
     works()
 
 
-def case_what_adasum_is_not_for() -> None:
+def case_adasum_of_integers_or_three_ranks_is_an_error() -> None:
     tensor = torch.ones(2 * hvd.size())
     with raises(ValueError, "Adasum is for floating point types, not for int64"):
         hvd.allreduce(tensor.long(), op=hvd.Adasum)
@@ -77,7 +77,7 @@ def case_what_adasum_is_not_for() -> None:
     works()
 
 
-def case_reductions_that_there_are_not() -> None:
+def case_unknown_reductions_are_errors() -> None:
     with raises(ValueError, "Max"):
         hvd.sparse_allreduce_async(torch.ones(2).to_sparse(), "sparse", hvd.Max)
     with raises(ValueError, "op"):
@@ -85,7 +85,7 @@ def case_reductions_that_there_are_not() -> None:
     works()
 
 
-def case_elastic_training_is_named_as_missing() -> None:
+def case_using_elastic_training_is_an_error_that_names_it() -> None:
     for name in ("run", "TorchState", "ObjectState", "ElasticSampler"):
         with raises(hvd.HorovodInternalError, f"elastic.{name}"):
             getattr(hvd.elastic, name)
@@ -93,13 +93,13 @@ def case_elastic_training_is_named_as_missing() -> None:
     assert elastic is hvd.elastic and not hasattr(elastic, "__wrapped__")
 
 
-def case_a_name_that_is_in_flight() -> None:
+def case_a_second_call_with_a_name_in_flight_is_an_error() -> None:
     if hvd.size() == 1:
-        return  # nothing stays in flight
+        return  # calls end at once
     first = hvd.rank() == 0
     if first:
         handle = hvd.allreduce_async(torch.ones(2), name="twice")
-        assert not hvd.poll(handle), "the others are behind the barrier below"
+        assert not hvd.poll(handle), "the call ended without the other ranks"
         with raises(ValueError, "twice"):
             hvd.allreduce_async(torch.ones(2), name="twice")
     hvd.barrier()
@@ -107,10 +107,10 @@ def case_a_name_that_is_in_flight() -> None:
         handle = hvd.allreduce_async(torch.ones(2), name="twice")
     with raises(hvd.HorovodInternalError, "twice", "rank 0"):
         hvd.synchronize(handle)
-    assert hvd.allreduce(torch.ones(2), name="twice").tolist() == [1.0, 1.0], "the name is free again"
+    assert hvd.allreduce(torch.ones(2), name="twice").tolist() == [1.0, 1.0], "the name cannot be used again"
 
 
-def case_what_is_no_handle() -> None:
+def case_values_that_are_no_handles_are_errors() -> None:
     for handle in (None, 3, torch.ones(1)):
         with raises(TypeError, "handle"):
             hvd.poll(handle)
@@ -118,7 +118,7 @@ def case_what_is_no_handle() -> None:
             hvd.synchronize(handle)
 
 
-def case_roots_that_there_are_not() -> None:
+def case_roots_out_of_range_are_errors() -> None:
     for root in (-1, hvd.size()):
         with raises(ValueError, "root"):
             hvd.broadcast(torch.ones(2), root)
@@ -127,7 +127,7 @@ def case_roots_that_there_are_not() -> None:
     works()
 
 
-def case_splits() -> None:
+def case_invalid_splits_of_alltoall_are_errors() -> None:
     size = hvd.size()
     rows = torch.ones(2 * size)
     with raises(ValueError, f"{size + 1} splits"):
@@ -141,7 +141,7 @@ def case_splits() -> None:
     with raises(ValueError, "integers"):
         hvd.alltoall(rows, torch.ones(size, 1, dtype=torch.int32))
     with raises(ValueError, "split"):
-        hvd.alltoall(rows, [3] * size)  # told to all ranks
+        hvd.alltoall(rows, [3] * size)  # an error on all ranks
     with raises(ValueError, "split"):
         hvd.alltoall(rows, [2] * size if hvd.rank() > 0 else [1] * size)
     if size > 1:
@@ -150,7 +150,7 @@ def case_splits() -> None:
     works()
 
 
-def case_process_sets_of_another_kind() -> None:
+def case_values_that_are_no_known_process_set_are_errors() -> None:
     for call in (hvd.allreduce, hvd.allreduce_, hvd.allgather, hvd.alltoall, hvd.reducescatter,
                  lambda x, process_set: hvd.broadcast(x, 0, process_set=process_set)):
         with raises(TypeError, "ProcessSet"):
@@ -160,7 +160,7 @@ def case_process_sets_of_another_kind() -> None:
     works()
 
 
-def case_what_ranks_differ_in_is_an_error_on_all() -> None:
+def case_different_arguments_of_ranks_are_an_error_on_all_ranks() -> None:
     if hvd.size() == 1:
         return
     rank = hvd.rank()
@@ -188,11 +188,11 @@ def case_what_ranks_differ_in_is_an_error_on_all() -> None:
     tensors = [torch.ones(3), torch.ones(2 + rank)]
     with raises(hvd.HorovodInternalError, "rank 0"):
         hvd.grouped_allreduce_(tensors, name="group in place", op=hvd.Sum)
-    assert tensors[0].tolist() == [1.0] * 3, "a group that failed has written nothing"
+    assert tensors[0].tolist() == [1.0] * 3, "a failed group has written a tensor"
     works()
 
 
-def case_one_of_several_fails() -> None:
+def case_an_error_of_one_tensor_of_a_group_names_it() -> None:
     if hvd.size() == 1:
         return
     tensors = [torch.ones(2, 2), torch.ones(2, 3 + hvd.rank()), torch.ones(1)]
@@ -203,7 +203,7 @@ def case_one_of_several_fails() -> None:
     works()
 
 
-def case_timeline() -> None:
+def case_starting_and_stopping_the_timeline_wrongly_is_an_error() -> None:
     with raises(ValueError, "timeline"):
         hvd.stop_timeline()
     with raises(hvd.HorovodInternalError, "no-such-folder"):
@@ -211,6 +211,6 @@ def case_timeline() -> None:
     works()
 
 
-def case_communicators_of_mpi() -> None:
+def case_a_process_set_from_an_mpi_communicator_is_an_error() -> None:
     with raises(NotImplementedError, "ranks"):
         hvd.ProcessSet(object())

@@ -1,4 +1,4 @@
-"""hvd.torch.broadcast_parameters and broadcast_optimizer_state: afterwards all ranks have what the root has."""
+"""hvd.torch.broadcast_parameters and broadcast_optimizer_state give all ranks the root's parameters and state."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def network(seed: int = 0) -> nn.Module:
 
 
 def alike(one: Any, other: Any) -> bool:
-    """Equal, with the tensors inside."""
+    """Returns whether two nested values are equal, also in the tensors inside."""
     if isinstance(one, torch.Tensor):
         return isinstance(other, torch.Tensor) and one.dtype == other.dtype and torch.equal(one, other)
     if isinstance(one, dict):
@@ -30,7 +30,7 @@ def alike(one: Any, other: Any) -> bool:
 
 
 def train(model: nn.Module, optimizer: torch.optim.Optimizer, steps: int = 1) -> None:
-    """The same on every rank, but for what the model and the optimizer have."""
+    """Trains with the same data on each rank."""
     for step in range(steps):
         optimizer.zero_grad()
         inputs = torch.arange(12).view(4, 3).to(next(model.parameters())) / (step + 1)
@@ -41,7 +41,7 @@ def train(model: nn.Module, optimizer: torch.optim.Optimizer, steps: int = 1) ->
 # ---- Parameters ---------------------------------------------------------------------------------
 
 
-def case_a_model() -> None:
+def case_parameters_of_a_model_are_broadcast_in_place() -> None:
     for root in range(hvd.size()):
         for params_of in (lambda model: model.state_dict(), lambda model: model.named_parameters(),
                           lambda model: list(model.named_parameters()), lambda model: model.parameters()):
@@ -51,14 +51,14 @@ def case_a_model() -> None:
             before = [parameter.data_ptr() for parameter in model.parameters()]
             hvd.broadcast_parameters(params_of(model), root)
             assert all(map(torch.equal, model.parameters(), expected.parameters()))
-            assert [parameter.data_ptr() for parameter in model.parameters()] == before, "in place"
+            assert [parameter.data_ptr() for parameter in model.parameters()] == before, "parameters were not written in place"
             assert all(parameter.requires_grad for parameter in model.parameters())
     model = network(hvd.rank())
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     assert alike(dict(model.state_dict()), dict(network(0).state_dict()))
 
 
-def case_tensors_of_every_kind() -> None:
+def case_tensors_of_every_type_are_broadcast() -> None:
     def tensors(rank: int) -> dict[str, torch.Tensor]:
         made = {str(kind): (torch.arange(6) % 3 + rank).to(kind)
                 for kind in (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.uint8, torch.int8,
@@ -71,7 +71,7 @@ def case_tensors_of_every_kind() -> None:
         assert alike(own, tensors(root))
 
 
-def case_tensors_that_are_not_contiguous() -> None:
+def case_noncontiguous_tensors_are_broadcast() -> None:
     whole = torch.full((6, 4), float(hvd.rank()))
     part = whole[::2, 1:3]
     hvd.broadcast_parameters({"part": part, "turned": torch.eye(3).t() * hvd.rank()}, hvd.size() - 1)
@@ -80,7 +80,7 @@ def case_tensors_that_are_not_contiguous() -> None:
     assert torch.equal(whole, expected)
 
 
-def case_parameters_of_a_process_set() -> None:
+def case_parameters_are_broadcast_on_a_process_set() -> None:
     last = hvd.size() - 1
     some = hvd.add_process_set([last])
     if some.included():
@@ -90,7 +90,7 @@ def case_parameters_of_a_process_set() -> None:
     assert hvd.remove_process_set(some)
 
 
-def case_what_are_no_parameters() -> None:
+def case_broadcasting_values_that_are_no_parameters_is_an_error() -> None:
     for wrong in (None, 5, "weights", torch.zeros(2), nn.Linear(1, 1), [("name", 5)], {"name": None}, [(1, 2, 3)]):
         with raises(ValueError, "broadcast_parameters"):
             hvd.broadcast_parameters(wrong, 0)
@@ -112,7 +112,7 @@ MAKERS = {
 }
 
 
-def case_state_that_only_the_root_has() -> None:
+def case_state_that_only_the_root_has_is_broadcast() -> None:
     for name, make in MAKERS.items():
         for root in {0, hvd.size() - 1}:
             model = network()
@@ -141,7 +141,7 @@ def case_state_that_all_have_is_written_in_place() -> None:
     assert float(optimizer.state[weight]["step"]) == 1
 
 
-def case_state_that_the_root_does_not_have() -> None:
+def case_state_that_the_root_lacks_is_removed() -> None:
     model = network()
     optimizer = MAKERS["Adam"](model.parameters())
     if hvd.rank() > 0:
@@ -150,7 +150,7 @@ def case_state_that_the_root_does_not_have() -> None:
     assert not optimizer.state and isinstance(optimizer.state[model[0].weight], dict)
 
 
-def case_gradients_of_an_optimizer_without_state() -> None:
+def case_missing_gradients_of_an_optimizer_without_state_become_zeros() -> None:
     model = nn.Sequential(nn.Embedding(4, 2, sparse=True), nn.Linear(2, 2), nn.Linear(2, 2))
     model[1].bias.requires_grad_(False)
     kept = model[2].bias.grad = torch.ones(2)
@@ -169,7 +169,7 @@ def case_gradients_of_an_optimizer_without_state() -> None:
     assert trained[0].weight.grad is None
 
 
-def case_options_of_every_group() -> None:
+def case_options_of_each_parameter_group_are_broadcast() -> None:
     model = network()
     optimizer = torch.optim.Adam([{"params": model[0].parameters(), "lr": 0.5 + hvd.rank()},
                                   {"params": model[2].parameters(), "betas": (0.5, 0.5 + 0.1 * hvd.rank())}], lr=0.1)
@@ -181,7 +181,7 @@ def case_options_of_every_group() -> None:
     assert first["params"][0] is model[0].weight
 
 
-def case_state_of_any_shape() -> None:
+def case_nested_state_of_any_type_is_broadcast() -> None:
     model = nn.Linear(2, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     rank = hvd.rank()
@@ -191,7 +191,7 @@ def case_state_of_any_shape() -> None:
                 "nested": {"list": [torch.full((2,), number), 1.5]}, "empty": torch.zeros(0),
                 "flag": torch.tensor(number > 0)}
 
-    if rank != 1:  # one that has nothing
+    if rank != 1:  # rank 1 has no state
         optimizer.state[model.weight] = state(rank)
         optimizer.state["of all"] = {"history": [torch.tensor([float(rank)])]}
     root = hvd.size() - 1 if hvd.size() != 2 else 0
@@ -201,7 +201,7 @@ def case_state_of_any_shape() -> None:
     assert model.bias not in optimizer.state
 
 
-def case_a_distributed_optimizer() -> None:
+def case_the_state_of_a_distributed_optimizer_is_broadcast() -> None:
     model, alone = network(hvd.rank()).double(), network(0).double()
     plain, expected = MAKERS["momentum"](model.parameters()), MAKERS["momentum"](alone.parameters())
     if hvd.rank() == 0:
@@ -216,7 +216,7 @@ def case_a_distributed_optimizer() -> None:
     assert all(map(torch.allclose, model.parameters(), alone.parameters()))
 
 
-def case_an_optimizer_with_other_parameters() -> None:
+def case_an_optimizer_with_other_shapes_is_an_error() -> None:
     model = nn.Linear(2, 2 if hvd.rank() == 0 else 3)
     optimizer = MAKERS["SGD"](model.parameters())
     if hvd.size() > 1:
@@ -226,12 +226,12 @@ def case_an_optimizer_with_other_parameters() -> None:
     hvd.broadcast_optimizer_state(same, 0)
 
 
-def case_lbfgs() -> None:
+def case_broadcasting_the_state_of_lbfgs_is_an_error() -> None:
     with raises(ValueError, "LBFGS"):
         hvd.broadcast_optimizer_state(torch.optim.LBFGS(nn.Linear(2, 2).parameters()), 0)
 
 
-def case_copies_are_as_good() -> None:
+def case_equal_states_are_unchanged_by_a_broadcast() -> None:
     model = network()
     optimizer = MAKERS["Adam"](model.parameters())
     train(model, optimizer, 2)

@@ -1,4 +1,4 @@
-"""hvd.torch.Gossip: each rank trains alone, and averages its parameters with one other rank after each period."""
+"""hvd.torch.Gossip: each rank trains separately, and averages its parameters with one other rank after each period."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 import hvd.torch as hvd
-from _periodic import continues_from_a_checkpoint, refuses_other_states, refuses_ranks_that_differ, simulated, vector_of
-from _training import adam, alike_on_all_ranks, momentum, near, network, sgd, train
+from _periodic import check_continues_from_a_checkpoint, check_errors_of_different_ranks, check_errors_of_other_states, simulated, vector_of
+from _training import adam, check_equal_on_all_ranks, momentum, near, network, sgd, train
 from hvd.process_sets import process_set_ids
 from hvd.schedule import hops, pairs, partner
 
@@ -26,14 +26,14 @@ def exchanged(vectors: list[torch.Tensor], number: int) -> list[torch.Tensor]:
     return [vector if other is None else (vector + vectors[other]) / 2 for vector, other in zip(vectors, partners)]
 
 
-def case_each_period_ends_with_the_average_of_a_pair() -> None:
+def case_pairs_average_their_parameters_after_each_period() -> None:
     for make, every in ((momentum, 1), (adam, 1), (momentum, 3)):
         model = network()
         train(model, gossip(model, make, every), range(10))
         near(model, simulated(make, 10, every, exchanged), 1e-12)
 
 
-def case_in_the_background_one_period_late() -> None:
+def case_background_averages_are_applied_one_period_late() -> None:
     sent: list[list[torch.Tensor]] = []
 
     def late(vectors: list[torch.Tensor], number: int) -> list[torch.Tensor]:
@@ -48,7 +48,7 @@ def case_in_the_background_one_period_late() -> None:
     near(model, simulated(momentum, 10, 2, late), 1e-12)
 
 
-def case_without_steps_all_come_to_the_average() -> None:
+def case_exchanges_without_steps_converge_to_the_average_of_all() -> None:
     model = network(seed=hvd.rank())
     expected = hvd.allreduce(vector_of(model), name="expected")
     optimizer = gossip(model, sgd)
@@ -61,18 +61,18 @@ def case_without_steps_all_come_to_the_average() -> None:
     assert torch.allclose(vector_of(model), expected, atol=tolerance, rtol=0), (vector_of(model) - expected).abs().max()
 
 
-def case_synchronize_averages_all() -> None:
+def case_synchronize_averages_all_ranks() -> None:
     model = network()
     optimizer = gossip(model, every=2)
     train(model, optimizer, range(5))
     expected = hvd.allreduce(vector_of(model), name="expected")
     optimizer.synchronize()
     assert torch.allclose(vector_of(model), expected, atol=1e-12)
-    alike_on_all_ranks(model)
+    check_equal_on_all_ranks(model)
 
 
 def case_a_rank_waits_for_its_partner_only() -> None:
-    """The last rank makes no step while those exchange that it does not pair with."""
+    """The last rank makes no step while the pairs without it exchange."""
     size = hvd.size()
     model = network()
     optimizer = gossip(model)
@@ -85,10 +85,10 @@ def case_a_rank_waits_for_its_partner_only() -> None:
     if hvd.rank() in (size - 1, first):
         train(model, optimizer, range(1))
     optimizer.synchronize()
-    alike_on_all_ranks(model)
+    check_equal_on_all_ranks(model)
 
 
-def case_a_partner_that_joins_is_left_out() -> None:
+def case_a_joined_partner_is_left_out() -> None:
     if hvd.size() == 1:
         return
     last = hvd.size() - 1
@@ -114,27 +114,27 @@ def case_two_optimizers_share_the_process_sets() -> None:
     assert process_set_ids() == before and len(before) <= 1 + len(pairs(hvd.size()))
 
 
-def case_the_schedule() -> None:
+def case_the_schedule_pairs_each_rank_with_one_other() -> None:
     for size in range(1, 18):
         rounds = len(hops(size))
         shares = torch.eye(size, dtype=torch.float64)
         for exchange in range(rounds):
             partners = [partner(rank, size, exchange) for rank in range(size)]
             for rank, other in enumerate(partners):
-                assert other is None or partners[other] == rank != other, "partners are each other's"
-            assert size & (size - 1) or None not in partners or size == 1, "nobody pauses"
+                assert other is None or partners[other] == rank != other, "the partner of a rank has another partner"
+            assert size & (size - 1) or None not in partners or size == 1, "a rank has no partner"
             shares = torch.stack(exchanged(list(shares), exchange))
         if size & (size - 1) == 0:
-            assert torch.equal(shares, torch.full((size, size), 1 / size, dtype=torch.float64)), "the average of all"
+            assert torch.equal(shares, torch.full((size, size), 1 / size, dtype=torch.float64)), "the result is not the average of all"
     assert pairs(4) == [(0, 1), (0, 2), (1, 3), (2, 3)] and pairs(1) == []
 
 
 def case_a_restart_continues_within_a_period() -> None:
     for background in (False, True):
         for before in (1, 4, 5):
-            continues_from_a_checkpoint(lambda model: gossip(model, adam, 2, background=background), before, 5)
+            check_continues_from_a_checkpoint(lambda model: gossip(model, adam, 2, background=background), before, 5)
 
 
-def case_bad_input() -> None:
-    refuses_ranks_that_differ(lambda model, every: gossip(model, every=every), "Gossip")
-    refuses_other_states(lambda model, every: gossip(model, every=every), "Gossip")
+def case_invalid_arguments_are_errors() -> None:
+    check_errors_of_different_ranks(lambda model, every: gossip(model, every=every), "Gossip")
+    check_errors_of_other_states(lambda model, every: gossip(model, every=every), "Gossip")

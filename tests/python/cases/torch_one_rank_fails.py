@@ -1,4 +1,4 @@
-"""One rank fails before its part in a collective on torch tensors: see one_rank_fails.py."""
+"""If one rank fails before a collective on torch tensors, the others get an error that names it; see one_rank_fails.py."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def case_a_compression_that_fails() -> None:
     check(lambda: hvd.allreduce(tensor, compression=hvd.Compression.fp16), AttributeError, "AttributeError: ")
 
 
-def case_one_of_the_parameters() -> None:
+def case_a_bad_value_among_parameters() -> None:
     wrong: list[Any] = ["x", torch.ones(2).to_sparse()]
     for entry in wrong:
         params = {"a": torch.ones(2), "b": entry if is_culprit() else torch.ones(2), "c": torch.ones(2)}
         check(lambda: hvd.broadcast_parameters(params), ValueError, "")
 
 
-def case_an_optimizer_that_cannot_be_sent() -> None:
+def case_an_optimizer_whose_state_cannot_be_broadcast() -> None:
     model = torch.nn.Linear(2, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     if hvd.rank() == 0:
@@ -91,6 +91,6 @@ def case_a_gradient_that_cannot_be_compressed() -> None:
         try:
             model(torch.ones(1, 2)).sum().backward()
         finally:
-            optimizer.step()  # also after an error in backward()
+            optimizer.step()  # called also after an error in backward()
 
     check(step, ValueError, "ValueError: not this one")

@@ -1,4 +1,4 @@
-"""hvd.torch.DistributedOptimizer: training at N ranks is training in one process with the ranks' batches together."""
+"""hvd.torch.DistributedOptimizer: training on N ranks equals training in one process with the batches of all ranks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import hvd.torch as hvd
 from _expect import raises
 from hvd import errors
 
-BATCH = 12  # of all ranks together, for 1, 2 and 3 of them
+BATCH = 12  # of all ranks together; divisible by 1, 2 and 3
 
 Make = Callable[[Any], torch.optim.Optimizer]
 
@@ -42,7 +42,7 @@ def batch_of_all(step: int, kind: torch.dtype = torch.float64) -> tuple[torch.Te
 
 
 def own(tensor: torch.Tensor) -> torch.Tensor:
-    """This rank's part of a batch."""
+    """Returns this rank's part of a batch."""
     return tensor.chunk(hvd.size())[hvd.rank()]
 
 
@@ -79,21 +79,21 @@ def same(got: nn.Module, expected: nn.Module, tolerance: float = 1e-6) -> None:
             f"{name} differs by {(one - other).abs().max().item()}"
 
 
-def alike_on_all_ranks(model: nn.Module) -> None:
+def check_equal_on_all_ranks(model: nn.Module) -> None:
     for name, parameter in model.named_parameters():
         theirs = hvd.broadcast(parameter.detach(), 0, f"alike {name}")
-        assert torch.equal(parameter.detach(), theirs), f"{name} is another one on rank {hvd.rank()} than on rank 0"
+        assert torch.equal(parameter.detach(), theirs), f"{name} differs between rank {hvd.rank()} and rank 0"
 
 
 def small(groups: Any = None, **options: Any) -> tuple[nn.Linear, Any]:
-    """A layer, and its optimizer."""
+    """Returns a layer and its optimizer."""
     torch.manual_seed(2)
     layer = nn.Linear(3, 2)
     return layer, hvd.DistributedOptimizer(sgd(layer.parameters()), layer.named_parameters(), groups=groups, **options)
 
 
 def several_ranks() -> bool:
-    """Alone, nothing is reduced, and nothing is guarded."""
+    """Returns whether there are several ranks: a single one reduces nothing and checks nothing."""
     return hvd.size() > 1
 
 
@@ -107,7 +107,7 @@ def case_sgd() -> None:
 def case_momentum_and_weight_decay() -> None:
     model = trained_by_all(momentum)
     same(model, trained_alone(momentum))
-    alike_on_all_ranks(model)
+    check_equal_on_all_ranks(model)
 
 
 def case_adam() -> None:
@@ -121,16 +121,16 @@ def case_float32() -> None:
     same(trained_by_all(momentum, kind=torch.float32), trained_alone(momentum, kind=torch.float32))
 
 
-def case_without_names() -> None:
+def case_training_works_without_named_parameters() -> None:
     same(trained_by_all(momentum, named=False), trained_alone(momentum))
 
 
-def case_groups() -> None:
+def case_training_works_with_a_number_of_groups() -> None:
     for groups in (1, 2, 4, 50):
         same(trained_by_all(momentum, groups=groups), trained_alone(momentum))
 
 
-def case_num_groups_of_old() -> None:
+def case_the_argument_num_groups_is_deprecated() -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         same(trained_by_all(sgd, num_groups=2), trained_alone(sgd))
@@ -139,7 +139,7 @@ def case_num_groups_of_old() -> None:
     assert str(entry.message).startswith("Parameter `num_groups` has been replaced by `groups`"), entry
 
 
-def case_lists_as_groups() -> None:
+def case_training_works_with_lists_of_parameters_as_groups() -> None:
     model = network()
     parameters = list(model.parameters())
     optimizer = hvd.DistributedOptimizer(momentum(parameters), model.named_parameters(),
@@ -152,7 +152,7 @@ def case_lists_as_groups() -> None:
     same(model, trained_alone(momentum))
 
 
-def case_a_group_of_several_types() -> None:
+def case_training_works_with_a_group_of_several_types() -> None:
     torch.manual_seed(3)
     single, double = nn.Linear(2, 2), nn.Linear(2, 2).double()
     parameters = [*single.parameters(), *double.parameters()]
@@ -163,16 +163,16 @@ def case_a_group_of_several_types() -> None:
         assert torch.equal(parameter.grad, torch.full_like(parameter, hvd.size()))
 
 
-def case_compression() -> None:
+def case_training_works_with_each_compression() -> None:
     for compression, tolerance in ((hvd.Compression.none, 1e-6), (hvd.Compression.fp16, 2e-3),
                                    (hvd.Compression.bf16, 2e-2)):
         for groups in (None, 2):
             model = trained_by_all(momentum, kind=torch.float32, compression=compression, groups=groups)
             same(model, trained_alone(momentum, kind=torch.float32), tolerance)
-            alike_on_all_ranks(model)
+            check_equal_on_all_ranks(model)
 
 
-def case_compressors() -> None:
+def case_training_works_with_compressors_of_the_program() -> None:
     whole = torch.tensor([1, 2**20 + 1])
     for compressor, kind in ((hvd.Compression.fp16, torch.float16), (hvd.Compression.bf16, torch.bfloat16)):
         sent, context = compressor.compress(torch.tensor([1.5, 2.0], dtype=torch.float64))
@@ -184,12 +184,12 @@ def case_compressors() -> None:
     assert hvd.Compression.none.compress(whole)[0] is whole
 
 
-def case_predivide() -> None:
+def case_training_works_with_a_predivide_factor() -> None:
     same(trained_by_all(momentum, gradient_predivide_factor=4.0), trained_alone(momentum))
     same(trained_by_all(momentum, gradient_predivide_factor=0.5, groups=2), trained_alone(momentum))
 
 
-def case_sum_and_max() -> None:
+def case_op_sum_max_and_min_reduce_gradients_accordingly() -> None:
     for op, factor in ((hvd.Sum, sum(range(1, hvd.size() + 1))), (hvd.Max, hvd.size()), (hvd.Min, 1)):
         layer, optimizer = small(op=op)
         ((hvd.rank() + 1) * layer(torch.ones(1, 3))).sum().backward()
@@ -197,7 +197,7 @@ def case_sum_and_max() -> None:
         assert torch.equal(layer.weight.grad, torch.full((2, 3), float(factor))), (op, layer.weight.grad)
 
 
-def case_several_passes_a_step() -> None:
+def case_gradients_of_several_passes_are_reduced_once_per_step() -> None:
     for groups in (None, 2):
         model = network()
         optimizer = hvd.DistributedOptimizer(sgd(model.parameters()), model.named_parameters(),
@@ -212,7 +212,7 @@ def case_several_passes_a_step() -> None:
         same(model, trained_alone(sgd, steps=3))
 
 
-def case_a_step_before_all_passes() -> None:
+def case_synchronize_before_all_passes_reduces_the_gradients_so_far() -> None:
     layer, optimizer = small(backward_passes_per_step=3, op=hvd.Sum)
     layer(torch.ones(1, 3)).sum().backward()
     optimizer.synchronize()
@@ -227,7 +227,7 @@ def case_a_step_before_all_passes() -> None:
         optimizer.set_backward_passes_per_step(0)
 
 
-def case_gradients_ready_in_another_order_on_each_rank() -> None:
+def case_gradients_may_become_ready_in_different_orders() -> None:
     for groups in (None, 3):
         torch.manual_seed(4)
         layers = nn.ModuleList(nn.Linear(3, 3) for _ in range(6)).double()
@@ -247,10 +247,10 @@ def case_gradients_ready_in_another_order_on_each_rank() -> None:
             sum(layer(inputs).square().mean() for layer in plain).backward()
             alone.step()
         same(layers, plain)
-        alike_on_all_ranks(layers)
+        check_equal_on_all_ranks(layers)
 
 
-def case_gradients_are_on_their_way_before_backward_has_ended() -> None:
+def case_reductions_start_before_backward_ends() -> None:
     layer, optimizer = small()
     seen = []
     first = nn.Linear(3, 3)
@@ -261,7 +261,7 @@ def case_gradients_are_on_their_way_before_backward_has_ended() -> None:
     optimizer.step()
 
 
-def case_gradients_that_only_some_ranks_have() -> None:
+def case_gradients_missing_on_some_ranks_count_as_zeros() -> None:
     for groups in (None, 1, 2):
         torch.manual_seed(5)
         both, other = nn.Linear(2, 2), nn.Linear(2, 2)
@@ -281,7 +281,7 @@ def case_gradients_that_only_some_ranks_have() -> None:
                 optimizer.step()
 
 
-def case_a_rank_without_any_gradient() -> None:
+def case_a_rank_without_gradients_takes_part() -> None:
     layer, optimizer = small(op=hvd.Sum)
     if hvd.rank() == 0:
         layer(torch.ones(1, 3)).sum().backward()
@@ -289,7 +289,7 @@ def case_a_rank_without_any_gradient() -> None:
     assert torch.equal(layer.weight.grad, torch.ones(2, 3))
 
 
-def case_frozen_parameters_and_those_thawed_later() -> None:
+def case_parameters_can_be_frozen_and_unfrozen() -> None:
     layer = nn.Linear(3, 2)
     layer.weight.requires_grad_(False)
     before = layer.weight.clone()
@@ -312,7 +312,7 @@ def case_frozen_parameters_and_those_thawed_later() -> None:
     assert layer.weight.grad is None and layer.bias.grad is not None
 
 
-def case_a_parameter_that_is_not_contiguous() -> None:
+def case_a_noncontiguous_parameter_is_trained() -> None:
     convolution = nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
     optimizer = hvd.DistributedOptimizer(sgd(convolution.parameters()), convolution.named_parameters(), op=hvd.Sum)
     images = torch.arange(75.0).view(1, 3, 5, 5).to(memory_format=torch.channels_last) / 75
@@ -336,14 +336,14 @@ def rows_of_rank(rank: int) -> torch.Tensor:
 
 
 def dense_gradient_of_all() -> torch.Tensor:
-    """Averaged."""
+    """Returns the average of all ranks' gradients."""
     table = embedding(False)
     for rank in range(hvd.size()):
         table(rows_of_rank(rank)).square().sum().backward()
     return table.weight.grad / hvd.size()
 
 
-def case_sparse_gradients() -> None:
+def case_sparse_gradients_are_reduced() -> None:
     for options in ({}, {"sparse_as_dense": True}, {"sparse_as_dense": True, "groups": 1}):
         table = embedding(True)
         optimizer = hvd.DistributedOptimizer(sgd(table.parameters()), table.named_parameters(), **options)
@@ -355,7 +355,7 @@ def case_sparse_gradients() -> None:
             assert torch.allclose(table.weight.grad.to_dense(), dense_gradient_of_all()), options
 
 
-def case_sparse_adam() -> None:
+def case_sparse_adam_is_trained() -> None:
     for as_dense in (False, True):
         table, alone = embedding(True), embedding(True)
         optimizer = hvd.DistributedOptimizer(torch.optim.SparseAdam(table.parameters()), table.named_parameters(),
@@ -371,19 +371,19 @@ def case_sparse_adam() -> None:
         same(table, alone)
 
 
-def case_sparse_gradients_that_only_some_ranks_have() -> None:
+def case_sparse_gradients_missing_on_some_ranks_count_as_empty() -> None:
     table = embedding(True)
     optimizer = hvd.DistributedOptimizer(sgd(table.parameters()), table.named_parameters(), op=hvd.Sum)
     table(torch.tensor([1])).sum().backward()
     optimizer.step()
-    table.weight.grad = None  # from now on it is known to be sparse
+    table.weight.grad = None  # from now on the optimizer knows that it is sparse
     if hvd.rank() == 0:
         table(torch.tensor([2])).sum().backward()
     optimizer.synchronize()
     assert table.weight.grad.to_dense()[2].tolist() == [1.0] * 3 and table.weight.grad.to_dense().sum() == 3
 
 
-def case_a_sparse_gradient_in_a_group() -> None:
+def case_a_sparse_gradient_in_a_group_is_reduced() -> None:
     table = embedding(True)
     layer = nn.Linear(3, 1)
     parameters = [*table.parameters(), *layer.parameters()]
@@ -394,10 +394,10 @@ def case_a_sparse_gradient_in_a_group() -> None:
             optimizer.step()
 
 
-# ---- What users do around it --------------------------------------------------------------------
+# ---- Use with clipping, scaling, closures and schedulers ----------------------------------------
 
 
-def case_clipping_between_synchronize_and_step() -> None:
+def case_gradients_can_be_clipped_between_synchronize_and_step() -> None:
     model, alone = network(), network()
     optimizer = hvd.DistributedOptimizer(momentum(model.parameters()), model.named_parameters())
     plain = momentum(alone.parameters())
@@ -416,7 +416,7 @@ def case_clipping_between_synchronize_and_step() -> None:
     same(model, alone)
 
 
-def case_a_scaled_loss_as_with_mixed_precision() -> None:
+def case_scaled_losses_as_for_mixed_precision_are_trained() -> None:
     model, alone = network(), network()
     optimizer = hvd.DistributedOptimizer(sgd(model.parameters()), model.named_parameters())
     plain = sgd(alone.parameters())
@@ -428,7 +428,7 @@ def case_a_scaled_loss_as_with_mixed_precision() -> None:
         for group in optimizer.param_groups:
             for parameter in group["params"]:
                 parameter.grad /= 1024
-        if step == 1:  # a scaler that has found an infinity does not call step()
+        if step == 1:  # a scaler that finds an infinity does not call step()
             continue
         with optimizer.skip_synchronize():
             optimizer.step()
@@ -438,7 +438,7 @@ def case_a_scaled_loss_as_with_mixed_precision() -> None:
     same(model, alone)
 
 
-def case_gradients_that_stay_and_those_that_are_new() -> None:
+def case_zero_grad_works_with_and_without_set_to_none() -> None:
     for to_none in (True, False):
         layer, optimizer = small(op=hvd.Sum)
         for _ in range(3):
@@ -448,7 +448,7 @@ def case_gradients_that_stay_and_those_that_are_new() -> None:
             assert torch.equal(layer.weight.grad, torch.full((2, 3), float(hvd.size())))
 
 
-def case_the_gradient_stays_where_it_is() -> None:
+def case_synchronize_keeps_the_gradient_tensor() -> None:
     for compression in (hvd.Compression.none, hvd.Compression.fp16):
         layer, optimizer = small(compression=compression)
         layer(torch.ones(1, 3)).sum().backward()
@@ -457,7 +457,7 @@ def case_the_gradient_stays_where_it_is() -> None:
         assert layer.weight.grad is gradient
 
 
-def case_a_closure() -> None:
+def case_step_with_a_closure_works() -> None:
     model, alone = network(), network()
     optimizer = hvd.DistributedOptimizer(momentum(model.parameters()), model.named_parameters())
     plain = momentum(alone.parameters())
@@ -485,7 +485,7 @@ def case_a_closure() -> None:
     same(model, alone)
 
 
-def case_a_learning_rate_scheduler() -> None:
+def case_a_learning_rate_scheduler_works() -> None:
     model, alone = network(), network()
     optimizer = hvd.DistributedOptimizer(sgd(model.parameters()), model.named_parameters())
     plain = sgd(alone.parameters())
@@ -504,21 +504,21 @@ def case_a_learning_rate_scheduler() -> None:
     same(model, alone)
 
 
-def case_made_after_the_scheduler() -> None:
+def case_the_optimizer_works_if_made_after_the_scheduler() -> None:
     layer = nn.Linear(3, 2)
     plain = sgd(layer.parameters())
     schedule = torch.optim.lr_scheduler.StepLR(plain, 1, 0.5)
     optimizer = hvd.DistributedOptimizer(plain, layer.named_parameters(), op=hvd.Sum)
     layer(torch.ones(1, 3)).sum().backward()
     optimizer.step()
-    assert torch.equal(layer.weight.grad, torch.full((2, 3), float(hvd.size()))), "step() is not the plain one"
+    assert torch.equal(layer.weight.grad, torch.full((2, 3), float(hvd.size()))), "step() of the plain optimizer was called"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the plain optimizer's step() was not called
         schedule.step()
     assert optimizer.param_groups[0]["lr"] == 0.05
 
 
-def case_it_is_what_it_was_made_of() -> None:
+def case_the_distributed_optimizer_keeps_class_options_and_state() -> None:
     layer = nn.Linear(3, 2)
     plain = torch.optim.Adam(layer.parameters(), lr=0.25)
     layer(torch.ones(1, 3)).sum().backward()
@@ -526,10 +526,10 @@ def case_it_is_what_it_was_made_of() -> None:
     optimizer = hvd.DistributedOptimizer(plain, layer.named_parameters())
     assert isinstance(optimizer, torch.optim.Adam) and type(optimizer).__name__ == "Adam"
     assert optimizer.defaults["lr"] == 0.25 and "lr: 0.25" in repr(optimizer)
-    assert optimizer.state[layer.weight] is plain.state[layer.weight], "the state that there was is kept"
+    assert optimizer.state[layer.weight] is plain.state[layer.weight], "the earlier state is lost"
 
 
-def case_state_dict() -> None:
+def case_training_continues_from_a_state_dict() -> None:
     def train(model: nn.Module, optimizer: Any, steps: range) -> None:
         for step in steps:
             inputs, targets = batch_of_all(step)
@@ -553,7 +553,7 @@ def case_state_dict() -> None:
     same(again, trained_alone(momentum))
 
 
-def case_load_state_dict_after_backward() -> None:
+def case_load_state_dict_works_after_backward() -> None:
     layer, optimizer = small()
     layer(torch.ones(1, 3)).sum().backward()
     optimizer.synchronize()
@@ -562,7 +562,7 @@ def case_load_state_dict_after_backward() -> None:
     optimizer.step()
 
 
-def case_pickled_and_copied_it_is_the_plain_optimizer() -> None:
+def case_a_pickled_or_copied_optimizer_is_the_plain_one() -> None:
     layer = nn.Linear(3, 2)
     optimizer = hvd.DistributedOptimizer(torch.optim.Adam(layer.parameters(), lr=0.5), layer.named_parameters())
     layer(torch.ones(1, 3)).sum().backward()
@@ -577,7 +577,7 @@ def case_pickled_and_copied_it_is_the_plain_optimizer() -> None:
         plain.step()
 
 
-def case_parameters_that_come_later() -> None:
+def case_parameters_added_later_are_reduced() -> None:
     first, second = nn.Linear(2, 2), nn.Linear(2, 2)
     both = nn.ModuleList([first, second])
     for names in (None, both.named_parameters()):
@@ -601,9 +601,9 @@ def case_parameters_that_come_later() -> None:
         optimizer.add_param_group({"params": list(second.parameters())})
 
 
-def case_a_dropped_optimizer_leaves_no_hooks() -> None:
+def case_a_deleted_optimizer_leaves_no_hooks() -> None:
     layer = nn.Linear(3, 2)
-    gc.disable()  # the last reference is what counts
+    gc.disable()  # the hooks must go with the last reference, without the garbage collector
     try:
         for _ in range(3):
             optimizer = hvd.DistributedOptimizer(sgd(layer.parameters()), layer.named_parameters(), op=hvd.Sum)
@@ -615,7 +615,7 @@ def case_a_dropped_optimizer_leaves_no_hooks() -> None:
         gc.enable()
 
 
-def case_a_process_set() -> None:
+def case_training_works_on_a_process_set() -> None:
     last = hvd.size() - 1
     members = [rank for rank in range(hvd.size()) if rank != 1] if hvd.size() > 2 else [last]
     some = hvd.add_process_set(members)
@@ -630,7 +630,7 @@ def case_a_process_set() -> None:
     assert hvd.remove_process_set(some)
 
 
-def case_a_rank_that_has_joined() -> None:
+def case_a_joined_rank_contributes_zeros() -> None:
     layer, optimizer = small(op=hvd.Sum)
     for step in range(3):
         if hvd.rank() > 0 and step == 2:
@@ -645,7 +645,7 @@ def case_a_rank_that_has_joined() -> None:
 # ---- Mistakes -----------------------------------------------------------------------------------
 
 
-def case_names_that_cannot_be() -> None:
+def case_invalid_names_of_parameters_are_errors() -> None:
     layer = nn.Linear(3, 2)
     weight, bias = layer.parameters()
 
@@ -662,7 +662,7 @@ def case_names_that_cannot_be() -> None:
         named(("w", weight))
 
 
-def case_arguments_that_cannot_be() -> None:
+def case_invalid_arguments_are_errors() -> None:
     layer = nn.Linear(3, 2)
 
     def make(**options: Any) -> None:
@@ -688,7 +688,7 @@ def case_arguments_that_cannot_be() -> None:
         hvd.DistributedOptimizer(hvd.DistributedOptimizer(sgd(layer.parameters())))
 
 
-def case_zero_grad_before_step() -> None:
+def case_zero_grad_before_step_is_an_error() -> None:
     layer, optimizer = small()
     layer(torch.ones(1, 3)).sum().backward()
     if several_ranks():
@@ -698,7 +698,7 @@ def case_zero_grad_before_step() -> None:
     optimizer.zero_grad()
 
 
-def case_too_many_passes() -> None:
+def case_more_passes_than_announced_are_an_error() -> None:
     layer, optimizer = small()
     layer(torch.ones(1, 3)).sum().backward()
     if several_ranks():
@@ -709,7 +709,7 @@ def case_too_many_passes() -> None:
     optimizer.step()
 
 
-def case_a_gradient_changed_while_it_is_reduced() -> None:
+def case_changing_a_gradient_during_its_reduction_is_an_error() -> None:
     layer, optimizer = small()
     for options in ({}, {"compression": hvd.Compression.fp16}, {"groups": 1}):
         layer, optimizer = small(**options)
@@ -723,7 +723,7 @@ def case_a_gradient_changed_while_it_is_reduced() -> None:
         optimizer.step()
 
 
-def case_a_step_without_synchronize() -> None:
+def case_step_in_skip_synchronize_before_synchronize_is_an_error() -> None:
     layer, optimizer = small()
     layer(torch.ones(1, 3)).sum().backward()
     with optimizer.skip_synchronize():
@@ -736,7 +736,7 @@ def case_a_step_without_synchronize() -> None:
         optimizer.step()
 
 
-def case_synchronize_and_step_without_skip() -> None:
+def case_step_after_synchronize_without_skip_is_a_warning() -> None:
     layer, optimizer = small()
     layer(torch.ones(1, 3)).sum().backward()
     optimizer.synchronize()
@@ -752,7 +752,7 @@ def case_synchronize_and_step_without_skip() -> None:
         optimizer.step()
 
 
-def case_a_gradient_that_is_a_graph() -> None:
+def case_backward_with_create_graph_is_an_error() -> None:
     layer, optimizer = small()
     if several_ranks():
         with raises(AssertionError, "create_graph"), warnings.catch_warnings():
@@ -762,7 +762,7 @@ def case_a_gradient_that_is_a_graph() -> None:
             parameter.grad = None
 
 
-def case_ranks_with_other_shapes() -> None:
+def case_different_shapes_of_parameters_are_an_error() -> None:
     if not several_ranks():
         return
     layer = nn.Linear(3 if hvd.rank() == 0 else 4, 2)
@@ -773,4 +773,4 @@ def case_ranks_with_other_shapes() -> None:
     layer, optimizer = small(op=hvd.Sum)
     layer(torch.ones(1, 3)).sum().backward()
     optimizer.step()
-    assert torch.equal(layer.weight.grad, torch.full((2, 3), float(hvd.size()))), "the next step works"
+    assert torch.equal(layer.weight.grad, torch.full((2, 3), float(hvd.size()))), "the next step failed"

@@ -1,4 +1,4 @@
-"""hvd.torch.ParameterServer: rank 0 keeps the parameters, with a bound of staleness between the ranks."""
+"""hvd.torch.ParameterServer: rank 0 has the parameters, and the staleness between ranks is bounded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import hvd.torch as hvd
 from _expect import raises
 from _folder import shared_folder
 from _periodic import vector_of
-from _training import (adam, adamw, alike_on_all_ranks, batch_of_all, equal, loss_of, momentum, near, network, part_of, sgd,
+from _training import (adam, adamw, check_equal_on_all_ranks, batch_of_all, equal, loss_of, momentum, near, network, part_of, sgd,
                        train, trained_alone, two_groups)
 from hvd import errors
 from hvd.checkpoint import Checkpoints
@@ -25,24 +25,24 @@ def served(model: nn.Module, make: Any = momentum, staleness: Any = 0) -> Any:
     return hvd.ParameterServer(make(model), staleness=staleness, named_parameters=model.named_parameters())
 
 
-def case_without_staleness_it_is_the_synchronous_result() -> None:
+def case_staleness_0_gives_the_synchronous_result() -> None:
     for make in (sgd, momentum, adam, adamw, two_groups):
         model, other = network(), network()
         train(model, served(model, make), range(STEPS))
         train(other, hvd.DistributedOptimizer(make(other), other.named_parameters()), range(STEPS))
         near(model, other, 1e-12)
         near(model, trained_alone(make, STEPS))
-        alike_on_all_ranks(model)
+        check_equal_on_all_ranks(model)
 
 
-def case_in_float32_too() -> None:
+def case_float32_parameters_are_trained() -> None:
     model, other = network(torch.float32), network(torch.float32)
     train(model, served(model, momentum), range(20))
     train(other, hvd.DistributedOptimizer(momentum(other), other.named_parameters()), range(20))
     near(model, other, 1e-6)
 
 
-def case_all_begin_with_rank_0s_parameters() -> None:
+def case_all_ranks_start_from_the_parameters_of_rank_0() -> None:
     for make in (lambda model: served(model, sgd), lambda model: hvd.DiLoCo(sgd(model), every=1)):
         model, expected = network(seed=hvd.rank() + 1), network(seed=1)
         optimizer = make(model)
@@ -52,8 +52,8 @@ def case_all_begin_with_rank_0s_parameters() -> None:
         equal(model, expected)
 
 
-def case_with_staleness_each_gradient_is_a_step() -> None:
-    """Gradients that do not depend on the parameters: their order does not matter for plain SGD."""
+def case_with_staleness_each_gradient_makes_a_step() -> None:
+    """The gradients do not depend on the parameters, so with plain SGD their order does not matter."""
     torch.manual_seed(3)
     layer = nn.Linear(3, 2).double()
     start = layer.weight.detach().clone()
@@ -66,10 +66,10 @@ def case_with_staleness_each_gradient_is_a_step() -> None:
     size = hvd.size()
     total = sum(rank + 1.0 + step for rank in range(size) for step in range(5))
     assert torch.allclose(layer.weight, start - 0.1 * total / size, atol=1e-12)
-    alike_on_all_ranks(layer)
+    check_equal_on_all_ranks(layer)
 
 
-def case_with_staleness_it_learns_too() -> None:
+def case_training_with_staleness_reduces_the_loss() -> None:
     model = network()
     before = loss_of(model, *batch_of_all(0)).item()
     optimizer = served(model, sgd, 3)
@@ -77,11 +77,11 @@ def case_with_staleness_it_learns_too() -> None:
         train(model, optimizer, range(1))
     optimizer.synchronize()
     assert loss_of(model, *batch_of_all(0)).item() < 0.8 * before
-    alike_on_all_ranks(model)
+    check_equal_on_all_ranks(model)
 
 
-def case_a_rank_may_be_ahead_by_the_staleness_and_no_more() -> None:
-    """The last rank makes the steps that it may while the others make none. One more is answered only after theirs."""
+def case_a_rank_may_be_ahead_by_at_most_the_staleness() -> None:
+    """The last rank makes all permitted steps while the others make none. Its next step waits for theirs."""
     if hvd.size() == 1:
         return
     staleness, last = 2, hvd.size() - 1
@@ -101,17 +101,17 @@ def case_a_rank_may_be_ahead_by_the_staleness_and_no_more() -> None:
     if hvd.rank() != last:
         train(model, optimizer, range(1))
     optimizer.synchronize()
-    alike_on_all_ranks(model)
+    check_equal_on_all_ranks(model)
 
 
-def case_a_rank_with_less_data_does_not_hold_the_others_up() -> None:
+def case_a_rank_with_less_data_does_not_block_the_others() -> None:
     for staleness in (0, 1):
         model = network()
         optimizer = served(model, sgd, staleness)
         last = hvd.size() - 1
         train(model, optimizer, range(2 if hvd.rank() == last else 6))
         optimizer.synchronize()
-        alike_on_all_ranks(model)
+        check_equal_on_all_ranks(model)
         if staleness == 0 and hvd.size() > 1:
             expected = network()
             for step in range(6):
@@ -125,10 +125,10 @@ def case_a_rank_with_less_data_does_not_hold_the_others_up() -> None:
             near(model, expected, 1e-12)
         train(model, optimizer, range(6, 8))
         optimizer.synchronize()
-        alike_on_all_ranks(model)
+        check_equal_on_all_ranks(model)
 
 
-def case_clocks() -> None:
+def case_clocks_bound_the_staleness() -> None:
     clocks = Clocks(3, 1)
     with clocks.changed:
         clocks.advance(0)
@@ -136,7 +136,7 @@ def case_clocks() -> None:
         clocks.advance(0)
         assert not clocks.may_continue(0)
         clocks.rest(1)
-        assert not clocks.may_continue(0), "worker 2 is two steps before it"
+        assert not clocks.may_continue(0), "worker 0 may continue although it is two steps ahead of worker 2"
         clocks.advance(2)
         assert clocks.may_continue(0)
         clocks.rest(2)
@@ -145,7 +145,7 @@ def case_clocks() -> None:
         assert clocks.rounds == 1 and clocks.steps == [2, 2, 2] and not any(clocks.resting)
 
 
-def case_learning_rates_are_rank_0s() -> None:
+def case_the_server_uses_the_learning_rate_of_rank_0() -> None:
     model, other = network(), network()
     optimizer = served(model, two_groups)
     plain = hvd.DistributedOptimizer(two_groups(other), other.named_parameters())
@@ -159,7 +159,7 @@ def case_learning_rates_are_rank_0s() -> None:
     near(model, other, 1e-12)
 
 
-def case_frozen_and_absent_gradients_types_and_closures() -> None:
+def case_frozen_parameters_missing_gradients_types_and_closures_work() -> None:
     torch.manual_seed(4)
     model = nn.ModuleDict({"narrow": nn.Linear(3, 3), "wide": nn.Linear(3, 3).double(), "frozen": nn.Linear(3, 3)})
     model["frozen"].requires_grad_(False)
@@ -183,7 +183,7 @@ def case_frozen_and_absent_gradients_types_and_closures() -> None:
         optimizer.step()
 
 
-def case_state_through_a_checkpoint_and_to_the_plain_optimizer() -> None:
+def case_a_state_continues_through_a_checkpoint_and_in_the_plain_optimizer() -> None:
     model = network()
     optimizer = served(model, adam)
     train(model, optimizer, range(3))
@@ -200,7 +200,7 @@ def case_state_through_a_checkpoint_and_to_the_plain_optimizer() -> None:
     continued.load_state_dict(loaded["optimizer"])
     train(again, continued, range(3, 6))
     equal(again, model)
-    # After the first step too, once all are synchronized.
+    # Also right after the first step, once all are synchronized.
     continued.synchronize()
     again.load_state_dict(loaded["model"])
     continued.load_state_dict(loaded["optimizer"])
@@ -214,7 +214,7 @@ def case_state_through_a_checkpoint_and_to_the_plain_optimizer() -> None:
     near(model, alone)
 
 
-def case_only_rank_0_has_a_state() -> None:
+def case_only_rank_0_has_optimizer_state() -> None:
     model = network()
     optimizer = served(model, adam)
     train(model, optimizer, range(1))
@@ -228,7 +228,7 @@ def case_only_rank_0_has_a_state() -> None:
         copy.deepcopy(optimizer)
 
 
-def case_bad_input() -> None:
+def case_invalid_arguments_are_errors() -> None:
     last = hvd.size() - 1
     for staleness, words in ((-1, "staleness is -1, but must be at least 0"), (0.5, "whole number")):
         with raises(ValueError, words, f"on rank {last}"):

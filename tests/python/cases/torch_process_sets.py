@@ -1,4 +1,4 @@
-"""hvd.torch: every collective on a process set, with gradients, and what cannot be on one."""
+"""hvd.torch: every collective on a process set, gradients, and errors."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import torch
 import hvd.torch as hvd
 from _expect import raises
 
-GATE_SIZE = 3  # with two ranks a set is all of them or one
+GATE_SIZE = 3  # with two ranks, a set would have one rank or all
 
 
 @contextmanager
 def a_set(*ranks: int) -> Iterator[hvd.ProcessSet]:
-    """Known to the job, inside."""
+    """Adds a process set for the time of the block."""
     process_set = hvd.add_process_set(hvd.ProcessSet(ranks))
     try:
         yield process_set
@@ -24,16 +24,16 @@ def a_set(*ranks: int) -> Iterator[hvd.ProcessSet]:
 
 
 def upper() -> tuple[int, ...]:
-    """All ranks but the first, so that places and ranks differ; the only one, where there is one."""
+    """Returns all ranks except the first, so that ranks within the set and in the job differ; with one rank, this one."""
     return tuple(range(1, hvd.size())) or (0,)
 
 
 def total(ranks: tuple[int, ...]) -> float:
-    """Of what the ranks give: their number and one."""
+    """Returns the sum of the ranks' values, which are rank + 1."""
     return float(sum(rank + 1 for rank in ranks))
 
 
-def case_what_a_set_tells() -> None:
+def case_a_set_has_its_ranks_size_and_id() -> None:
     ranks = upper()
     with a_set(*reversed(ranks)) as some:
         assert some.ranks == list(ranks) and some.size() == len(ranks) and some.process_set_id > 0
@@ -47,7 +47,7 @@ def case_what_a_set_tells() -> None:
     assert everyone.rank() == hvd.rank() and everyone.size() == hvd.size()
 
 
-def case_a_list_of_ranks_will_do() -> None:
+def case_add_process_set_takes_a_list_of_ranks() -> None:
     some = hvd.add_process_set([0])
     assert some.ranks == [0]
     with raises(ValueError, "already"):
@@ -55,7 +55,7 @@ def case_a_list_of_ranks_will_do() -> None:
     hvd.remove_process_set(some)
 
 
-def case_reductions() -> None:
+def case_reductions_work_on_a_set() -> None:
     ranks = upper()
     with a_set(*ranks) as some:
         if not some.included():
@@ -74,7 +74,7 @@ def case_reductions() -> None:
         assert torch.allclose(average, torch.full((3,), total(ranks) / len(ranks)))
 
 
-def case_rows() -> None:
+def case_row_collectives_work_on_a_set() -> None:
     ranks = upper()
     with a_set(*ranks) as some:
         if not some.included():
@@ -93,7 +93,7 @@ def case_rows() -> None:
             assert got.tolist() == [[total(ranks)] * 2]
 
 
-def case_roots_are_ranks_of_all() -> None:
+def case_a_root_is_given_by_its_rank_in_the_job() -> None:
     ranks = upper()
     with a_set(*ranks) as some:
         if not some.included():
@@ -107,7 +107,7 @@ def case_roots_are_ranks_of_all() -> None:
                 hvd.broadcast(torch.ones(1), 0, process_set=some)
 
 
-def case_barrier_and_objects() -> None:
+def case_barrier_and_objects_work_on_a_set() -> None:
     ranks = upper()
     with a_set(*ranks) as some:
         if some.included():
@@ -116,7 +116,7 @@ def case_barrier_and_objects() -> None:
             assert hvd.allgather_object(hvd.rank(), process_set=some) == list(ranks)
 
 
-def case_gradients() -> None:
+def case_gradients_are_right_on_a_set() -> None:
     ranks = upper()
     with a_set(*ranks) as some:
         if not some.included():
@@ -142,7 +142,7 @@ def case_gradients() -> None:
                            by_rank * size)
 
 
-def case_on_a_set_that_this_rank_is_not_in() -> None:
+def case_collectives_on_a_set_without_this_rank_are_errors() -> None:
     if hvd.size() == 1:
         return
     with a_set(*upper()) as some:
@@ -157,7 +157,7 @@ def case_on_a_set_that_this_rank_is_not_in() -> None:
                 call(tensor, process_set=some)
 
 
-def case_two_sets_at_once() -> None:
+def case_two_sets_can_use_the_same_name_at_once() -> None:
     even, odd = range(0, hvd.size(), 2), range(1, hvd.size(), 2)
     if not odd:
         return
@@ -167,7 +167,7 @@ def case_two_sets_at_once() -> None:
         assert got.tolist() == [float(sum(mine.ranks))]
 
 
-def case_sets_that_cannot_be() -> None:
+def case_invalid_sets_are_errors() -> None:
     with raises(ValueError):
         hvd.add_process_set([hvd.size()])
     with raises(ValueError):

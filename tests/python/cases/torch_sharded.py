@@ -1,4 +1,4 @@
-"""DistributedOptimizer(shard=True): the losses of the unsharded optimizer, with 1/N of its state on each rank."""
+"""DistributedOptimizer(shard=True) gives the losses of the unsharded optimizer, with 1/N of its state on each rank."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import nn
 import hvd.torch as hvd
 from _expect import raises
 from _folder import shared_folder
-from _training import (adam, adamw, alike_on_all_ranks, batch_of_all, equal, loss_of, momentum, near, network, part_of,
+from _training import (adam, adamw, check_equal_on_all_ranks, batch_of_all, equal, loss_of, momentum, near, network, part_of,
                        sgd, train, trained_alone, two_groups)
 from hvd import errors
 from hvd.checkpoint import Checkpoints
@@ -31,7 +31,7 @@ def several_ranks() -> bool:
     return hvd.size() > 1
 
 
-def case_every_optimizer_trains_as_if_unsharded() -> None:
+def case_every_optimizer_gives_the_unsharded_parameters() -> None:
     for make in (sgd, momentum, adam, adamw, two_groups):
         model, plain = network(), network()
         optimizer = sharded(model, make)
@@ -40,10 +40,10 @@ def case_every_optimizer_trains_as_if_unsharded() -> None:
         train(plain, unsharded, range(STEPS))
         near(model, plain, 1e-9)
         near(model, trained_alone(make, STEPS))
-        alike_on_all_ranks(model)
+        check_equal_on_all_ranks(model)
 
 
-def case_losses_in_float32_are_those_of_the_unsharded_run() -> None:
+def case_losses_in_float32_equal_the_unsharded_ones() -> None:
     for make in (momentum, adam):
         losses: list[list[float]] = []
         for shard in (False, True):
@@ -68,13 +68,13 @@ def case_each_rank_has_its_part_of_the_state() -> None:
     state = optimizer._inner.state if several_ranks() else optimizer.state
     elements = sum(parameter.numel() for parameter in model.parameters())
     share = elements // hvd.size() + (1 if hvd.rank() < elements % hvd.size() else 0)
-    assert elements_of_state(state) == 2 * share, "the two moments of Adam, for this rank's elements"
+    assert elements_of_state(state) == 2 * share, "not two moments of Adam for each of this rank's elements"
     if several_ranks():
         assert not optimizer.state
 
 
-def case_parameters_smaller_than_the_ranks() -> None:
-    """Some ranks then have no piece of a bucket."""
+def case_parameters_with_fewer_elements_than_ranks_are_trained() -> None:
+    """Some ranks then have no elements of a bucket."""
     torch.manual_seed(3)
     model = nn.Linear(1, 1).double()
     optimizer = sharded(model, adam, groups=2)
@@ -82,13 +82,13 @@ def case_parameters_smaller_than_the_ranks() -> None:
     optimizer.zero_grad()
     model(own(inputs)).square().mean().backward()
     optimizer.step()
-    alike_on_all_ranks(model)
+    check_equal_on_all_ranks(model)
     full = optimizer.full_state_dict()
     assert [sorted(full["state"][n]) for n in (0, 1)] == [["exp_avg", "exp_avg_sq", "step"]] * 2
     assert full["state"][0]["exp_avg"].shape == (1, 1) and full["state"][1]["exp_avg"].shape == (1,)
 
 
-def case_several_types_and_layouts() -> None:
+def case_parameters_of_several_types_and_layouts_are_trained() -> None:
     torch.manual_seed(4)
     model = nn.ModuleDict({"narrow": nn.Linear(3, 3), "wide": nn.Linear(3, 3).double(),
                            "image": nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)})
@@ -107,7 +107,7 @@ def case_several_types_and_layouts() -> None:
     assert model["image"].weight.is_contiguous(memory_format=torch.channels_last)
 
 
-def case_several_passes_a_step() -> None:
+def case_gradients_of_several_passes_are_reduced_once_per_step() -> None:
     model = network()
     optimizer = sharded(model, adam, backward_passes_per_step=2)
     for step in range(STEPS):
@@ -119,7 +119,7 @@ def case_several_passes_a_step() -> None:
     near(model, trained_alone(adam, STEPS))
 
 
-def case_frozen_parameters_and_those_thawed_later() -> None:
+def case_parameters_can_be_frozen_and_unfrozen() -> None:
     models = [network(), network()]
     for model in models:
         model[2].weight.requires_grad_(False)
@@ -139,7 +139,7 @@ def case_frozen_parameters_and_those_thawed_later() -> None:
     near(*models)
 
 
-def case_parameters_added_later() -> None:
+def case_parameters_can_be_added_later() -> None:
     models = [network(), network()]
     optimizers = []
     for model, shard in zip(models, (True, False)):
@@ -151,7 +151,7 @@ def case_parameters_added_later() -> None:
     near(*models)
 
 
-def case_learning_rates_that_change() -> None:
+def case_changed_learning_rates_are_used() -> None:
     models = [network(), network()]
     for model, shard in zip(models, (True, False)):
         optimizer = hvd.DistributedOptimizer(two_groups(model), model.named_parameters(), shard=shard)
@@ -163,7 +163,7 @@ def case_learning_rates_that_change() -> None:
     near(*models)
 
 
-def case_clipped_gradients() -> None:
+def case_clip_grad_norm_of_the_optimizer_equals_torchs() -> None:
     for norm_type in (2.0, float("inf")):
         model, plain = network(), network()
         optimizer, alone = sharded(model, momentum), momentum(plain)
@@ -183,7 +183,7 @@ def case_clipped_gradients() -> None:
         near(model, plain)
 
 
-def case_clipping_with_torch_is_refused() -> None:
+def case_clipping_with_torchs_function_is_an_error() -> None:
     if not several_ranks():
         return
     model = network()
@@ -197,7 +197,7 @@ def case_clipping_with_torch_is_refused() -> None:
     optimizer.zero_grad()
 
 
-def case_closures() -> None:
+def case_steps_with_closures_work() -> None:
     model = network()
     optimizer = sharded(model, momentum)
     for step in range(STEPS):
@@ -213,16 +213,16 @@ def case_closures() -> None:
     near(model, trained_alone(momentum, STEPS))
 
 
-def case_compression_and_groups() -> None:
+def case_training_works_with_compression_and_groups() -> None:
     for options, tolerance in (({"compression": hvd.Compression.fp16}, 2e-3), ({"groups": 3}, 1e-6),
                                ({"gradient_predivide_factor": 4.0}, 1e-6)):
         model = network(torch.float32)
         train(model, sharded(model, momentum, **options), range(STEPS))
         near(model, trained_alone(momentum, STEPS, torch.float32), tolerance)
-        alike_on_all_ranks(model)
+        check_equal_on_all_ranks(model)
 
 
-def case_sparse_gradients_as_dense_ones() -> None:
+def case_sparse_gradients_are_reduced_as_dense_ones() -> None:
     torch.manual_seed(5)
     layer = nn.Embedding(7, 3, sparse=True).double()
     plain = copy.deepcopy(layer)
@@ -241,7 +241,7 @@ def case_sparse_gradients_as_dense_ones() -> None:
             refused.step()
 
 
-def case_a_process_set() -> None:
+def case_training_works_on_a_process_set() -> None:
     if hvd.size() < 3:
         return
     ranks = hvd.add_process_set([0, 2])
@@ -259,7 +259,7 @@ def case_a_process_set() -> None:
 # ---- State ----------------------------------------------------------------------------------------
 
 
-def case_the_full_state_is_that_of_the_plain_optimizer() -> None:
+def case_the_full_state_equals_the_plain_optimizers() -> None:
     for make in (momentum, adam, two_groups):
         model, plain = network(), network()
         optimizer, alone = sharded(model, make), make(plain)
@@ -275,8 +275,8 @@ def case_the_full_state_is_that_of_the_plain_optimizer() -> None:
                 assert torch.allclose(got, value, atol=1e-9) if isinstance(value, torch.Tensor) else got == value, key
 
 
-def case_state_goes_through_a_checkpoint_to_another_number_of_ranks() -> None:
-    """All ranks save; then each continues alone with the plain optimizer, and one that has trained alone with all."""
+def case_a_checkpoint_continues_with_another_number_of_ranks() -> None:
+    """All ranks save; each then continues alone with the plain optimizer. A state of one rank continues on all."""
     with shared_folder() as folder:
         model = network()
         optimizer = sharded(model, adam)
@@ -308,7 +308,7 @@ def case_state_goes_through_a_checkpoint_to_another_number_of_ranks() -> None:
         near(again, alone)
 
 
-def case_a_state_from_before_wrapping_is_kept() -> None:
+def case_the_state_from_before_wrapping_is_kept() -> None:
     model, plain = network(), network()
     before = adam(model)
     train(model, before, range(2), 0, 1)
@@ -320,7 +320,7 @@ def case_a_state_from_before_wrapping_is_kept() -> None:
     near(model, plain)
 
 
-def case_adagrad_whose_state_begins_in_its_constructor() -> None:
+def case_adagrads_state_from_its_constructor_is_sharded() -> None:
     def adagrad(model: nn.Module) -> torch.optim.Optimizer:
         return torch.optim.Adagrad(model.parameters(), lr=0.1, initial_accumulator_value=0.5)
 
@@ -329,7 +329,7 @@ def case_adagrad_whose_state_begins_in_its_constructor() -> None:
     near(model, trained_alone(adagrad, STEPS))
 
 
-def case_a_part_of_the_state_is_not_given_out() -> None:
+def case_state_dict_of_a_part_is_an_error() -> None:
     model = network()
     optimizer = sharded(model, adam)
     train(model, optimizer, range(1))
@@ -345,7 +345,7 @@ def case_a_part_of_the_state_is_not_given_out() -> None:
 # ---- Bad input --------------------------------------------------------------------------------------
 
 
-def case_bad_arguments() -> None:
+def case_invalid_arguments_are_errors() -> None:
     model = network()
     with raises(ValueError, "Adasum"):
         sharded(model, sgd, op=hvd.Adasum)
@@ -355,7 +355,7 @@ def case_bad_arguments() -> None:
         hvd.DistributedOptimizer(sharded(model, sgd))
 
 
-def case_a_state_of_another_model() -> None:
+def case_a_state_of_another_model_is_an_error() -> None:
     if not several_ranks():
         return
     model = network()
@@ -368,7 +368,7 @@ def case_a_state_of_another_model() -> None:
         optimizer.load_state_dict(plain.state_dict())
 
 
-def case_ranks_that_differ() -> None:
+def case_different_settings_of_ranks_are_an_error() -> None:
     if not several_ranks():
         return
     model = network()
@@ -382,4 +382,4 @@ def case_ranks_that_differ() -> None:
     with raises(errors.MismatchError, f"only rank 0 of {hvd.size()} has the parameter head.weight"):
         sharded(model, sgd)
     train(model := network(), sharded(model, sgd), range(1))
-    alike_on_all_ranks(model)
+    check_equal_on_all_ranks(model)

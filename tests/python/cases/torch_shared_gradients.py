@@ -1,5 +1,4 @@
-"""hvd.torch.DistributedOptimizer keeps large gradients on the CPU in memory that the ranks share, and a program notices
-only the speed."""
+"""hvd.torch.DistributedOptimizer keeps large CPU gradients in shared memory, without any effect on results."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from torch import nn
 
 import hvd.torch as hvd
 
-BATCH = 12  # of all ranks together, for 1, 2 and 3 of them
+BATCH = 12  # of all ranks together; divisible by 1, 2 and 3
 
 
 def network() -> nn.Module:
@@ -68,7 +67,7 @@ def same(got: nn.Module, expected: nn.Module) -> None:
 
 
 def is_shared(tensor: torch.Tensor) -> bool:
-    """Returns whether another process can have the tensor's memory too."""
+    """Returns whether the tensor is in shared memory."""
     with open("/proc/self/maps") as maps:
         for line in maps:
             begin, end = (int(number, 16) for number in line.split()[0].split("-"))
@@ -82,21 +81,21 @@ def shared_names(model: nn.Module) -> set[str]:
             and is_shared(parameter.grad)}
 
 
-LARGE = {"0.weight", "2.weight"}  # those of more than 4 KB
+LARGE = {"0.weight", "2.weight"}  # parameters of more than 4 KiB
 
 
 def shares_large_ones(model: nn.Module) -> None:
     assert shared_names(model) == (LARGE if hvd.size() > 1 else set())
 
 
-def case_large_gradients_are_shared_and_train_as_one_process() -> None:
+def case_large_gradients_are_shared_and_training_is_right() -> None:
     for set_to_none in (True, False):
         model = network()
         train(model, distributed(model), set_to_none=set_to_none, before_step=lambda: shares_large_ones(model))
         same(model, train_alone(network()))
 
 
-def case_clipping_between_synchronize_and_step() -> None:
+def case_gradients_can_be_clipped_between_synchronize_and_step() -> None:
     model = network()
     optimizer = distributed(model)
     for step in range(4):
@@ -110,7 +109,7 @@ def case_clipping_between_synchronize_and_step() -> None:
     same(model, train_alone(network(), clip=True))
 
 
-def case_accumulation_over_two_backward_passes() -> None:
+def case_gradients_accumulate_over_two_backward_passes() -> None:
     model, other = network(), network()
     optimizer = distributed(model, backward_passes_per_step=2)
     alone = momentum(other)
@@ -126,7 +125,7 @@ def case_accumulation_over_two_backward_passes() -> None:
     same(model, other)
 
 
-def case_a_frozen_parameter_and_one_that_is_used_twice() -> None:
+def case_frozen_and_tied_parameters_are_trained() -> None:
     def tied() -> nn.Module:
         torch.manual_seed(2)
         layer = nn.Linear(40, 40).double()
@@ -139,7 +138,7 @@ def case_a_frozen_parameter_and_one_that_is_used_twice() -> None:
     same(model, train_alone(tied()))
 
 
-def case_a_gradient_that_the_program_keeps_is_not_overwritten() -> None:
+def case_a_gradient_that_the_program_has_kept_is_not_overwritten() -> None:
     model = network()
     optimizer = distributed(model)
     train(model, optimizer, range(1))
@@ -159,7 +158,7 @@ def case_a_gradient_that_the_program_keeps_is_not_overwritten() -> None:
     same(model, train_alone(network(), steps=3))
 
 
-def case_a_gradient_in_the_programs_own_buffer_stays_there() -> None:
+def case_a_gradient_in_a_buffer_of_the_program_stays_there() -> None:
     model = network()
     flat = torch.zeros(sum(parameter.numel() for parameter in model.parameters()), dtype=torch.float64)
     offset = 0
@@ -178,7 +177,7 @@ def case_a_gradient_in_the_programs_own_buffer_stays_there() -> None:
         optimizer.step()
 
 
-def case_ranks_of_which_one_does_not_share() -> None:
+def case_training_is_right_if_one_rank_does_not_share() -> None:
     model = network()
     for parameter in model.parameters():
         if hvd.rank() == 0:
@@ -187,7 +186,7 @@ def case_ranks_of_which_one_does_not_share() -> None:
     same(model, train_alone(network()))
 
 
-def case_copies_of_a_gradient_have_only_its_own_bytes() -> None:
+def case_a_saved_gradient_has_only_its_own_bytes() -> None:
     model = network()
     train(model, distributed(model), range(1))
     gradient = model[0].weight.grad
@@ -201,7 +200,7 @@ def case_copies_of_a_gradient_have_only_its_own_bytes() -> None:
     assert torch.equal(torch.load(file), copied)
 
 
-def case_a_model_that_changes_its_type() -> None:
+def case_a_model_can_change_its_type() -> None:
     model = network()
     optimizer = distributed(model)
     train(model, optimizer, range(1))
@@ -215,7 +214,7 @@ def case_a_model_that_changes_its_type() -> None:
         assert torch.allclose(one, expected, rtol=1e-3, atol=1e-3)
 
 
-def case_a_forked_child_that_drops_the_optimizer_leaves_the_gradients() -> None:
+def case_a_forked_child_that_deletes_the_optimizer_keeps_the_parents_gradients() -> None:
     model = network()
     optimizer = distributed(model)
     backward(model, 0)
@@ -234,7 +233,7 @@ def case_a_forked_child_that_drops_the_optimizer_leaves_the_gradients() -> None:
 
 
 def shared_memory_in_use() -> int:
-    """Returns the bytes of shared memory that this process has and has touched (proc(5))."""
+    """Returns the resident bytes of this process's shared memory (proc(5))."""
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) * 1024 for line in status if line.startswith("RssShmem:"))
 
@@ -259,3 +258,21 @@ def case_the_memory_is_freed_with_its_last_tensor() -> None:
     gc.collect()
     hvd.barrier()
     assert shared_memory_in_use() < before + (1 << 20)
+
+
+def mapped_buffers() -> int:
+    """Returns how many shared buffers, of this rank and of others, the process has mapped (proc(5))."""
+    with open("/proc/self/maps") as maps:
+        return sum("/memfd:hvd" in line for line in maps)
+
+
+def case_after_shutdown_and_init_gradients_are_shared_as_before() -> None:
+    model = network()
+    optimizer = distributed(model)
+    train(model, optimizer, range(2))
+    hvd.shutdown()
+    hvd.init()
+    own = mapped_buffers()
+    train(model, optimizer, range(2, 4), before_step=lambda: shares_large_ones(model))
+    assert mapped_buffers() == own + hvd.size() - 1
+    same(model, train_alone(network()))

@@ -1,4 +1,4 @@
-"""States that the program has, of every optimizer of hvd.torch: training changes neither loaded ones nor full ones."""
+"""Training with each optimizer of hvd.torch does not change states that the program has loaded or fetched."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from _training import equal, momentum, network, train
 
 
 def keeping(kind: type[torch.optim.Optimizer]) -> Any:
-    """Returns the class with a load_state_dict() that keeps the tensors that it gets, as PyTorch 2's does."""
+    """Returns the class with a load_state_dict() that does not copy tensors, like PyTorch 2's."""
     class Keeping(kind):  # type: ignore[misc, valid-type]
         def load_state_dict(self, state_dict: dict[str, Any]) -> None:
             super().load_state_dict(state_dict)
@@ -82,8 +82,8 @@ def case_training_does_not_change_a_loaded_state() -> None:
         equal(*results)
 
 
-def case_a_state_is_copied_at_every_load() -> None:
-    """While the server, or a sharded optimizer, has a state already."""
+def case_a_loaded_state_is_copied_at_each_load() -> None:
+    """Also if the server or a sharded optimizer already has a state."""
     for name in ("shard", "ParameterServer"):
         model = network()
         optimizer = MADE[name](model)
@@ -108,8 +108,8 @@ def case_training_does_not_change_a_full_state() -> None:
         assert not differences(state, before), f"{name}: {differences(state, before)}"
 
 
-def case_a_full_state_of_frozen_parameters() -> None:
-    """They are not sharded, and may have a state of before."""
+def case_a_full_state_has_copies_for_frozen_parameters() -> None:
+    """Frozen parameters are not sharded and may have an earlier state."""
     model = network()
     plain = momentum(model)
     train(model, plain, range(2), 0, 1)

@@ -1,4 +1,4 @@
-"""hvd.torch.SyncBatchNorm is torch's BatchNorm on the batches of all ranks together."""
+"""hvd.torch.SyncBatchNorm equals torch's BatchNorm on the batches of all ranks together."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from torch import nn
 import hvd.torch as hvd
 from _expect import raises
 
-# Examples that ranks have: other numbers on each, one that has a single one, and one that has none.
+# Numbers of samples of the ranks: all different, one rank with a single sample, one without samples.
 ROWS = ([2, 5, 3], [4, 1, 6], [3, 0, 2], [1, 2, 0])
 
 
 def parts(shape: tuple[int, ...], rows: list[int], offset: float = 0.0,
           kind: torch.dtype = torch.float64) -> list[torch.Tensor]:
-    """Each rank's batch of examples of the shape (C, ...)."""
+    """Returns each rank's batch of samples with the shape (C, ...)."""
     generator = torch.Generator().manual_seed(sum(rows))
     return [(torch.randn(count, *shape, generator=generator, dtype=torch.float64) + offset).to(kind)
             for count in rows[: hvd.size()]]
@@ -25,7 +25,7 @@ def parts(shape: tuple[int, ...], rows: list[int], offset: float = 0.0,
 
 def compare(plain: nn.Module, shape: tuple[int, ...], steps: int = 3, offset: float = 0.0, tolerance: float = 1e-10,
             kind: torch.dtype = torch.float64, **options: Any) -> None:
-    """Outputs, gradients and running statistics, for some batches in training and one in eval()."""
+    """Compares outputs, gradients and running statistics for some batches in training and one in eval()."""
     synchronized = hvd.SyncBatchNorm(shape[0], **options).to(kind)
     plain = plain.to(kind)
     if plain.affine:
@@ -65,35 +65,35 @@ def compare(plain: nn.Module, shape: tuple[int, ...], steps: int = 3, offset: fl
                 close(getattr(synchronized, name), getattr(plain, name), name)
 
 
-def case_of_vectors() -> None:
+def case_vectors_are_normalized_like_torch() -> None:
     compare(nn.BatchNorm1d(4), (4,))
 
 
-def case_of_sequences() -> None:
+def case_sequences_are_normalized_like_torch() -> None:
     compare(nn.BatchNorm1d(3), (3, 5))
 
 
-def case_of_images() -> None:
+def case_images_are_normalized_like_torch() -> None:
     compare(nn.BatchNorm2d(3), (3, 4, 5))
 
 
-def case_of_volumes() -> None:
+def case_volumes_are_normalized_like_torch() -> None:
     compare(nn.BatchNorm3d(2), (2, 2, 3, 2))
 
 
-def case_options() -> None:
+def case_eps_and_momentum_are_used() -> None:
     compare(nn.BatchNorm2d(3, eps=0.1, momentum=0.5), (3, 2, 2), eps=0.1, momentum=0.5)
 
 
-def case_a_cumulative_average() -> None:
+def case_momentum_none_gives_a_cumulative_average() -> None:
     compare(nn.BatchNorm1d(4, momentum=None), (4,), momentum=None)
 
 
-def case_without_weights() -> None:
+def case_affine_false_works() -> None:
     compare(nn.BatchNorm2d(3, affine=False), (3, 2, 2), affine=False)
 
 
-def case_without_running_statistics() -> None:
+def case_track_running_stats_false_works() -> None:
     compare(nn.BatchNorm2d(3, track_running_stats=False), (3, 2, 2), track_running_stats=False)
 
 
@@ -101,7 +101,7 @@ def case_float32() -> None:
     compare(nn.BatchNorm2d(3), (3, 4, 4), tolerance=2e-5, kind=torch.float32)
 
 
-def case_a_mean_far_from_zero() -> None:
+def case_values_far_from_zero_are_normalized_exactly() -> None:
     compare(nn.BatchNorm1d(2), (2, 50), offset=1e6, tolerance=1e-7)
     module = hvd.SyncBatchNorm(1)
     own = parts((1, 1000), [4, 4, 4], 3000.0, torch.float32)
@@ -130,7 +130,7 @@ def case_channels_last() -> None:
     assert torch.allclose(output, whole[begin : begin + len(own[hvd.rank()])])
 
 
-def case_training_with_it() -> None:
+def case_training_equals_training_in_one_process() -> None:
     torch.manual_seed(3)
     plain = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Tanh(), nn.Linear(6, 3), nn.BatchNorm1d(3)).double()
     model = copy.deepcopy(plain)
@@ -152,13 +152,13 @@ def case_training_with_it() -> None:
         assert torch.allclose(one, other, rtol=1e-8, atol=1e-10), name
 
 
-def case_eval_is_local() -> None:
+def case_eval_needs_no_other_rank() -> None:
     module = hvd.SyncBatchNorm(2).eval()
-    if hvd.rank() == 0:  # the others do not come
+    if hvd.rank() == 0:  # the other ranks do not call it
         assert module(torch.ones(3, 2)).shape == (3, 2)
 
 
-def case_a_process_set() -> None:
+def case_statistics_of_a_process_set_are_used() -> None:
     last = hvd.size() - 1
     some = hvd.add_process_set([last])
     own = parts((2,), [4, 3, 5])[hvd.rank()]
@@ -168,7 +168,7 @@ def case_a_process_set() -> None:
     assert hvd.remove_process_set(some)
 
 
-def case_a_single_value() -> None:
+def case_a_single_value_per_channel_is_an_error() -> None:
     module = hvd.SyncBatchNorm(2)
     with raises(ValueError, "value"):
         module(torch.ones(1 if hvd.rank() == 0 else 0, 2))
@@ -177,7 +177,7 @@ def case_a_single_value() -> None:
             module(torch.ones(0, 2))
 
 
-def case_inputs_that_cannot_be() -> None:
+def case_invalid_inputs_are_errors() -> None:
     module = hvd.SyncBatchNorm(3)
     with raises(ValueError, "3 channels", "(5,)"):
         module(torch.ones(5))

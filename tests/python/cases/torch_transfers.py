@@ -1,6 +1,6 @@
-"""What hvd.torch does in each step does not make the CPU wait for a GPU: it reads no value of a tensor on the device.
+"""Steps of hvd.torch do not make the CPU wait for a GPU: they read no values of tensors on the device.
 
-The tensors here are on the CPU. The mode below counts the calls that would wait, if they were on a GPU.
+The tensors here are on the CPU. The mode below records the calls that would wait if they were on a GPU.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ READS = {"__array__", "__bool__", "__complex__", "__float__", "__index__", "__in
 
 
 class Reads(TorchFunctionMode):
-    """Collects the names of the calls inside that bring values of tensors to the CPU."""
+    """Records the names of calls that read values of tensors on the CPU."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ def backward(model: nn.Module) -> None:
     loss_of(model, inputs, targets).backward()
 
 
-def case_reads_are_noticed() -> None:
+def case_the_mode_records_reads() -> None:
     tensor = torch.ones(2)
     for read in (lambda: tensor[0].item(), lambda: float(tensor[0]), lambda: bool(tensor[0]), tensor.cpu, tensor.tolist,
                  lambda: tensor.to("cpu"), lambda: tensor.to(device="cpu")):
@@ -49,19 +49,19 @@ def case_reads_are_noticed() -> None:
         assert reads.calls
 
 
-def case_sync_batch_norm() -> None:
+def case_sync_batch_norm_reads_no_values() -> None:
     for average in (0.1, None):
         layer = hvd.SyncBatchNorm(3, momentum=average).double()
         inputs = torch.arange(12.0 + 6 * hvd.rank(), dtype=torch.float64).view(-1, 3).requires_grad_()
         with Reads() as reads:
             layer(inputs).square().sum().backward()
-        # Alone, torch's own batch normalization takes a number.
+        # With one rank, torch's batch normalization is called, which reads a number.
         assert reads.calls == (["__float__"] if hvd.size() == 1 and average is None else []), reads.calls
 
 
-def case_clipping_of_a_sharded_optimizer() -> None:
+def case_clipping_of_a_sharded_optimizer_reads_no_values() -> None:
     if hvd.size() == 1:
-        return  # torch's own function
+        return  # with one rank, torch's function is called
     model = network()
     optimizer = hvd.DistributedOptimizer(momentum(model), model.named_parameters(), shard=True)
     for kind in (2.0, float("inf")):
@@ -75,7 +75,7 @@ def case_clipping_of_a_sharded_optimizer() -> None:
         optimizer.zero_grad()
 
 
-def case_a_norm_that_is_not_a_number_changes_nothing() -> None:
+def case_clipping_with_a_nan_norm_changes_no_gradient() -> None:
     if hvd.size() == 1:
         return
     model = network()
@@ -93,7 +93,7 @@ def case_a_norm_that_is_not_a_number_changes_nothing() -> None:
         optimizer.step()
 
 
-def case_steps() -> None:
+def case_optimizer_steps_read_no_values() -> None:
     for options in ({}, {"shard": True}, {"op": hvd.Sum, "groups": 2}, {"compression": hvd.Compression.fp16}):
         model = network(torch.float32)
         optimizer = hvd.DistributedOptimizer(momentum(model), model.named_parameters(), **options)
@@ -103,8 +103,8 @@ def case_steps() -> None:
         assert reads.calls == [], (options, reads.calls)
 
 
-def case_an_average_of_parameters() -> None:
-    """It reads how many ranks have not joined, and that stays in host memory."""
+def case_an_average_of_parameters_reads_no_values_of_the_device() -> None:
+    """It reads the number of ranks that have not joined, which is in host memory."""
     present = []
     with mock.patch.object(periodic, "allreduce_async", lambda tensor, **_: present.append(tensor)), \
             mock.patch.object(periodic, "grouped_allreduce_async", lambda tensors, **_: None):

@@ -1,4 +1,4 @@
-"""Compressed allreduces between hosts: prints the names of the checks that hold, or raises."""
+"""Checks compressed allreduces between hosts: prints the names of the checks that pass, or raises."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WIRE = {hvd.Compression.wire_fp16: 2**-11, hvd.Compression.wire_bf16: 2**-8, hvd
 
 
 def values_of(rank: int, kind: torch.dtype = torch.float32) -> torch.Tensor:
-    """Between -1 and 1."""
+    """Returns a rank's values, between -1 and 1."""
     return (torch.rand(COUNT, generator=torch.Generator().manual_seed(rank)) * 2 - 1).to(kind)
 
 
@@ -97,7 +97,7 @@ def trained(make: Callable[[nn.Module], Any]) -> nn.Module:
 
 
 def check_training() -> None:
-    """The parameters after training: alike on all ranks, and near those without compression, but not the same."""
+    """Parameters after training must be equal on all ranks, and near those without compression but not equal to them."""
 
     def sgd(model: nn.Module) -> torch.optim.Optimizer:
         return torch.optim.SGD(model.parameters(), lr=0.5)

@@ -1,11 +1,11 @@
-"""What the functions of horovod.torch give, as lines to compare: horovod_conformance.py FOLDER, on every rank.
+"""Writes the results of functions of horovod.torch as lines to compare: horovod_conformance.py FOLDER, on every rank.
 
-A function case_NAME() is a case. Its line in FOLDER/rank<R> is `NAME: ` and its value, or the kinds of the exception
-that it has raised. The cases run in one job, in their order, on Horovod as well as on hvd; so names are given wherever
-Horovod would number calls, and the ranks make equally many calls until those of join().
+A function case_NAME() is a case. Its line in FOLDER/rank<R> is `NAME: ` and its value, or the classes of the exception that
+it raised. The cases run in one job, in their order, on Horovod and on hvd. So each call has a name where Horovod would
+number calls, and up to join() all ranks make the same number of calls.
 
-Left out is what Horovod does not survive: a set of ranks that there are not ends its processes, and collectives of
-several kinds under one name wait for ever. And Adasum, which its Gloo does not have.
+Cases that end or hang Horovod are left out: a process set with unknown ranks ends its processes, and different collectives
+with the same name wait for ever. Adasum is left out because Horovod lacks it with Gloo.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ KINDS = {"AssertionError": AssertionError, "HorovodInternalError": hvd.HorovodIn
          "ValueError": ValueError}
 SMALL_INTEGERS = (torch.uint8, torch.int8, torch.int16)
 FLOATS = (torch.float16, torch.float32, torch.float64)
-REDUCED = (torch.int32, torch.int64, *FLOATS)  # what Horovod reduces; it moves the smaller ones, too
+REDUCED = (torch.int32, torch.int64, *FLOATS)  # the types that Horovod reduces; for smaller ones it only has the other collectives
 MOVED = SMALL_INTEGERS + REDUCED
 
 
 def text_of(value: Any) -> str:
-    """The same for equal values; of floating point numbers 5 digits, and no more than 4 after the point."""
+    """Returns equal texts for equal values. Floating-point numbers have 5 digits, at most 4 of them after the point."""
     if isinstance(value, torch.Tensor):
         shape = "x".join(map(str, value.shape))
         kind = str(value.dtype).replace("torch.", "")
@@ -52,18 +52,18 @@ def line_of(case: Any) -> str:
 
 
 def own(shape: tuple[int, ...] = (3,), dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Other small numbers on every rank."""
+    """Returns small numbers that differ between ranks."""
     count = torch.Size(shape).numel()
     return (torch.arange(count) + 1 + 2 * hvd.rank()).reshape(shape).to(dtype)
 
 
 def weights(tensor: torch.Tensor) -> torch.Tensor:
-    """What a result is multiplied by before it is summed up, so that gradients are no constants."""
+    """Returns factors for a result before its sum, so that gradients are not constant."""
     return (torch.arange(tensor.numel(), dtype=tensor.dtype).reshape(tensor.shape) + 1) * (hvd.rank() + 1)
 
 
 def gradient(function: Any, shape: tuple[int, ...] = (3,)) -> torch.Tensor:
-    """Of one tensor, through a function of it."""
+    """Returns the gradient of one tensor through a function of it."""
     tensor = own(shape).requires_grad_()
     result = function(tensor)
     (result * weights(result)).sum().backward()
@@ -71,14 +71,14 @@ def gradient(function: Any, shape: tuple[int, ...] = (3,)) -> torch.Tensor:
 
 
 def gradients(function: Any, *shapes: tuple[int, ...]) -> list[torch.Tensor]:
-    """Of several, through a function of a list."""
+    """Returns the gradients of several tensors through a function of their list."""
     tensors = [own(shape).requires_grad_() for shape in shapes]
     sum((result * weights(result)).sum() for result in function(tensors)).backward()
     return [tensor.grad for tensor in tensors]
 
 
 def my_set() -> hvd.ProcessSet:
-    """Rank 0 alone, or the others together; of a single rank the set of all."""
+    """Returns the process set of rank 0, or that of the other ranks; the global set if there is one rank."""
     if hvd.size() == 1:
         return hvd.global_process_set
     return FIRST if hvd.rank() == 0 else OTHERS
@@ -358,7 +358,7 @@ def case_broadcast_in_background() -> Any:
 
 
 def uneven_splits() -> list[int]:
-    """Rank r gives r + place rows to each place."""
+    """Rank r sends r + place rows to each place."""
     return [hvd.rank() + place for place in range(hvd.size())]
 
 
@@ -589,7 +589,7 @@ def case_allreduce_on_a_set_that_is_not_known() -> Any:
 
 
 def a_model() -> torch.nn.Module:
-    """With other weights on every rank."""
+    """Returns a model whose weights differ between ranks."""
     model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Tanh(), torch.nn.Linear(3, 1))
     with torch.no_grad():
         for index, parameter in enumerate(model.parameters()):
@@ -635,7 +635,7 @@ OPTIMIZERS = {
 
 
 def steps_of(model: torch.nn.Module, optimizer: torch.optim.Optimizer, steps: int = 2, passes: int = 1) -> None:
-    """Each rank with inputs of its own."""
+    """Trains for some steps; each rank has its own inputs."""
     for step in range(steps):
         optimizer.zero_grad()
         for part in range(passes):
@@ -676,7 +676,7 @@ def case_allgather_object() -> Any:
 
 
 def trained(passes: int = 1, **options: Any) -> list[torch.Tensor]:
-    """Weights after some steps."""
+    """Returns the weights after some steps."""
     model = a_common_model()
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9),
                                          named_parameters=model.named_parameters(), backward_passes_per_step=passes,
@@ -952,7 +952,7 @@ def case_no_tensor() -> Any:
 
 
 def case_name_in_flight() -> Any:
-    """Rank 0's second call comes while the others have not made the first."""
+    """Rank 0 makes its second call before the others have made the first."""
     if hvd.size() == 1:
         return "nothing stays in flight"
     handles = [hvd.allreduce_async(own(), name="twice", op=hvd.Sum)] if hvd.rank() == 0 else []
@@ -972,7 +972,7 @@ def case_name_in_flight() -> Any:
 
 
 def case_join() -> Any:
-    """Rank r has r + 1 batches: the last one is alone in the end."""
+    """Rank r has r + 1 batches, so the last rank has the last batch alone."""
     sums = [hvd.allreduce(own(), name=f"batch {batch}", op=hvd.Sum) for batch in range(hvd.rank() + 1)]
     return [sums, hvd.join()]
 

@@ -1,4 +1,4 @@
-"""A program as it is written for Horovod: a linear model learns y = 3x - 1, from rows dealt out to the ranks."""
+"""A program written for Horovod: a linear model learns y = 3x - 1 from rows that are divided among the ranks."""
 
 import torch
 
@@ -6,7 +6,7 @@ import horovod.torch as hvd
 from horovod.common.exceptions import HorovodInternalError
 
 hvd.init()
-torch.manual_seed(100 + hvd.rank())  # other weights on every rank, until they are broadcast
+torch.manual_seed(100 + hvd.rank())  # different weights on each rank until the broadcast
 
 model = torch.nn.Linear(1, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.5)

@@ -1,6 +1,6 @@
 """Trains with a method of hvd.torch: methods_resume.py METHOD FOLDER STEPS. Continues from the checkpoint in FOLDER.
 
-Each step's batch is the same at every number of ranks. Saves after the last step, and prints the loss there.
+Each step's batch is the same for every number of ranks. Saves after the last step and prints its loss.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A parameter server on each of several hosts: prints the names of the checks that hold, or raises."""
+"""Checks a parameter server on each of several hosts: prints the names of the checks that pass, or raises."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from hvd import errors, job
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cases"))
 from _expect import raises, run_checks  # noqa: E402
-from _training import alike_on_all_ranks, momentum, near, network, sgd, train, two_groups  # noqa: E402
+from _training import check_equal_on_all_ranks, momentum, near, network, sgd, train, two_groups  # noqa: E402
 
 
 def served(model: nn.Module, make: Any = momentum, **options: Any) -> Any:
     return hvd.ParameterServer(make(model), named_parameters=model.named_parameters(), per_host=True, **options)
 
 
-def check_without_staleness_it_is_the_synchronous_result() -> None:
+def check_staleness_0_gives_the_synchronous_result() -> None:
     for make in (sgd, momentum, two_groups):
         model, other = network(), network()
         optimizer = served(model, make)
@@ -30,11 +30,11 @@ def check_without_staleness_it_is_the_synchronous_result() -> None:
         near(model, other, 1e-10)
         optimizer.synchronize()
         near(model, other, 1e-10)
-        alike_on_all_ranks(model)
+        check_equal_on_all_ranks(model)
 
 
 def check_servers_average_after_each_period_and_at_the_end() -> None:
-    """The gradients of a host are its number + 1, so the parameters of its server are known."""
+    """The gradients of a host are its index + 1, so the expected parameters of its server are known."""
     hosts = hvd.allgather_object(job.node_rank())
     mean = sum(host + 1 for host in hosts) / len(hosts)
     for staleness in (0, 2):
@@ -49,23 +49,23 @@ def check_servers_average_after_each_period_and_at_the_end() -> None:
         for _ in range(3):
             step()
         assert staleness or abs(layer.weight.item() - 3 * mean) < 1e-12, layer.weight.item()
-        if job.node_rank() == 1:  # host 0 has not changed its parameters since the average
+        if job.node_rank() == 1:  # host 0 does not change its parameters after the average
             step()
             step()
         optimizer.synchronize()
         assert abs(layer.weight.item() - (3 * mean + 4)) < 1e-12, layer.weight.item()
 
 
-def check_a_host_without_more_data_does_not_hold_up_the_others() -> None:
+def check_a_host_without_more_data_does_not_block_the_others() -> None:
     for staleness in (0, 3):
         model = network()
         optimizer = served(model, sgd, staleness=staleness, every=2)
         train(model, optimizer, range(1 + 7 * hvd.rank()))
         optimizer.synchronize()
-        alike_on_all_ranks(model)
+        check_equal_on_all_ranks(model)
 
 
-def check_a_state_continues() -> None:
+def check_a_loaded_state_continues() -> None:
     model, again = network(), network(seed=9)
     optimizer = served(model, sgd)
     train(model, optimizer, range(3))

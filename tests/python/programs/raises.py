@@ -1,4 +1,4 @@
-"""A rank that fails: raises.py all|one|interrupt|before, or goes on: raises.py interrupted FILE."""
+"""A rank that fails (raises.py all|one|interrupt|before) or catches Ctrl-C (raises.py interrupted FILE)."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ if how == "all":
     raise ValueError("bad batch")
 if how == "one" and hvd.rank() == 1:
     raise ValueError("bad batch 17")
-if how == "interrupted":  # as it waits in a collective for rank 1
+if how == "interrupted":  # while rank 0 waits in a collective for rank 1
     signalled, main = Path(sys.argv[2]), threading.get_ident()
 
     def interrupt() -> None:
@@ -35,11 +35,11 @@ if how == "interrupted":  # as it waits in a collective for rank 1
     except KeyboardInterrupt:
         print("interrupted", flush=True)
     except hvd.HorovodInternalError:
-        pass  # rank 0 has left
+        pass  # rank 0 has ended
     sys.exit()
-if how == "interrupt":  # Python prints an interrupt that comes during an import, so all imports come before
+if how == "interrupt":  # after all imports: Python prints an interrupt that comes during an import
     hvd.allgather_object(hvd.broadcast_object(None, root_rank=1))
 print("waiting", flush=True)
-hvd.broadcast_object(None, root_rank=1)  # for which rank 1 never comes, but with "interrupt"
+hvd.broadcast_object(None, root_rank=1)  # rank 1 calls it only with "interrupt"
 while how == "interrupt":
     hvd.allgather_object(hvd.rank())

@@ -1,6 +1,6 @@
-"""Runs a notebook with nbclient, and prints what each cell has put out. Arguments: the file, tags of cells to leave out.
+"""Runs a notebook with nbclient and prints the output of each cell. Arguments: the file, tags of cells to leave out.
 
-A line of JSON for each cell of code: the texts of stdout and stderr, the value of the last line, and the exception.
+Prints a line of JSON for each code cell: stdout, stderr, the value of its last line, and its exception.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Saves without an end: saver.py FOLDER; or loads once and says what: saver.py FOLDER check."""
+"""Saves checkpoints for ever (saver.py FOLDER), or loads one and prints its step (saver.py FOLDER check)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 import hvd
 from hvd.checkpoint import Checkpoints, Loaded
 
-SHAPE = (4, 1 << 18)  # 8 MB
+SHAPE = (4, 1 << 18)  # 8 MiB
 
 
 def check(loaded: Loaded) -> int:
-    """The step, when the state is that of the step."""
-    assert loaded["step"] == loaded.step and (loaded["weights"] == loaded.step).all(), "a state of several steps"
+    """Checks that the state is that of one step; returns the step."""
+    assert loaded["step"] == loaded.step and (loaded["weights"] == loaded.step).all(), "the state is a mix of several steps"
     return loaded.step
 
 
@@ -28,7 +28,7 @@ def main() -> None:
             return
         for step in itertools.count(check(loaded) + 1 if loaded else 1):
             checkpoints.save({"weights": np.full(SHAPE, float(step)), "step": step}, step)
-            hvd.print0("durable", step - 1)  # a save waits for the one before
+            hvd.print0("durable", step - 1)  # a save waits for the previous one
 
 
 if __name__ == "__main__":

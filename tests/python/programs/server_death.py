@@ -1,4 +1,4 @@
-"""Rank 1 dies in the third step of a ParameterServer: each other rank prints the error that it gets."""
+"""Rank 1 dies in the third step of a ParameterServer. Each other rank prints its error."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import nn
 
 import hvd.torch as hvd
 
-signal.signal(signal.SIGTERM, signal.SIG_IGN)  # hvdrun's: the others end by themselves, after what they print
+signal.signal(signal.SIGTERM, signal.SIG_IGN)  # from hvdrun: the others end by themselves after they have printed
 hvd.init()
 model = nn.Linear(2, 2)
 optimizer = hvd.ParameterServer(torch.optim.SGD(model.parameters(), lr=0.1))

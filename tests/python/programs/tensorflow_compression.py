@@ -1,4 +1,4 @@
-"""Compressed allreduces of TensorFlow between hosts: prints the names of the checks that hold, or raises."""
+"""Checks compressed allreduces of TensorFlow between hosts: prints the names of the checks that pass, or raises."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WIRE = {hvd.Compression.wire_fp16: 2**-11, hvd.Compression.wire_bf16: 2**-8, hvd
 
 
 def values_of(rank: int) -> np.ndarray:
-    """Between -1 and 1."""
+    """Returns a rank's values, between -1 and 1."""
     return np.random.default_rng(rank).uniform(-1, 1, COUNT).astype(np.float32)
 
 
@@ -89,7 +89,7 @@ def trained(wrap: Any) -> np.ndarray:
 
 
 def check_training() -> None:
-    """The weights after training: alike on all ranks, and near those without compression, but not the same."""
+    """Weights after training must be equal on all ranks, and near those without compression but not equal to them."""
     begun = trained(lambda optimizer: type(optimizer)(0.0))
     for groups in (None, 1):
         expected = trained(lambda optimizer: hvk.DistributedOptimizer(optimizer, groups=groups))

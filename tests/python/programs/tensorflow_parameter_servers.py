@@ -1,4 +1,4 @@
-"""A parameter server of Keras on each of several hosts: prints the names of the checks that hold, or raises."""
+"""Checks a parameter server of Keras on each of several hosts: prints the names of the checks that pass, or raises."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from hvd import job
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "cases"))
 from _expect import raises, run_checks  # noqa: E402
-from _keras import alike_on_all_ranks, flat, model_of, near, train  # noqa: E402
+from _keras import check_equal_on_all_ranks, flat, model_of, near, train  # noqa: E402
 
 
-def check_without_staleness_it_is_the_synchronous_result() -> None:
+def check_staleness_0_gives_the_synchronous_result() -> None:
     model, other = model_of(), model_of()
     optimizer = hvd.ParameterServer(tf.keras.optimizers.SGD(0.1, momentum=0.9), per_host=True)
     train(model, optimizer, range(4), graph=True)
     train(other, hvd.DistributedOptimizer(tf.keras.optimizers.SGD(0.1, momentum=0.9)), range(4))
     optimizer.synchronize()
     near(model, flat(other))
-    alike_on_all_ranks(model)
+    check_equal_on_all_ranks(model)
 
 
 def check_servers_average_after_each_period_and_at_the_end() -> None:
-    """The gradients of a host are its number + 1, so the weights of its server are known."""
+    """The gradients of a host are its index + 1, so the expected weights of its server are known."""
     hosts = hvd.allgather_object(job.node_rank())
     mean = sum(host + 1 for host in hosts) / len(hosts)
     for staleness in (0, 2):

@@ -1,4 +1,4 @@
-"""Calls everything of hvd.torch that needs the job without having joined it; prints what it was told."""
+"""Calls every function of hvd.torch that needs hvd.init() before it; prints those whose error does not name it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rank 1 dies, while the others wait for it in hvd.torch: each prints what it was told."""
+"""Rank 1 dies while the others wait for it in hvd.torch. Each of these prints whether its error names rank 1."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 import hvd
 import hvd.torch as hvt
 
-signal.signal(signal.SIGTERM, signal.SIG_IGN)  # hvdrun's: the others end by themselves, with what they have to say
+signal.signal(signal.SIGTERM, signal.SIG_IGN)  # from hvdrun: the others end by themselves after they have printed
 hvt.init()
 if hvt.rank() == 1:
     os.kill(os.getpid(), signal.SIGKILL)
@@ -19,4 +19,4 @@ for call in (lambda: hvt.allreduce_(torch.ones(2), name="gradients"), lambda: hv
     try:
         call()
     except hvd.errors.PeerError as error:
-        print("told:", "rank 1" in str(error), flush=True)
+        print("error names rank 1:", "rank 1" in str(error), flush=True)

@@ -1,7 +1,7 @@
 """Trains on batches that two forked workers of a DataLoader load: torch_loader.py [call].
 
-With "call" the dataset, and so a worker, calls a collective; each rank prints what it was told, and what its own next
-collective was told.
+With "call" the dataset, and so a worker, calls a collective. Each rank prints whether the worker's error and the error of
+its own next collective are the expected ones.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import hvd.torch as hvt
 
 
 class Numbers(Dataset):
-    """0 to 31."""
+    """The numbers 0 to 31."""
 
     def __init__(self, calls: bool) -> None:
         self._calls = calls
@@ -25,7 +25,7 @@ class Numbers(Dataset):
         return 32
 
     def __getitem__(self, index: int) -> float:
-        assert hvt.size() == 2, "what needs no other rank works in a worker"
+        assert hvt.size() == 2, "size() does not work in a worker"
         if self._calls:
             hvt.allreduce(torch.ones(1))
         return float(index)
@@ -33,7 +33,7 @@ class Numbers(Dataset):
 
 hvt.init()
 calls = sys.argv[1:] == ["call"]
-# Lists: tensors would need a socket in TMPDIR, whose path is too long in a test's folder.
+# Batches are lists: tensors would need a socket in TMPDIR, whose path is too long in a test's folder.
 loader = DataLoader(Numbers(calls), batch_size=4, num_workers=2, collate_fn=list, multiprocessing_context="fork")
 if calls:
     try:

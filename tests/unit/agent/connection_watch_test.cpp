@@ -1,4 +1,4 @@
-// The watch for TCP connections of ranks, with sockets of this process.
+// Tests the watch for TCP connections of ranks with sockets of the test process.
 #include "agent/connection_watch.hpp"
 
 #include "agent/held_ports.hpp"
@@ -24,14 +24,14 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds kMinute{60000};
-// The kernel's ticks can make an end seem so much earlier or later.
-constexpr milliseconds kInexactness{20};
+// The resolution of the kernel's timers: an end may seem this much earlier or later.
+constexpr milliseconds kClockTolerance{20};
 
-// A server at a held port, and a second held port where nobody listens.
-class Connections : public ::testing::Test {
+// Has a server at a held port, and a second held port without a listener.
+class ConnectionWatchTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    do {  // other programs may have been connected at them
+    do {  // until the kernel remembers no connection at the ports
       auto ports = hold_ports(2, 0);
       ASSERT_TRUE(ports) << ports.error().message;
       ports_ = std::move(*ports);
@@ -71,59 +71,59 @@ class Connections : public ::testing::Test {
   const EventLoop loop_;
 };
 
-// Closes a connection so that nothing is left of it (socket(7)).
+// Closes a connection so that the kernel forgets it at once (SO_LINGER in socket(7)).
 void abort_connection(const Fd& socket) {
   const linger reset{1, 0};
   ::setsockopt(socket.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
 }
 
-// A line of /proc/net/tcp. The ports are 0x1F90 = 8080 and 0x0050 = 80.
+// Returns a line of /proc/net/tcp. The ports are 0x1F90 = 8080 and 0x0050 = 80.
 std::string line(const std::string& state, const std::string& timer) {
   return "   3: 0100007F:1F90 0200007F:0050 " + state + " 00000000:00000000 " + timer +
          " 00000000     0        0 12345 1 0000000000000000 20 4 30 10 -1";
 }
 
-TEST(IsConnection, TakesOpenOnesAtEitherEnd) {
+TEST(IsConnection, MatchesAnOpenConnectionAtEitherPort) {
   const auto open = line("01", "00:00000000");
   EXPECT_TRUE(is_connection(open, {8080}, milliseconds(0)));
   EXPECT_TRUE(is_connection(open, {80}, milliseconds(0)));
   EXPECT_FALSE(is_connection(open, {8081, 12345}, kMinute));
-  EXPECT_FALSE(is_connection(line("0A", "00:00000000"), {8080}, kMinute)) << "it listens";
+  EXPECT_FALSE(is_connection(line("0A", "00:00000000"), {8080}, kMinute)) << "a listening socket";
   EXPECT_FALSE(is_connection("x y", {80}, kMinute));
 }
 
-TEST(IsConnection, TakesClosedOnesIfTheyEndedSinceTheJobBegan) {
+TEST(IsConnection, MatchesAClosedConnectionThatEndedAfterTheJobBegan) {
   const auto ticks = ::sysconf(_SC_CLK_TCK);
   ASSERT_EQ(ticks, 100);
-  const auto closed_10_s_ago = line("06", "03:00001388");  // 5000 ticks are left of 60 s
+  const auto closed_10_s_ago = line("06", "03:00001388");  // 5000 of its 6000 ticks are left
   EXPECT_FALSE(is_connection(closed_10_s_ago, {8080}, milliseconds(9990)));
   EXPECT_TRUE(is_connection(closed_10_s_ago, {8080}, milliseconds(10000)));
   EXPECT_FALSE(is_connection(closed_10_s_ago, {8081}, kMinute));
   EXPECT_TRUE(is_connection(line("06", "00:00000000"), {8080}, milliseconds(0)))
-      << "its end is not known";
+      << "the time of its end is unknown";
   EXPECT_TRUE(is_connection(line("05", "03:00001388"), {8080}, milliseconds(0)))
-      << "its other end is open (FIN_WAIT2)";
+      << "its peer is still open (FIN_WAIT2)";
 }
 
-TEST_F(Connections, OneThatIsOverIsKnownForAMinute) {
+TEST_F(ConnectionWatchTest, FindsAClosedConnectionForAMinute) {
   ASSERT_FALSE(has_connection({ports_[1].number}, kMinute));
-  const auto begin = Clock::now() - kInexactness;
+  const auto begin = Clock::now() - kClockTolerance;
   connect();
   EXPECT_TRUE(has_connection({port()}, std::chrono::ceil<milliseconds>(Clock::now() - begin)));
   EXPECT_FALSE(has_connection({ports_[1].number}, kMinute));
 }
 
-TEST_F(Connections, OneThatIsOverIsNotTakenForThatOfTheNextJobAtTheSamePort) {
+TEST_F(ConnectionWatchTest, IgnoresAnEarlierJobsConnectionAtTheSamePort) {
   connect();
   ASSERT_TRUE(has_connection({port()}, kMinute));
-  for (const auto begin = Clock::now(); has_connection({port()}, kInexactness);)
+  for (const auto begin = Clock::now(); has_connection({port()}, kClockTolerance);)
     ASSERT_LT(Clock::now() - begin, kMinute);
   ConnectionWatch watch(loop_, {[] { return false; }, [] {}});
   watch.start(job_, ports_);
   watch.look();
-  // This process is not below itself, so its sockets are not seen.
+  // The watch looks at descendants of this process only, so it does not see these sockets.
   EXPECT_FALSE(watch.seen());
-  // Ranks of that job connect, and close at once.
+  // Ranks of the next job connect and close at once.
   const auto begin = Clock::now();
   while (!watch.seen()) {
     ASSERT_LT(Clock::now() - begin, kMinute);
@@ -132,7 +132,7 @@ TEST_F(Connections, OneThatIsOverIsNotTakenForThatOfTheNextJobAtTheSamePort) {
   }
 }
 
-TEST_F(Connections, OneThatTheKernelHasForgottenIsRemembered) {
+TEST_F(ConnectionWatchTest, RemembersAConnectionThatTheKernelHasForgotten) {
   ConnectionWatch watch(loop_, {[] { return false; }, [] {}});
   watch.start(job_, ports_);
   watch.look();
@@ -147,8 +147,8 @@ TEST_F(Connections, OneThatTheKernelHasForgottenIsRemembered) {
   EXPECT_TRUE(watch.seen());
 }
 
-// To read the kernel's table would take longer than such a job.
-TEST_F(Connections, AShortJobIsNotExamined) {
+// Reading the kernel's table would take longer than such a job.
+TEST_F(ConnectionWatchTest, DoesNotExamineAShortJob) {
   const auto connection = connect();
   for (auto passed = kShortestExamined; passed >= kShortestExamined;) {
     const auto begin = Clock::now();
@@ -157,13 +157,13 @@ TEST_F(Connections, AShortJobIsNotExamined) {
     watch.rank_ended();
     watch.finish();
     passed = std::chrono::ceil<milliseconds>(Clock::now() - begin);
-    if (passed >= kShortestExamined) continue;  // this machine paused us
+    if (passed >= kShortestExamined) continue;  // the machine paused this process
     EXPECT_FALSE(watch.seen());
     EXPECT_TRUE(watch.was_too_short());
   }
 }
 
-TEST_F(Connections, ALongerJobIsExaminedAtItsEnd) {
+TEST_F(ConnectionWatchTest, ExaminesALongerJobAtItsEnd) {
   const auto connection = connect();
   ConnectionWatch watch(loop_, {[] { return false; }, [] {}});
   watch.start(job_, ports_);
@@ -173,7 +173,7 @@ TEST_F(Connections, ALongerJobIsExaminedAtItsEnd) {
   EXPECT_FALSE(watch.was_too_short());
 }
 
-TEST_F(Connections, AJobThatJoinedInAnotherWayIsNotExamined) {
+TEST_F(ConnectionWatchTest, DoesNotExamineAJobWhoseRanksJoinedInAnotherWay) {
   const auto connection = connect();
   ConnectionWatch watch(loop_, {[] { return true; }, [] {}});
   watch.start(job_, ports_);
@@ -182,7 +182,7 @@ TEST_F(Connections, AJobThatJoinedInAnotherWayIsNotExamined) {
   EXPECT_FALSE(watch.was_too_short());
 }
 
-TEST(BuiltWithMpich, IsSaidByTheProgramsFile) {
+TEST(BuiltWithMpich, IsReadFromTheProgramsFile) {
   const auto file =
       std::filesystem::path(testing::TempDir()) / ("mpich-" + std::to_string(::getpid()));
   const auto says = [&file](const std::string& text) {
@@ -203,7 +203,7 @@ TEST(BuiltWithMpich, IsSaidByTheProgramsFile) {
   EXPECT_FALSE(is_built_with_mpich(file));
 }
 
-TEST_F(Connections, AJobOfMpichIsKnownHoweverShortItIs) {
+TEST_F(ConnectionWatchTest, RecognizesAShortJobOfMpich) {
   const auto file =
       std::filesystem::path(testing::TempDir()) / ("short-" + std::to_string(::getpid()));
   std::ofstream(file) << "\x7f"
@@ -218,22 +218,22 @@ TEST_F(Connections, AJobOfMpichIsKnownHoweverShortItIs) {
   EXPECT_FALSE(watch.was_too_short());
 }
 
-TEST_F(Connections, ASocketThatListensIsNone) {
+TEST_F(ConnectionWatchTest, IgnoresAListeningSocket) {
   SocketsByNamespace known;
   EXPECT_FALSE(has_tcp_socket(::getpid(), known));
 }
 
-TEST_F(Connections, ANetworkNamespaceIsReadOnceForAllItsProcesses) {
+TEST_F(ConnectionWatchTest, ReadsANetworkNamespaceOnceForAllItsProcesses) {
   const auto connection = connect();
   SocketsByNamespace known;
   EXPECT_TRUE(has_tcp_socket(::getpid(), known));
   ASSERT_EQ(known.size(), 1u);
   EXPECT_EQ(known.begin()->first, std::filesystem::read_symlink("/proc/self/ns/net"));
   known.begin()->second.clear();
-  EXPECT_FALSE(has_tcp_socket(::getpid(), known)) << "it was read again";
+  EXPECT_FALSE(has_tcp_socket(::getpid(), known)) << "the namespace was read again";
 }
 
-TEST(HasTcpSocket, IsFalseOfAProcessThatHasEnded) {
+TEST(HasTcpSocket, IsFalseForAnEndedProcess) {
   SocketsByNamespace known;
   EXPECT_FALSE(has_tcp_socket(0x7fffffff, known));
 }

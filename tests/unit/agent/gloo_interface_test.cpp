@@ -5,7 +5,7 @@
 namespace hvdrun {
 namespace {
 
-TEST(GlooInterface, KnowsAHostWhoseNameDebianHasGivenToLoopback) {
+TEST(GlooInterface, DetectsAHostNameThatDebianMapsToLoopback) {
   const auto* const debian = "127.0.0.1\tlocalhost\n127.0.1.1\tn1.example.org n1 # the installer\n";
   EXPECT_TRUE(has_loopback_name(debian, "n1"));
   EXPECT_TRUE(has_loopback_name(debian, "n1.example.org"));

@@ -9,7 +9,7 @@
 namespace hvdrun {
 namespace {
 
-TEST(MpiInterfaces, KnowsWhichAreVirtual) {
+TEST(MpiInterfaces, RecognizesVirtualInterfaces) {
   const auto folder =
       std::filesystem::path(testing::TempDir()) / ("net-" + std::to_string(::getpid()));
   for (const char* name : {"eth0/device", "bond0/lower_eth0", "docker0/bridge",
@@ -23,7 +23,7 @@ TEST(MpiInterfaces, KnowsWhichAreVirtual) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(MpiInterfaces, OfOneHostAreLeftAsTheyAre) {
+TEST(MpiInterfaces, AreNotSetForAJobOnOneHost) {
   LaunchMessage job;
   job.hosts.push_back({"n1", {0, 1}});
   set_mpi_interfaces(job);

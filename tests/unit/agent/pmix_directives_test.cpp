@@ -21,7 +21,7 @@ pmix_proc_t proc(const char* nspace, pmix_rank_t rank) {
   return made;
 }
 
-TEST(PmixDirectives, ATimeoutIsFoundWhateverItsType) {
+TEST(PmixDirectives, TimeoutIsReadFromAnyIntegerType) {
   pmix_info_t infos[] = {info(PMIX_COLLECT_DATA, PMIX_BOOL), info(PMIX_TIMEOUT, PMIX_INT)};
   infos[1].value.data.integer = 5;
   EXPECT_EQ(timeout_of(infos, 2), std::chrono::seconds(5));
@@ -32,7 +32,7 @@ TEST(PmixDirectives, ATimeoutIsFoundWhateverItsType) {
   EXPECT_EQ(timeout_of(infos, 2), std::chrono::seconds(7));
 }
 
-TEST(PmixDirectives, NoTimeOrTooMuchIsNoLimit) {
+TEST(PmixDirectives, InvalidTimeoutIsNoLimit) {
   pmix_info_t limit = info(PMIX_TIMEOUT, PMIX_INT);
   EXPECT_EQ(timeout_of(&limit, 1), std::nullopt);
   limit.value.data.integer = -1;
@@ -44,24 +44,24 @@ TEST(PmixDirectives, NoTimeOrTooMuchIsNoLimit) {
   EXPECT_EQ(timeout_of(&limit, 1), std::nullopt);
 }
 
-TEST(PmixDirectives, TheLocalStatusIsSuccessUnlessTold) {
+TEST(PmixDirectives, LocalStatusDefaultsToSuccess) {
   EXPECT_EQ(local_status_of(nullptr, 0), PMIX_SUCCESS);
   pmix_info_t status = info(PMIX_LOCAL_COLLECTIVE_STATUS, PMIX_STATUS);
   status.value.data.status = PMIX_ERR_PARTIAL_SUCCESS;
   EXPECT_EQ(local_status_of(&status, 1), PMIX_ERR_PARTIAL_SUCCESS);
 }
 
-TEST(PmixDirectives, RanksAreSortedAndStandOnce) {
+TEST(PmixDirectives, RanksAreSortedWithoutDuplicates) {
   const pmix_proc_t procs[] = {proc("job", 3), proc("job", 1), proc("job", 3)};
   EXPECT_EQ(ranks_of(procs, 3, "job"), (std::vector<std::uint32_t>{1, 3}));
 }
 
-TEST(PmixDirectives, AllRanksHaveAShortForm) {
+TEST(PmixDirectives, WildcardRankIsAnEmptyList) {
   const pmix_proc_t procs[] = {proc("job", 3), proc("job", PMIX_RANK_WILDCARD)};
   EXPECT_EQ(ranks_of(procs, 2, "job"), std::vector<std::uint32_t>{});
 }
 
-TEST(PmixDirectives, RanksOfAnotherJobAreNotOurs) {
+TEST(PmixDirectives, RanksOfAnotherJobAreRefused) {
   const pmix_proc_t procs[] = {proc("job", 3), proc("other", 1)};
   EXPECT_EQ(ranks_of(procs, 2, "job"), std::nullopt);
 }

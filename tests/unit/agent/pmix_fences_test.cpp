@@ -10,7 +10,7 @@
 namespace hvdrun {
 namespace {
 
-// Host 1 of three, with ranks 0 and 1, 2 and 3, and 4.
+// Is host 1 of three, with ranks 2 and 3. Host 0 has ranks 0 and 1, host 2 has rank 4.
 class PmixFencesTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -46,7 +46,7 @@ class PmixFencesTest : public ::testing::Test {
 
 using Lines = std::vector<std::string>;
 
-TEST_F(PmixFencesTest, SendsThisHostsPartAndAnswersWithTheResult) {
+TEST_F(PmixFencesTest, SendsThisHostsDataAndReturnsTheResult) {
   join({});
   ASSERT_EQ(sent_.size(), 1u);
   const auto part = parse_fence(sent_[0].payload);
@@ -56,29 +56,30 @@ TEST_F(PmixFencesTest, SendsThisHostsPartAndAnswersWithTheResult) {
   EXPECT_EQ(answers_, Lines{});
   ASSERT_TRUE(fences_.on_result(pack_fence_result(part->key, kPmixSuccess) + "all"));
   EXPECT_EQ(answers_, Lines{"0 all"});
-  EXPECT_FALSE(fences_.on_result(pack_fence_result(part->key, kPmixSuccess))) << "a second time";
+  EXPECT_FALSE(fences_.on_result(pack_fence_result(part->key, kPmixSuccess)))
+      << "the result a second time";
 }
 
-TEST_F(PmixFencesTest, OnlyHostsOfItsRanksTakePart) {
+TEST_F(PmixFencesTest, NamesOnlyTheHostsOfItsRanks) {
   join({2, 4});
   const auto part = parse_fence(sent_.at(0).payload);
   ASSERT_TRUE(part);
   EXPECT_EQ(part->hosts, (std::vector<std::uint32_t>{1, 2}));
 }
 
-TEST_F(PmixFencesTest, RanksOfThisHostNeedNoFrame) {
+TEST_F(PmixFencesTest, FenceWithinThisHostSendsNoFrame) {
   join({2, 3});
   EXPECT_TRUE(sent_.empty());
   EXPECT_EQ(answers_, Lines{"0 mine"});
 }
 
-TEST_F(PmixFencesTest, ARankThatIsNotThereIsAnError) {
+TEST_F(PmixFencesTest, UnknownRankIsAnError) {
   join({2, 5});
   EXPECT_TRUE(sent_.empty());
   EXPECT_EQ(answers_, Lines{"-46 "});
 }
 
-TEST_F(PmixFencesTest, NumbersTheFencesOfEachSet) {
+TEST_F(PmixFencesTest, NumbersTheFencesOfEachSetOfRanks) {
   join({});
   join({2, 4});
   join({2, 4});
@@ -88,7 +89,7 @@ TEST_F(PmixFencesTest, NumbersTheFencesOfEachSet) {
   EXPECT_EQ(parse_fence(sent_[2].payload)->key, pack_fence_key(1, {2, 4}));
 }
 
-TEST_F(PmixFencesTest, ATimeLimitThatRunsOutIsToldToTheLauncherWhichEndsTheFence) {
+TEST_F(PmixFencesTest, ReportsATimeoutToTheLauncherWhichEndsTheFence) {
   join({}, std::chrono::seconds(1));
   loop_.run();
   ASSERT_EQ(sent_.size(), 2u);
@@ -99,7 +100,7 @@ TEST_F(PmixFencesTest, ATimeLimitThatRunsOutIsToldToTheLauncherWhichEndsTheFence
   EXPECT_EQ(answers_, Lines{"-24 "});
 }
 
-TEST_F(PmixFencesTest, AnAnswerMayBeginTheNextFence) {
+TEST_F(PmixFencesTest, CallbackMayStartTheNextFence) {
   fences_.join(
       {{}, kPmixSuccess, "", std::nullopt, [this](std::int32_t, std::string_view) { join({}); }});
   ASSERT_TRUE(fences_.on_result(pack_fence_result(pack_fence_key(0, {}), kPmixSuccess)));

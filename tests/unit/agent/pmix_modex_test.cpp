@@ -11,7 +11,7 @@
 namespace hvdrun {
 namespace {
 
-// Host 1 of two, with ranks 2 and 3. What it asks libpmix for stays open until the test answers.
+// Is host 1 of two, with ranks 2 and 3. Its requests to libpmix stay open until the test answers.
 class PmixModexTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -53,7 +53,7 @@ class PmixModexTest : public ::testing::Test {
 
 using Lines = std::vector<std::string>;
 
-TEST_F(PmixModexTest, AsksTheHostOfTheRankOnceForAllWhoWait) {
+TEST_F(PmixModexTest, SendsOneRequestForAllCallersThatWait) {
   ask(1);
   ask(1);
   ASSERT_EQ(sent_.size(), 1u);
@@ -66,35 +66,35 @@ TEST_F(PmixModexTest, AsksTheHostOfTheRankOnceForAllWhoWait) {
   EXPECT_EQ(sent_.size(), 2u);
 }
 
-TEST_F(PmixModexTest, AfterATimeLimitTheAnswerIsForWhoAsksNext) {
+TEST_F(PmixModexTest, AnswerAfterATimeoutGoesToTheNextCaller) {
   ask(1, std::chrono::seconds(1));
   loop_.run();
   EXPECT_EQ(answers_, Lines{"-24 "});
   ask(1);
-  EXPECT_EQ(sent_.size(), 1u) << "the request is still under way";
+  EXPECT_EQ(sent_.size(), 1u) << "the first request is still open";
   ASSERT_TRUE(modex_.on_answer(pack_modex_answer({{1, 1}, kPmixSuccess, "data"})));
   EXPECT_EQ(answers_, (Lines{"-24 ", "0 data"}));
 }
 
-TEST_F(PmixModexTest, ALateAnswerThatNobodyWaitsForIsDropped) {
+TEST_F(PmixModexTest, DropsALateAnswerWithoutACaller) {
   ask(1, std::chrono::seconds(1));
   loop_.run();
   EXPECT_TRUE(modex_.on_answer(pack_modex_answer({{1, 1}, kPmixSuccess, "data"})));
   EXPECT_EQ(answers_, Lines{"-24 "});
 }
 
-TEST_F(PmixModexTest, AnAnswerThatWasNotAskedForIsRefused) {
+TEST_F(PmixModexTest, RefusesAnUnrequestedAnswer) {
   EXPECT_FALSE(modex_.on_answer(pack_modex_answer({{1, 1}, kPmixSuccess, "data"})));
   ask(1);
   EXPECT_FALSE(modex_.on_answer(pack_modex_answer({{0, 1}, kPmixSuccess, "data"})));
 }
 
-TEST_F(PmixModexTest, ARankThatIsNotThereIsAnError) {
+TEST_F(PmixModexTest, UnknownRankIsAnError) {
   ask(4);
   EXPECT_EQ(answers_, Lines{"-46 "});
 }
 
-TEST_F(PmixModexTest, AsksNobodyForItsOwnRanks) {
+TEST_F(PmixModexTest, SendsNoRequestForRanksOfThisHost) {
   ask(3);
   EXPECT_TRUE(sent_.empty());
   ASSERT_EQ(fetched_.size(), 1u);
@@ -103,7 +103,7 @@ TEST_F(PmixModexTest, AsksNobodyForItsOwnRanks) {
   EXPECT_EQ(answers_, Lines{"0 data"});
 }
 
-TEST_F(PmixModexTest, AnswersWhatOthersAsk) {
+TEST_F(PmixModexTest, AnswersRequestsOfOtherHosts) {
   ASSERT_TRUE(modex_.on_request(pack_modex_request({0, 2})));
   EXPECT_TRUE(sent_.empty());
   fetched_.at(0).answer(kPmixSuccess, "data");
@@ -115,7 +115,7 @@ TEST_F(PmixModexTest, AnswersWhatOthersAsk) {
   EXPECT_FALSE(modex_.on_request(pack_modex_request({0, 4}))) << "not a rank";
 }
 
-TEST_F(PmixModexTest, AnEndedRankThatHasPutNothingIsNotWaitedFor) {
+TEST_F(PmixModexTest, AnswersNotFoundWhenARankEndsWithoutData) {
   ASSERT_TRUE(modex_.on_request(pack_modex_request({0, 2})));
   modex_.rank_ended(3);
   EXPECT_EQ(fetched_.size(), 1u);
@@ -126,10 +126,10 @@ TEST_F(PmixModexTest, AnEndedRankThatHasPutNothingIsNotWaitedFor) {
   ASSERT_EQ(sent_.size(), 1u);
   EXPECT_EQ(sent_[0].payload, pack_modex_answer({{0, 2}, kPmixNotFound, {}}));
   fetched_[0].answer(kPmixSuccess, "after all");
-  EXPECT_EQ(sent_.size(), 1u) << "answered once";
+  EXPECT_EQ(sent_.size(), 1u) << "a request is answered once";
 }
 
-TEST_F(PmixModexTest, AnEndedRankThatHasPutSomethingIsAnsweredFor) {
+TEST_F(PmixModexTest, AnswersWithTheDataOfAnEndedRank) {
   modex_.rank_ended(2);
   ASSERT_TRUE(modex_.on_request(pack_modex_request({0, 2})));
   ASSERT_EQ(fetched_.size(), 2u);
@@ -139,7 +139,7 @@ TEST_F(PmixModexTest, AnEndedRankThatHasPutSomethingIsAnsweredFor) {
   EXPECT_EQ(sent_[0].payload, pack_modex_answer({{0, 2}, kPmixSuccess, "data"}));
 }
 
-TEST_F(PmixModexTest, NothingIsNotAnAnswer) {
+TEST_F(PmixModexTest, EmptyDataIsAnsweredAsNotFound) {
   ASSERT_TRUE(modex_.on_request(pack_modex_request({0, 2})));
   fetched_.at(0).answer(kPmixSuccess, "");
   EXPECT_EQ(sent_.at(0).payload, pack_modex_answer({{0, 2}, kPmixNotFound, {}}));

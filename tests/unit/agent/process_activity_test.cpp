@@ -12,12 +12,12 @@ namespace {
 TEST(SystemCall, IsReadFromProc) {
   EXPECT_EQ(system_call_in("running\n"), "computing");
   EXPECT_EQ(system_call_in("99999 0x0 0x1\n"), "system call 99999");
-  EXPECT_EQ(system_call_in("-1 0x7ffd 0x7f1e\n"), "");  // it waits outside a system call
+  EXPECT_EQ(system_call_in("-1 0x7ffd 0x7f1e\n"), "");  // blocked outside a system call
   EXPECT_EQ(system_call_in(""), "");
   EXPECT_EQ(system_call_in("nonsense"), "");
 }
 
-TEST(Activity, IsThatOfThisProcess) {
+TEST(Activity, IsReadForTheTestProcess) {
   const auto activity = activity_of(::getpid());
   EXPECT_EQ(activity.pid, ::getpid());
   EXPECT_FALSE(activity.program.empty());

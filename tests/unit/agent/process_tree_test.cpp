@@ -36,7 +36,7 @@ std::vector<pid_t> pids(const std::vector<ProcessInfo>& processes) {
   return numbers;
 }
 
-TEST(ProcessTree, DescendantsAreThoseBelow) {
+TEST(ProcessTree, ListsDescendantsWithoutZombies) {
   const std::vector<ProcessInfo> all{process(1, 0),   process(10, 1), process(11, 10),
                                      process(12, 11), process(20, 1), process(21, 10, 'Z')};
   EXPECT_EQ(pids(descendants_of(10, all)), (std::vector<pid_t>{11, 12}));
@@ -45,7 +45,7 @@ TEST(ProcessTree, DescendantsAreThoseBelow) {
   EXPECT_TRUE(descendants_of(12, all).empty());
 }
 
-TEST(ProcessTree, FindsThisProcess) {
+TEST(ProcessTree, FindsTheTestProcess) {
   const auto all = all_processes();
   const auto here =
       std::find_if(all.begin(), all.end(), [](const auto& info) { return info.pid == ::getpid(); });
@@ -55,12 +55,12 @@ TEST(ProcessTree, FindsThisProcess) {
   EXPECT_EQ(to_string(*here), "pid " + std::to_string(::getpid()) + " (agent_test)");
 }
 
-TEST(ProcessTree, AProcessLivesOnInItsOtherThreads) {
+TEST(ProcessTree, ProcessIsAliveUntilItsLastThreadEnds) {
   auto ready = make_pipe();
   const pid_t child = ::fork();
   if (child == 0) {
     std::thread([&] {
-      // Once the first thread has ended the process looks like a zombie.
+      // When its first thread has ended, the process looks like a zombie.
       const std::string stat = "/proc/" + std::to_string(::getpid()) + "/stat";
       std::string text;
       do std::getline(std::ifstream(stat), text);
@@ -78,7 +78,8 @@ TEST(ProcessTree, AProcessLivesOnInItsOtherThreads) {
   EXPECT_TRUE(descendants_of(::getpid(), all_processes()).empty());
 }
 
-// A child with a grandchild that has left its session; both wait for ever. Returns when both run.
+// Starts a child, and a grandchild that has left its session. Both wait forever. Returns when both
+// run.
 pid_t start_family(pid_t& grandchild) {
   auto ready = make_pipe();
   const pid_t child = ::fork();
@@ -95,8 +96,8 @@ pid_t start_family(pid_t& grandchild) {
   return child;
 }
 
-// Starts a process that leads a session, as a rank does, and in it another one, which starts a
-// third one with a session of its own. Returns when all run.
+// A process that leads a session, as a rank does, its child, and a grandchild with a session of its
+// own. start_rank_family() returns when all three run.
 struct RankFamily {
   pid_t rank = 0;
   pid_t child = 0;
@@ -126,7 +127,7 @@ RankFamily start_rank_family() {
 }
 
 TEST(ProcessTree, FindsTheRankThatAProcessBelongsTo) {
-  // In a process of its own, so that orphans are its children, as they are the agent's.
+  // Runs in a process of its own, so that orphans become its children, as they become the agent's.
   const pid_t runner = ::fork();
   if (runner == 0) {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -156,8 +157,8 @@ TEST(ProcessTree, FindsTheRankThatAProcessBelongsTo) {
   EXPECT_EQ(status, 0);
 }
 
-TEST(ProcessTree, KillsAllBelowEvenWhatLeftItsSession) {
-  // In a process of its own, so that other children of this test's process are not touched.
+TEST(ProcessTree, KillsDescendantsThatLeftTheirSession) {
+  // Runs in a process of its own, so that other children of the test process are not killed.
   const pid_t runner = ::fork();
   if (runner == 0) {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -172,26 +173,26 @@ TEST(ProcessTree, KillsAllBelowEvenWhatLeftItsSession) {
   EXPECT_EQ(status, 0);
 }
 
-// Under a limit on processes a fork bomb is full: each process that is killed makes room for
-// another one of those that still run, and one that is stopped does not.
-TEST(ProcessTree, StopsAllBeforeItKillsAny) {
+// When a fork bomb has reached the limit on processes, each killed process lets another one fork. A
+// stopped process does not.
+TEST(ProcessTree, StopsAllProcessesBeforeItKillsOne) {
   std::vector<pid_t> children;
   for (int i = 0; i < 3; ++i) {
     children.push_back(::fork());
     if (children.back() == 0)
       while (true) ::pause();
   }
-  std::string states;  // of the child that the listing before has shown first
+  std::string states;  // "T" for each stopped child of earlier listings
   std::size_t shown = 0;
   const auto killed = stop_and_kill([&] {
     auto found = descendants_of(::getpid(), all_processes());
-    EXPECT_EQ(found.size(), children.size()) << "all live until the last listing";
+    EXPECT_EQ(found.size(), children.size()) << "every child lives until the last listing";
     if (shown > 0) {
       siginfo_t changed{};
       ::waitid(P_PID, static_cast<id_t>(children[shown - 1]), &changed, WSTOPPED | WNOWAIT);
       states += changed.si_code == CLD_STOPPED ? 'T' : '?';
     }
-    // One more comes to light each time.
+    // Each listing shows one more child.
     shown = std::min(shown + 1, children.size());
     std::erase_if(found, [&](const ProcessInfo& info) {
       return std::find(children.begin(), children.begin() + static_cast<std::ptrdiff_t>(shown),
@@ -208,13 +209,13 @@ TEST(ProcessTree, StopsAllBeforeItKillsAny) {
   }
 }
 
-TEST(ProcessTree, SignalsOnlyTheProcessThatWasSeen) {
+TEST(ProcessTree, DoesNotSignalALaterProcessWithTheSamePid) {
   const pid_t child = ::fork();
   if (child == 0)
     while (true) ::pause();
   const auto seen = descendants_of(::getpid(), all_processes());
   ASSERT_EQ(pids(seen), std::vector<pid_t>{child});
-  ProcessInfo earlier = seen.front();  // one that had its pid before
+  ProcessInfo earlier = seen.front();  // an earlier process with the same pid
   earlier.start -= 1;
   send_signal(earlier, SIGKILL);
   send_signal(seen.front(), SIGTERM);
@@ -223,7 +224,7 @@ TEST(ProcessTree, SignalsOnlyTheProcessThatWasSeen) {
   EXPECT_EQ(WTERMSIG(status), SIGTERM);
 }
 
-TEST(ProcessTree, FindsProcessesByTheJobsCookieWhereverTheyHang) {
+TEST(ProcessTree, FindsProcessesOutsideTheTreeByTheJobsCookie) {
   const std::string cookie = "HVD_SHM_DIR=/dev/shm/hvd-" + random_hex(16);
   auto started = make_pipe();
   ASSERT_TRUE(started);
@@ -241,7 +242,7 @@ TEST(ProcessTree, FindsProcessesByTheJobsCookieWhereverTheyHang) {
   }
   char ignored = 0;
   ASSERT_EQ(::read(started->read.get(), &ignored, 1), 1);
-  // Not below pid 0, so only the cookie can find it.
+  // It is no descendant of that pid, so only the cookie can find it.
   EXPECT_EQ(pids(job_processes(all_processes(), 0x7fffffff, cookie)), std::vector<pid_t>{stray});
   EXPECT_TRUE(
       job_processes(all_processes(), 0x7fffffff, cookie.substr(0, cookie.size() - 1)).empty());

@@ -25,7 +25,7 @@ TEST(ProgressWatch, SumsTheRatesOfItsRanks) {
       watch.look({at_step(5, 12, 2 * kSecond), at_step(4, 11, 2 * kSecond)}, 2 * kSecond);
   EXPECT_EQ(host.called_init, 2);
   EXPECT_EQ(host.reporting, 2);
-  EXPECT_EQ(host.rank, 4) << "the lowest rank, whatever their order";
+  EXPECT_EQ(host.rank, 4) << "the lowest rank, in any order";
   EXPECT_EQ(host.progress.step, 11u);
   EXPECT_EQ(host.progress.steps, 1000u);
   EXPECT_DOUBLE_EQ(host.progress.samples_per_second.value(), 3 * 64);
@@ -34,7 +34,7 @@ TEST(ProgressWatch, SumsTheRatesOfItsRanks) {
   EXPECT_FALSE(host.progress.loss);
 }
 
-TEST(ProgressWatch, KnowsNoRateBeforeTheSecondReport) {
+TEST(ProgressWatch, HasNoRateBeforeTheSecondReport) {
   ProgressWatch watch;
   watch.look({at_step(0, 10, kSecond)}, kSecond);
   const auto host = watch.look({at_step(0, 10, kSecond)}, 2 * kSecond);
@@ -43,7 +43,7 @@ TEST(ProgressWatch, KnowsNoRateBeforeTheSecondReport) {
   EXPECT_FALSE(host.progress.waiting);
 }
 
-TEST(ProgressWatch, ForgetsWhatIsOlderThanItsWindow) {
+TEST(ProgressWatch, ForgetsStepsBeforeItsWindow) {
   ProgressWatch watch;
   std::uint64_t now = 0;
   std::uint64_t step = 0;
@@ -58,7 +58,7 @@ TEST(ProgressWatch, ForgetsWhatIsOlderThanItsWindow) {
   EXPECT_DOUBLE_EQ(host.progress.samples_per_second.value(), 5 * 64);
 }
 
-TEST(ProgressWatch, KnowsTheRateOfStepsThatTakeLongerThanItsWindow) {
+TEST(ProgressWatch, HasTheRateOfStepsLongerThanItsWindow) {
   ProgressWatch watch;
   watch.look({at_step(0, 1, 100 * kSecond)}, 100 * kSecond);
   watch.look({at_step(0, 2, 200 * kSecond)}, 200 * kSecond);
@@ -68,7 +68,7 @@ TEST(ProgressWatch, KnowsTheRateOfStepsThatTakeLongerThanItsWindow) {
   }
 }
 
-TEST(ProgressWatch, TheRateOfASilentRankFalls) {
+TEST(ProgressWatch, RateOfASilentRankFalls) {
   ProgressWatch watch;
   watch.look({at_step(0, 10, kSecond)}, kSecond);
   watch.look({at_step(0, 11, 2 * kSecond)}, 2 * kSecond);
@@ -78,7 +78,7 @@ TEST(ProgressWatch, TheRateOfASilentRankFalls) {
   EXPECT_DOUBLE_EQ(late.progress.samples_per_second.value(), 1);
 }
 
-TEST(ProgressWatch, BeginsAnewWhenStepsFall) {
+TEST(ProgressWatch, StartsAgainWhenTheStepDecreases) {
   ProgressWatch watch;
   watch.look({at_step(0, 500, kSecond)}, kSecond);
   watch.look({at_step(0, 0, 2 * kSecond)}, 2 * kSecond);
@@ -86,7 +86,7 @@ TEST(ProgressWatch, BeginsAnewWhenStepsFall) {
   EXPECT_DOUBLE_EQ(host.progress.samples_per_second.value(), 64);
 }
 
-TEST(ProgressWatch, SharesTheWaitingOfItsRanks) {
+TEST(ProgressWatch, AveragesTheWaitingOfItsRanks) {
   ProgressWatch watch;
   auto quick = at_step(0, 1, kSecond), slow = at_step(1, 1, kSecond);
   watch.look({quick, slow}, kSecond);
@@ -97,7 +97,7 @@ TEST(ProgressWatch, SharesTheWaitingOfItsRanks) {
   EXPECT_DOUBLE_EQ(host.progress.waiting.value(), 0.25);
 }
 
-TEST(ProgressWatch, NonsenseInAPageGivesNoNonsense) {
+TEST(ProgressWatch, IgnoresImpossibleValues) {
   ProgressWatch watch;
   auto rank = at_step(0, 2000, kSecond);  // of 1000
   const auto host = watch.look({rank}, kSecond);
@@ -110,7 +110,7 @@ TEST(ProgressWatch, NonsenseInAPageGivesNoNonsense) {
   EXPECT_LE(more.progress.waiting.value_or(0), 1);
 }
 
-TEST(ProgressWatch, CountsRanksInInit) {
+TEST(ProgressWatch, HasTheNumberOfRanksInInit) {
   ProgressWatch watch;
   RankProgress waits;
   waits.called_init = waits.in_init = true;

@@ -25,7 +25,7 @@ std::atomic<bool> no_more_threads{false};
 
 }  // namespace
 
-// In place of libc's, for the whole test program.
+// Replaces libc's function in the test program. It can fail as if no thread could be created.
 extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
                               void* (*start)(void*), void* argument) noexcept {
   static const auto real =
@@ -38,7 +38,7 @@ namespace {
 
 class Spawn : public ::testing::Test {
  protected:
-  // Runs a shell script as a rank would be; returns what it prints.
+  // Runs a shell script in the way of a rank. Returns what it prints.
   std::string run(const std::string& script) {
     request_.program = "/bin/sh";
     request_.arguments = {"sh", "-c", script};
@@ -81,14 +81,14 @@ class Spawn : public ::testing::Test {
   int status_ = -1;
 };
 
-TEST_F(Spawn, GivesExactlyTheEnvironmentAndArguments) {
+TEST_F(Spawn, PassesExactlyTheEnvironmentAndArguments) {
   request_.program = "/usr/bin/env";
   request_.arguments = {"env"};
   request_.environment = {"A=1", "B=two\nlines"};
   EXPECT_EQ(run_request(), "A=1\nB=two\nlines\n");
 }
 
-TEST_F(Spawn, TheProcessLeadsASession) {
+TEST_F(Spawn, ProcessLeadsASession) {
   const auto text = run("cut -d' ' -f1,5,6 /proc/self/stat; cut -d' ' -f1 /proc/$$/stat");
   int cut = 0;
   int group = 0;
@@ -100,7 +100,7 @@ TEST_F(Spawn, TheProcessLeadsASession) {
   EXPECT_EQ(session, pid_);
 }
 
-TEST_F(Spawn, BindsBeforeTheProgramRuns) {
+TEST_F(Spawn, BindsToCoresBeforeTheProgramRuns) {
   cpu_set_t allowed;
   ASSERT_EQ(::sched_getaffinity(0, sizeof allowed, &allowed), 0);
   int last = -1;
@@ -112,7 +112,7 @@ TEST_F(Spawn, BindsBeforeTheProgramRuns) {
             "Cpus_allowed_list:\t" + std::to_string(last) + "\n");
 }
 
-TEST_F(Spawn, NoSignalIsIgnoredOrBlocked) {
+TEST_F(Spawn, ProcessIgnoresAndBlocksNoSignal) {
   const auto all = {SIGHUP, SIGINT, SIGPIPE, SIGUSR1};
   for (const int signal : all) ::signal(signal, SIG_IGN);
   const auto before = block_signals(all);
@@ -122,7 +122,7 @@ TEST_F(Spawn, NoSignalIsIgnoredOrBlocked) {
   EXPECT_EQ(text, "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n");
 }
 
-TEST_F(Spawn, NoDescriptorButTheStreamsAndTheInheritedOne) {
+TEST_F(Spawn, PassesOnlyTheStreamsAndTheInheritedDescriptor) {
   const Fd inherited(::open("/dev/zero", O_RDONLY | O_CLOEXEC));
   const Fd other(::open("/dev/full", O_RDONLY | O_CLOEXEC));
   request_.inherited = inherited.get();
@@ -132,7 +132,7 @@ TEST_F(Spawn, NoDescriptorButTheStreamsAndTheInheritedOne) {
   EXPECT_EQ(text.find("/dev/full"), std::string::npos) << text;
 }
 
-TEST_F(Spawn, TheLimitOfDescriptorsIsTheOneGiven) {
+TEST_F(Spawn, SetsTheLimitOfDescriptors) {
   const auto own = raise_descriptor_limit(300);
   request_.limits = {{RLIMIT_NOFILE, {200, own.rlim_max}}};
   const auto text = run("ulimit -Sn");
@@ -140,19 +140,19 @@ TEST_F(Spawn, TheLimitOfDescriptorsIsTheOneGiven) {
   EXPECT_EQ(text, "200\n");
 }
 
-TEST_F(Spawn, SomeLimitsAreOnlyRaised) {
+TEST_F(Spawn, OnlyRaisesSoftLimits) {
   rlimit own{};
   ::getrlimit(RLIMIT_CPU, &own);
   const rlimit low{1000, own.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_CPU, &low), 0);
   request_.limits = {{RLIMIT_CPU, {500, 500}}, {RLIMIT_CORE, {0, 0}}};
   EXPECT_EQ(run("ulimit -St; ulimit -Hc"), "1000\n0\n");
-  request_.limits = {{RLIMIT_CPU, {2000, 500}}};  // more than its own upper limit
+  request_.limits = {{RLIMIT_CPU, {2000, 500}}};  // above its own hard limit
   EXPECT_EQ(run("ulimit -St"), "2000\n");
   ::setrlimit(RLIMIT_CPU, &own);
 }
 
-TEST_F(Spawn, AMissingProgramIs127AndNothingIsLeft) {
+TEST_F(Spawn, MissingProgramIs127AndLeavesNoChild) {
   request_.program = "/nonexistent/train";
   request_.arguments = {"train"};
   run_request();
@@ -161,7 +161,7 @@ TEST_F(Spawn, AMissingProgramIs127AndNothingIsLeft) {
   EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "the failed child was not reaped";
 }
 
-TEST_F(Spawn, AStreamThatCannotBeSetIsAnError) {
+TEST_F(Spawn, InvalidStreamDescriptorIsAnError) {
   const Fd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   request_.program = "/bin/true";
   request_.arguments = {"true"};
@@ -173,7 +173,7 @@ TEST_F(Spawn, AStreamThatCannotBeSetIsAnError) {
   EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "the failed child was not reaped";
 }
 
-TEST_F(Spawn, AMissingInterpreterIsNamed) {
+TEST_F(Spawn, ErrorNamesAMissingInterpreter) {
   request_.program = script("#!/nonexistent/python3 -u\n");
   request_.arguments = {"script"};
   run_request();
@@ -182,13 +182,13 @@ TEST_F(Spawn, AMissingInterpreterIsNamed) {
       << error_.message;
 }
 
-TEST_F(Spawn, AScriptWithoutAFirstLineRunsInTheShell) {
+TEST_F(Spawn, ScriptWithoutInterpreterLineRunsInTheShell) {
   request_.program = script("echo \"$0 $1\"\n");
   request_.arguments = {"script", "word"};
   EXPECT_EQ(run_request(), request_.program + " word\n");
 }
 
-TEST_F(Spawn, AProgramThatMayNotBeRunIs126) {
+TEST_F(Spawn, NonExecutableProgramIs126) {
   request_.program = script("#!/bin/sh\n");
   ::chmod(request_.program.c_str(), 0644);
   request_.arguments = {"script"};
@@ -196,14 +196,14 @@ TEST_F(Spawn, AProgramThatMayNotBeRunIs126) {
   EXPECT_EQ(error_.exit_code, kExitNotExecutable);
 }
 
-TEST_F(Spawn, AnEnvironmentThatIsTooLargeSaysSo) {
+TEST_F(Spawn, TooLargeEnvironmentIsReported) {
   request_.environment = {"BIG=" + std::string(200 << 10, 'x')};
   run("true");
   EXPECT_EQ(error_.exit_code, kExitNotExecutable);
   EXPECT_NE(error_.message.find("128 KB for one variable"), std::string::npos) << error_.message;
 }
 
-TEST_F(Spawn, TheProcessDiesWithTheThreadThatStartedIt) {
+TEST_F(Spawn, ProcessDiesWithTheThreadThatStartedIt) {
   auto output = make_pipe();
   auto input = make_pipe();
   const pid_t parent = ::fork();
@@ -223,7 +223,7 @@ TEST_F(Spawn, TheProcessDiesWithTheThreadThatStartedIt) {
   EXPECT_EQ(::read(output->read.get(), &byte, 1), 0) << "end of file: the shell is gone";
 }
 
-TEST_F(Spawn, APoolThatGetsNoThreadsDoesItAll) {
+TEST_F(Spawn, PoolWithoutThreadsSpawnsEveryProcess) {
   SpawnRequest request;
   request.program = "/bin/true";
   request.arguments = {"true"};

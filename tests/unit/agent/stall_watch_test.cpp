@@ -35,7 +35,7 @@ std::string text_of(const StallsMessage& stalls) {
   return text;
 }
 
-TEST(StallWatch, TellsAWaitOnceWhenItIsTooLongAndOnceWhenItIsOver) {
+TEST(StallWatch, ReportsALongWaitOnceAndItsEndOnce) {
   StallWatch watch(milliseconds(500));
   watch.look(3, in_collective("allreduce g", 7, 0.49));
   EXPECT_EQ(text_of(watch.take()), "");
@@ -49,14 +49,14 @@ TEST(StallWatch, TellsAWaitOnceWhenItIsTooLongAndOnceWhenItIsOver) {
   EXPECT_EQ(text_of(watch.take()), "3 done with allreduce g;");
 }
 
-TEST(StallWatch, TheNextOneOfTheSameNameIsAnother) {
+TEST(StallWatch, NextCollectiveWithTheSameNameIsReportedSeparately) {
   StallWatch watch(milliseconds(500));
   watch.look(3, in_collective("allreduce g", 7, 1));
   watch.look(3, in_collective("allreduce g", 8, 1));
   EXPECT_EQ(text_of(watch.take()), "3 in allreduce g;3 in allreduce g;3 out of allreduce g;");
 }
 
-TEST(StallWatch, RanksAndTheBackgroundAreApart) {
+TEST(StallWatch, SeparatesRanksAndBackgroundCollectives) {
   StallWatch watch(milliseconds(500));
   watch.look(0, in_collective("a", 7, 1));
   watch.look(1, in_background("b", 7, 1));
@@ -65,10 +65,10 @@ TEST(StallWatch, RanksAndTheBackgroundAreApart) {
   watch.look(0, both);
   EXPECT_EQ(text_of(watch.take()), "0 in a;1 in b;0 in b;");
   watch.look(1, out_of_all(5));
-  EXPECT_EQ(text_of(watch.take()), "1 out of b;") << "it has failed";
+  EXPECT_EQ(text_of(watch.take()), "1 out of b;") << "the collective has failed";
 }
 
-TEST(StallWatch, LooksOftenEnoughAndNotTooOften) {
+TEST(StallWatch, ChecksAtATenthOfTheLimitWithinBounds) {
   EXPECT_EQ(StallWatch(milliseconds(60'000)).interval(), milliseconds(1000));
   EXPECT_EQ(StallWatch(milliseconds(500)).interval(), milliseconds(50));
   EXPECT_EQ(StallWatch(milliseconds(1)).interval(), milliseconds(10));

@@ -1,4 +1,4 @@
-// The agent's side of the status page; what ranks write there is put there by hand.
+// Tests the agent's side of the status page. The tests write what ranks would write.
 #include "agent/status_pages.hpp"
 
 #include "../temporary_folder.hpp"
@@ -9,13 +9,14 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
 namespace hvdrun {
 namespace {
 
-// A rank's mapping of its page.
+// Maps a page as its rank does.
 class RanksPage {
  public:
   explicit RanksPage(const StatusPages& pages, std::size_t index) {
@@ -25,7 +26,8 @@ class RanksPage {
     page_ = static_cast<hvd_status_page*>(::mmap(nullptr, HVD_STATUS_PAGE_SIZE,
                                                  PROT_READ | PROT_WRITE, MAP_SHARED, file.get(),
                                                  std::stol(place.substr(at + 1))));
-    // As a rank does that has written each section once.
+    // As after a rank's first write to each section.
+    page_->collective_sequence = page_->background_sequence = page_->error_sequence = 2;
     page_->epochs_sequence = page_->metrics_sequence = page_->failure_sequence = 2;
   }
   ~RanksPage() { ::munmap(page_, HVD_STATUS_PAGE_SIZE); }
@@ -39,7 +41,75 @@ class RanksPage {
   hvd_status_page* page_;
 };
 
-TEST(StatusPages, CountNothingForARankWithoutLibhvd) {
+TEST(StatusPages, ShowTheValuesThatTheRankWrites) {
+  const TemporaryFolder folder;
+  auto pages = StatusPages::create(folder.path(), 3);
+  ASSERT_TRUE(pages) << pages.error().message;
+  RanksPage page(*pages, 2);
+  EXPECT_EQ(page->magic, HVD_STATUS_MAGIC);
+  EXPECT_EQ(page->version, HVD_STATUS_VERSION);
+  page->step = 42;
+  page->epoch = 3;
+  page->collective_active = 1;
+  page->collective_start_ns = 1;
+  std::strcpy(page->collective_name, "allreduce grad.3");
+  std::strcpy(page->error_text, "rank 1 has left");
+
+  const auto status = pages->read(2);
+  EXPECT_EQ(status.step, 42u);
+  EXPECT_EQ(status.epoch, 3u);
+  EXPECT_EQ(status.blocking.name, "allreduce grad.3");
+  EXPECT_GT(status.blocking.seconds, 0);
+  EXPECT_EQ(status.last_error, "rank 1 has left");
+  EXPECT_EQ(pages->read(1).step, 0u) << "each rank has a page of its own";
+
+  page->error_sequence = 1;  // the rank died during the write
+  EXPECT_EQ(pages->read(2).last_error, "");
+}
+
+TEST(StatusPages, ShowTheCollectiveInTheBackground) {
+  const TemporaryFolder folder;
+  auto pages = StatusPages::create(folder.path(), 1, HVD_LAUNCHER_TELLS_STALLS);
+  ASSERT_TRUE(pages) << pages.error().message;
+  RanksPage page(*pages, 0);
+  EXPECT_EQ(page->launcher_duties, HVD_LAUNCHER_TELLS_STALLS);
+  std::strcpy(page->background_name, "allreduce grad.3");
+  std::strcpy(page->background_missing, "2,5-7");
+  page->background_start_ns = 1;
+  EXPECT_EQ(pages->read(0).background.name, "") << "the collective is not active";
+  page->background_active = 1;
+  const auto status = pages->read(0);
+  EXPECT_EQ(status.background.name, "allreduce grad.3");
+  EXPECT_EQ(status.background.start_ns, 1u);
+  EXPECT_GT(status.background.seconds, 0);
+  EXPECT_EQ(status.background_missing, "2,5-7");
+  EXPECT_EQ(status.blocking.name, "");
+}
+
+TEST(StatusPages, TruncateANameWithoutATerminator) {
+  const TemporaryFolder folder;
+  auto pages = StatusPages::create(folder.path(), 1);
+  ASSERT_TRUE(pages);
+  RanksPage page(*pages, 0);
+  page->collective_active = 1;
+  std::memset(page->collective_name, 'x', HVD_STATUS_NAME_SIZE);
+  EXPECT_EQ(pages->read(0).blocking.name.size(), HVD_STATUS_NAME_SIZE);
+}
+
+TEST(StatusPages, AskToStopThroughThePageAndTheEventfd) {
+  const TemporaryFolder folder;
+  auto pages = StatusPages::create(folder.path(), 1);
+  ASSERT_TRUE(pages);
+  RanksPage page(*pages, 0);
+  pollfd waiting{pages->notice_fd(0), POLLIN, 0};
+  EXPECT_EQ(::poll(&waiting, 1, 0), 0);
+  pages->ask_to_stop();
+  EXPECT_EQ(page->notices, HVD_NOTICE_STOP);
+  EXPECT_EQ(page->notice_sequence, 1u);
+  EXPECT_EQ(::poll(&waiting, 1, 0), 1);
+}
+
+TEST(StatusPages, HaveNoCountersForARankWithoutLibhvd) {
   const TemporaryFolder folder;
   const auto pages = StatusPages::create(folder.path(), 1);
   ASSERT_TRUE(pages) << pages.error().message;
@@ -49,7 +119,7 @@ TEST(StatusPages, CountNothingForARankWithoutLibhvd) {
   EXPECT_TRUE(counters.metrics.empty());
 }
 
-TEST(StatusPages, ReadWhyARankHasEnded) {
+TEST(StatusPages, HaveTheFailureOfARank) {
   const TemporaryFolder folder;
   auto pages = StatusPages::create(folder.path(), 2);
   ASSERT_TRUE(pages) << pages.error().message;
@@ -61,7 +131,7 @@ TEST(StatusPages, ReadWhyARankHasEnded) {
   EXPECT_FALSE(pages->failure(1).reported);
   page->failure_ns = 1;
   EXPECT_TRUE(pages->failure(1).reported);
-  EXPECT_EQ(pages->failure(1).text, "") << "it has no length yet";
+  EXPECT_EQ(pages->failure(1).text, "") << "the rank has not set its length yet";
   page->failure_length = 24;
   page->failure_because_of_peer = 1;
   const auto failure = pages->failure(1);
@@ -77,7 +147,7 @@ TEST(StatusPages, ReadWhyARankHasEnded) {
   EXPECT_FALSE(pages->failure(1).before_stop);
 }
 
-TEST(StatusPages, TakeMemoryForTheHeadsAlone) {
+TEST(StatusPages, UseMemoryOnlyForTheHeads) {
   const TemporaryFolder folder;
   const auto pages = StatusPages::create(folder.path(), 64);
   ASSERT_TRUE(pages) << pages.error().message;
@@ -87,7 +157,7 @@ TEST(StatusPages, TakeMemoryForTheHeadsAlone) {
   EXPECT_LE(status.st_blocks * 512, 64 * static_cast<off_t>(2 * HVD_STATUS_HEAD_SIZE));
 }
 
-TEST(StatusPages, ReadWhatARankHasCounted) {
+TEST(StatusPages, HaveTheCountersOfARank) {
   const TemporaryFolder folder;
   const auto pages = StatusPages::create(folder.path(), 2);
   ASSERT_TRUE(pages) << pages.error().message;
@@ -110,7 +180,7 @@ TEST(StatusPages, ReadWhatARankHasCounted) {
   EXPECT_EQ(counters.waiting_seconds, 1.5);
   EXPECT_EQ(counters.epochs_over, HVD_STATUS_EPOCHS + 2u);
   ASSERT_EQ(counters.epochs.size(), HVD_STATUS_EPOCHS);
-  EXPECT_EQ(counters.epochs.front().epoch, 102u) << "the oldest that is there comes first";
+  EXPECT_EQ(counters.epochs.front().epoch, 102u) << "the oldest of the kept epochs comes first";
   EXPECT_EQ(counters.epochs.front().seconds, 2);
   EXPECT_EQ(counters.epochs.back().samples, 10 * (HVD_STATUS_EPOCHS + 1u));
   ASSERT_EQ(counters.metrics.size(), 1u);
@@ -118,13 +188,13 @@ TEST(StatusPages, ReadWhatARankHasCounted) {
   EXPECT_EQ(counters.metrics[0].value, 0.25);
 }
 
-TEST(StatusPages, LeaveOutWhatIsBeingWritten) {
+TEST(StatusPages, IgnoreASectionThatIsBeingWritten) {
   const TemporaryFolder folder;
   const auto pages = StatusPages::create(folder.path(), 1);
   ASSERT_TRUE(pages) << pages.error().message;
   RanksPage page(*pages, 0);
   page->epochs_over = 1;
-  page->epochs_sequence = 1;  // killed in the middle of it
+  page->epochs_sequence = 1;  // the rank was killed during the write
   page->step = 3;
   const RankCounters counters = pages->counters(0);
   EXPECT_TRUE(counters.epochs.empty());
@@ -132,7 +202,7 @@ TEST(StatusPages, LeaveOutWhatIsBeingWritten) {
   EXPECT_EQ(counters.steps, 3u);
 }
 
-TEST(StatusPages, AreEmptyOnceARankHasTruncatedTheFile) {
+TEST(StatusPages, AreEmptyAfterARankHasTruncatedTheFile) {
   const TemporaryFolder folder;
   auto pages = StatusPages::create(folder.path(), 2);
   ASSERT_TRUE(pages) << pages.error().message;

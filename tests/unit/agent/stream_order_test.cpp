@@ -9,7 +9,7 @@
 namespace hvdrun {
 namespace {
 
-// The pieces as a text: "o" before what was in stdout's pipe, "e" before what was in stderr's.
+// Returns the pieces as text: "o:" before bytes of stdout, "e:" before bytes of stderr.
 std::string arranged(StreamOrder& order, std::string_view out, std::string_view err) {
   std::string text;
   for (const auto& piece : order.arrange(out, err)) {
@@ -25,12 +25,12 @@ StreamOrder order_of(std::string_view writes) {
   return order;
 }
 
-TEST(StreamOrder, LinesInTurnsKeepTheirPlaces) {
+TEST(StreamOrder, KeepsTheOrderOfAlternatingLines) {
   auto order = order_of("oeoe");
   EXPECT_EQ(arranged(order, "1\n3\n", "2\n4\n"), "o:1\ne:2\no:3\ne:4\n");
 }
 
-TEST(StreamOrder, ABlockOfLinesStaysTogether) {
+TEST(StreamOrder, KeepsABlockOfLinesTogether) {
   auto order = order_of("oeeee");
   EXPECT_EQ(arranged(order, "step 1\nstep 2\n", "Traceback\n  line\nError\n"),
             "o:step 1\nstep 2\ne:Traceback\n  line\nError\n");
@@ -39,13 +39,13 @@ TEST(StreamOrder, ABlockOfLinesStaysTogether) {
             "e:warning\no:step\ne:Traceback\nError\n");
 }
 
-TEST(StreamOrder, WritesOfLaterBytesAreKept) {
+TEST(StreamOrder, KeepsTheOrderOfLaterWrites) {
   auto order = order_of("oeoe");
   EXPECT_EQ(arranged(order, "1\n", "2\n"), "o:1\ne:2\n");
   EXPECT_EQ(arranged(order, "3\n", "4\n"), "o:3\ne:4\n");
 }
 
-TEST(StreamOrder, NothingIsLostWithoutKnowledge) {
+TEST(StreamOrder, LosesNothingIfTheOrderIsUnknown) {
   StreamOrder order;
   EXPECT_EQ(arranged(order, "1\n2", "3\n"), "o:1\n2e:3\n");
   order = order_of("e");
@@ -53,7 +53,7 @@ TEST(StreamOrder, NothingIsLostWithoutKnowledge) {
   EXPECT_EQ(arranged(order, "", ""), "");
 }
 
-TEST(StreamOrder, APipeThatIsReadInBulkComesFirstOnce) {
+TEST(StreamOrder, PipeThatIsReadInBulkComesFirstOnce) {
   std::array<int, 2> out{}, err{};
   ASSERT_EQ(::pipe(out.data()), 0);
   ASSERT_EQ(::pipe(err.data()), 0);
@@ -68,7 +68,7 @@ TEST(StreamOrder, APipeThatIsReadInBulkComesFirstOnce) {
   for (const int fd : {out[0], out[1], err[0], err[1]}) ::close(fd);
 }
 
-TEST(StreamOrder, SeesWritesToPipes) {
+TEST(StreamOrder, FollowsWritesToPipes) {
   std::array<int, 2> out{}, err{};
   ASSERT_EQ(::pipe(out.data()), 0);
   ASSERT_EQ(::pipe(err.data()), 0);

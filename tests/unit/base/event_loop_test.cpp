@@ -26,15 +26,15 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Time that does not pass: its loop runs until no descriptor is ready, and does not wait.
-class NoTime final : public TimeSource {
+// A clock that never advances: a loop with it runs until no descriptor is ready, and does not wait.
+class StoppedClock final : public TimeSource {
  public:
   Clock::time_point now() const override { return {}; }
   bool run_due() override { return false; }
   bool pass(std::optional<Clock::time_point>) override { return false; }
 };
 
-// A descriptor that is readable and writable, and its other end.
+// A readable and writable descriptor, and its other end.
 struct ReadySocket {
   Fd fd;
   Fd other;
@@ -46,7 +46,7 @@ ReadySocket ready_socket() {
   return {std::move(fd), std::move(other)};
 }
 
-// Whether the kernel watches a descriptor of that number for a loop of ours: a line of proc(5) says
+// Returns whether an epoll instance of this process watches the descriptor. The line of proc(5) is
 // "tfd: 7 events: 19 …".
 bool is_watched(int number) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fdinfo")) {
@@ -73,7 +73,7 @@ TEST(EventLoop, CallsBackWhenADescriptorIsReadable) {
   EXPECT_EQ(got, 'x');
 }
 
-TEST(EventLoop, AnEventMayDestroyItselfInItsCallback) {
+TEST(EventLoop, EventMayDestroyItselfInItsCallback) {
   EventLoop loop;
   auto pipe = make_pipe();
   ASSERT_TRUE(pipe) << pipe.error().message;
@@ -97,15 +97,15 @@ void replace(std::optional<FdEvent>& event) {
   *event = FdEvent();
 }
 
-// An event ends in its callback, which gives the number of its descriptor to another event's.
-void expect_that_the_number_is_free(EndOfAnEvent end, FdEvent::Interest interest,
-                                    FdEvent::Interest next_interest) {
-  NoTime time;
+// Ends an event in its callback, and reuses the number of its descriptor for another event.
+void expect_reusable_number(EndOfAnEvent end, FdEvent::Interest interest,
+                            FdEvent::Interest next_interest) {
+  StoppedClock time;
   EventLoop loop(&time);
   const ReadySocket old = ready_socket();
   const ReadySocket next = ready_socket();
   const int number = old.fd.get();
-  const Fd twin(::dup(number));  // keeps what the kernel watches, unless the loop ends that
+  const Fd twin(::dup(number));  // keeps the kernel's watch alive unless the loop removes it
   int calls = 0;
   int next_calls = 0;
   std::optional<FdEvent> event;
@@ -115,7 +115,7 @@ void expect_that_the_number_is_free(EndOfAnEvent end, FdEvent::Interest interest
     EXPECT_TRUE(is_watched(number));
     end(event);
     EXPECT_FALSE(is_watched(number));
-    ASSERT_EQ(::dup2(next.fd.get(), number), number);  // closes the old one
+    ASSERT_EQ(::dup2(next.fd.get(), number), number);  // closes the old descriptor
     next_event = FdEvent(loop, number, next_interest, [&] {
       ++next_calls;
       next_event.disable();
@@ -128,34 +128,34 @@ void expect_that_the_number_is_free(EndOfAnEvent end, FdEvent::Interest interest
   EXPECT_EQ(next_calls, 1);
 }
 
-void expect_that_the_number_is_free(EndOfAnEvent end) {
+void expect_reusable_number(EndOfAnEvent end) {
   for (const auto interest : kInterests)
     for (const auto next_interest : kInterests) {
       SCOPED_TRACE(testing::Message() << "interest " << interest << ", then " << next_interest);
-      expect_that_the_number_is_free(end, interest, next_interest);
+      expect_reusable_number(end, interest, next_interest);
     }
 }
 
-TEST(FdEvent, LeavesTheNumberToAnotherOnceItIsReset) {
-  expect_that_the_number_is_free(reset);
+TEST(FdEvent, NumberIsReusableAfterReset) {
+  expect_reusable_number(reset);
 }
 
-TEST(FdEvent, LeavesTheNumberToAnotherOnceItIsDestroyed) {
-  expect_that_the_number_is_free(destroy);
+TEST(FdEvent, NumberIsReusableAfterDestruction) {
+  expect_reusable_number(destroy);
 }
 
-TEST(FdEvent, LeavesTheNumberToAnotherOnceItIsReplaced) {
-  expect_that_the_number_is_free(replace);
+TEST(FdEvent, NumberIsReusableAfterReplacement) {
+  expect_reusable_number(replace);
 }
 
-TEST(FdEvent, LeavesTheNumberToAnotherWhateverTheEnvironmentSays) {
+TEST(FdEvent, NumberIsReusableDespiteLibeventsEnvironment) {
   ::setenv("EVENT_EPOLL_USE_CHANGELIST", "1", 1);
-  expect_that_the_number_is_free(reset);
+  expect_reusable_number(reset);
   ::unsetenv("EVENT_EPOLL_USE_CHANGELIST");
 }
 
-TEST(FdEvent, AnotherMayTakeItsPlaceInItsCallback) {
-  NoTime time;
+TEST(FdEvent, MayBeReplacedInItsCallback) {
+  StoppedClock time;
   EventLoop loop(&time);
   const ReadySocket one = ready_socket();
   const ReadySocket two = ready_socket();
@@ -177,20 +177,20 @@ TEST(FdEvent, AnotherMayTakeItsPlaceInItsCallback) {
   EXPECT_EQ(calls, (std::vector{1, 2}));
 }
 
-TEST(FdEvent, ItsCallbackLivesUntilItReturns) {
+TEST(FdEvent, CallbackLivesUntilItReturns) {
   for (const auto end : {reset, destroy, replace}) {
-    NoTime time;
+    StoppedClock time;
     EventLoop loop(&time);
     const ReadySocket socket = ready_socket();
     bool ran = false;
     std::weak_ptr<std::string> seen;
     std::optional<FdEvent> event;
     event.emplace(loop, socket.fd.get(), FdEvent::readable,
-                  [&, held = std::make_shared<std::string>("its own")] {
+                  [&, held = std::make_shared<std::string>("captured")] {
                     ran = true;
                     seen = held;
                     end(event);
-                    EXPECT_EQ(*held, "its own");
+                    EXPECT_EQ(*held, "captured");
                   });
     event->enable();
     loop.run();
@@ -199,9 +199,9 @@ TEST(FdEvent, ItsCallbackLivesUntilItReturns) {
   }
 }
 
-// Both are due in the same turn.
-TEST(FdEvent, DoesNotCallBackOnceAnotherHasEndedIt) {
-  NoTime time;
+// Both events are due in the same turn.
+TEST(FdEvent, IsNotCalledAfterAnotherCallbackHasEndedIt) {
+  StoppedClock time;
   EventLoop loop(&time);
   ReadySocket socket = ready_socket();
   const int number = socket.fd.get();
@@ -223,13 +223,13 @@ TEST(FdEvent, DoesNotCallBackOnceAnotherHasEndedIt) {
   EXPECT_EQ(calls, 1);
 }
 
-TEST(Timer, FiresInOrderOfTheirDelaysAndNotWhenCancelled) {
+TEST(Timer, TimersFireInOrderOfTheirDelaysUnlessCancelled) {
   EventLoop loop;
   std::vector<int> fired;
   Timer late(loop, [&] { fired.push_back(2); });
   Timer early(loop, [&] { fired.push_back(1); });
   Timer never(loop, [&] { fired.push_back(3); });
-  // For timers that one callback starts it is the same moment, however long the callback takes.
+  // The delays of timers that one callback starts begin together, however long the callback takes.
   Timer first(loop, [&] {
     late.start(milliseconds(20));
     early.start(milliseconds(1));
@@ -242,18 +242,18 @@ TEST(Timer, FiresInOrderOfTheirDelaysAndNotWhenCancelled) {
   EXPECT_EQ(fired, (std::vector{1, 2}));
 }
 
-TEST(Timer, MayGoInItsCallbackThoughItIsStartedAgain) {
-  NoTime time;
+TEST(Timer, MayBeDestroyedInItsCallbackAfterARestart) {
+  StoppedClock time;
   for (TimeSource* const source :
        {static_cast<TimeSource*>(nullptr), static_cast<TimeSource*>(&time)}) {
     EventLoop loop(source);
     int fired = 0;
     std::optional<Timer> timer;
-    timer.emplace(loop, [&, held = std::make_shared<std::string>("its own")] {
+    timer.emplace(loop, [&, held = std::make_shared<std::string>("captured")] {
       ++fired;
       timer->start(milliseconds(0));
       timer.reset();
-      EXPECT_EQ(*held, "its own");
+      EXPECT_EQ(*held, "captured");
     });
     timer->start(milliseconds(0));
     loop.run();  // ends because no event is left
@@ -261,7 +261,7 @@ TEST(Timer, MayGoInItsCallbackThoughItIsStartedAgain) {
   }
 }
 
-TEST(Mailbox, RunsCallsOfOtherThreadsOnTheLoopInTheirOrder) {
+TEST(Mailbox, RunsCallsOfOtherThreadsInOrderOnTheLoop) {
   constexpr int kThreads = 4;
   constexpr int kCalls = 1000;
   EventLoop loop;
@@ -285,7 +285,7 @@ TEST(Mailbox, RunsCallsOfOtherThreadsOnTheLoopInTheirOrder) {
   }
 }
 
-TEST(Mailbox, DrainRunsWhatWaits) {
+TEST(Mailbox, DrainRunsPendingCalls) {
   EventLoop loop;
   Mailbox mailbox(loop);
   bool ran = false;
@@ -295,8 +295,8 @@ TEST(Mailbox, DrainRunsWhatWaits) {
   EXPECT_TRUE(ran);
 }
 
-TEST(Mailbox, MayGoInItsLastCall) {
-  NoTime time;
+TEST(Mailbox, MayBeDestroyedInItsLastCall) {
+  StoppedClock time;
   EventLoop loop(&time);
   int calls = 0;
   auto mailbox = std::make_unique<Mailbox>(loop);
@@ -332,7 +332,7 @@ TEST(SignalWatch, LeavesIgnoredSignalsAlone) {
   EXPECT_EQ(not_ignored({SIGHUP, SIGUSR1}), (std::vector{SIGHUP, SIGUSR1}));
 }
 
-// Without what it waits with, the process would neither end by itself nor by SIGTERM.
+// Without these descriptors, the process would end neither by itself nor by SIGTERM.
 TEST(EventLoopDeathTest, EndsTheProcessWithoutDescriptors) {
   const auto without_room = [](const auto& body) {
     EventLoop loop;
@@ -351,7 +351,7 @@ TEST(EventLoopDeathTest, EndsTheProcessWithoutDescriptors) {
               "hvdrun: error: .*: cannot wait for events: Too many open files");
 }
 
-TEST(SignalName, IsWhatPeopleWrite) {
+TEST(SignalName, IsTheUsualName) {
   EXPECT_EQ(signal_name(SIGKILL), "SIGKILL");
   EXPECT_EQ(signal_name(SIGRTMIN + 3), "signal " + std::to_string(SIGRTMIN + 3));
 }

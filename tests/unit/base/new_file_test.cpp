@@ -1,4 +1,4 @@
-// Files that are written whole or not at all.
+// Tests files that are written completely or not at all.
 #include "base/new_file.hpp"
 
 #include "../temporary_folder.hpp"
@@ -26,7 +26,7 @@ auto entries(const TemporaryFolder& folder) {
   return std::distance(fs::directory_iterator(folder.path()), {});
 }
 
-TEST(NewFile, TakesThePlaceOfAnEarlierOne) {
+TEST(NewFile, ReplacesAnEarlierFile) {
   const TemporaryFolder folder;
   const fs::path file = folder.path() / "report";
   std::ofstream(file) << "earlier";
@@ -38,13 +38,13 @@ TEST(NewFile, TakesThePlaceOfAnEarlierOne) {
   EXPECT_EQ(entries(folder), 1);
 }
 
-TEST(NewFile, LeavesNothingWhenItIsNotCommitted) {
+TEST(NewFile, LeavesNoFileWithoutACommit) {
   const TemporaryFolder folder;
   ASSERT_TRUE(NewFile::create(folder.path() / "report", "cannot"));
   EXPECT_EQ(entries(folder), 0);
 }
 
-TEST(NewFile, AFolderIsAnError) {
+TEST(NewFile, FolderIsAnError) {
   const TemporaryFolder folder;
   const auto made = NewFile::create(folder.path(), "cannot write it", kExitUsage);
   ASSERT_FALSE(made);
@@ -53,7 +53,7 @@ TEST(NewFile, AFolderIsAnError) {
   EXPECT_EQ(entries(folder), 0);
 }
 
-TEST(NewFile, APipeIsWrittenAndStays) {
+TEST(NewFile, WritesToAFifoWithoutReplacingIt) {
   const TemporaryFolder folder;
   const fs::path pipe = folder.path() / "report";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
@@ -69,7 +69,7 @@ TEST(NewFile, APipeIsWrittenAndStays) {
   EXPECT_EQ(entries(folder), 1);
 }
 
-// Replaced is the link, not what it leads to.
+// It replaces the link, not the link's target.
 TEST(NewFile, DoesNotWriteThroughALink) {
   const TemporaryFolder folder;
   const fs::path precious = folder.path() / "precious";

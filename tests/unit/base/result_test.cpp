@@ -20,20 +20,20 @@ Result<int> quarter(int value) {
   return once / 2;
 }
 
-TEST(Result, HandsErrorsOn) {
+TEST(Result, MacrosReturnErrors) {
   EXPECT_EQ(*quarter(8), 2);
   EXPECT_EQ(quarter(3).error().message, "odd");
   EXPECT_EQ(quarter(6).error().exit_code, kExitUsage);
 }
 
-TEST(Result, NamesTheSystemsReason) {
+TEST(Result, FailErrnoNamesTheReason) {
   const Result<int> result = fail_errno("cannot open x", ENOENT);
   EXPECT_EQ(result.error().message, "cannot open x: No such file or directory");
   EXPECT_EQ(with_context("file.json", result.error()).message,
             "file.json: cannot open x: No such file or directory");
 }
 
-TEST(RandomHex, IsLongEnoughAndNew) {
+TEST(RandomHex, HasTheLengthAndDiffersEachTime) {
   const auto one = random_hex(16);
   EXPECT_EQ(one.size(), 32u);
   EXPECT_EQ(one.find_first_not_of("0123456789abcdef"), std::string::npos);

@@ -18,7 +18,7 @@ AgentCredentials credentials() {
   return made;
 }
 
-TEST(AgentCredentials, IsReadAsItWasWritten) {
+TEST(AgentCredentials, AreReadAsWritten) {
   const auto sent = credentials();
   const std::string text = pack_credentials(sent);
   EXPECT_LE(text.size(), kMaxCredentials);
@@ -32,20 +32,20 @@ TEST(AgentCredentials, IsReadAsItWasWritten) {
   EXPECT_EQ(got->addresses[1].port, 65535);
 }
 
-TEST(AgentCredentials, IsWholeOnlyAtItsEnd) {
+TEST(AgentCredentials, AreCompleteOnlyAtTheirEnd) {
   const std::string text = pack_credentials(credentials());
   for (std::size_t size = 0; size < text.size(); ++size)
     ASSERT_FALSE(is_whole_credentials(text.substr(0, size))) << size;
   EXPECT_TRUE(is_whole_credentials(text));
 }
 
-TEST(AgentCredentials, IsNotWaitedForWhenItWillNeverBeOne) {
+TEST(AgentCredentials, ReportsInvalidTextAsCompleteSoThatNoAgentWaits) {
   EXPECT_TRUE(is_whole_credentials("GET / HTTP/1.1"));
   EXPECT_TRUE(is_whole_credentials("hvdrux"));
   EXPECT_TRUE(is_whole_credentials("hvdrun 1\n" + std::string(kMaxCredentials, 'x')));
 }
 
-TEST(AgentCredentials, OfAnotherVersionSaysWhich) {
+TEST(AgentCredentials, RefusesAnotherVersionAndNamesBoth) {
   const auto got = parse_credentials("hvdrun 9.9.9\nkey in another way\nend\n");
   ASSERT_FALSE(got);
   EXPECT_EQ(got.error().message, "hvdrun here is version " + std::string(kVersion) +
@@ -53,7 +53,7 @@ TEST(AgentCredentials, OfAnotherVersionSaysWhich) {
   EXPECT_EQ(got.error().exit_code, kExitUsage);
 }
 
-TEST(AgentCredentials, RefusesWhatDoesNotFit) {
+TEST(AgentCredentials, RefusesMalformedText) {
   const std::string begin = "hvdrun " + std::string(kVersion) + "\n";
   const std::string key = "key job " + std::string(64, 'a') + "\n";
   const std::string rest = "timeout 60\naddress 127.0.0.1 1\nend\n";
@@ -72,7 +72,7 @@ TEST(AgentCredentials, RefusesWhatDoesNotFit) {
     EXPECT_FALSE(parse_credentials(text)) << text;
 }
 
-TEST(AgentHello, IsReadAsItWasWritten) {
+TEST(AgentHello, IsReadAsWritten) {
   const std::string text = pack_agent_hello({"n3", 2});
   const auto got = parse_agent_hello(text);
   ASSERT_TRUE(got && *got);
@@ -85,7 +85,7 @@ TEST(AgentHello, IsReadAsItWasWritten) {
   }
 }
 
-TEST(AgentHello, RefusesWhatDoesNotFit) {
+TEST(AgentHello, RefusesMalformedText) {
   for (const std::string text :
        {"\n", "hvdrun n3\n", "hvdrun n3 -1\n", "hvdrun n3 2 x\n", "other n3 2\n", "hvdrun  2\n",
         "hvdrun n\x01 2\n", "hvdrun n3 2\nmore", "hvdrun n3 99999999999\n"})
@@ -93,7 +93,7 @@ TEST(AgentHello, RefusesWhatDoesNotFit) {
   EXPECT_FALSE(parse_agent_hello(std::string(kMaxAgentHello, 'x')));
 }
 
-TEST(Welcome, IsReadAsItWasWritten) {
+TEST(AgentAccept, IsReadAsWritten) {
   const std::string bytes = pack_agent_accept(70000);
   ASSERT_EQ(bytes.size(), kAgentAcceptSize);
   EXPECT_EQ(parse_agent_accept(bytes).value(), 70000u);

@@ -1,4 +1,4 @@
-// An agent as a child of the test.
+// Helpers for tests that run an agent as a child process.
 #pragma once
 
 #include "channels/child_process.hpp"
@@ -13,7 +13,7 @@
 
 namespace hvdrun {
 
-// Reads to the end.
+// Reads until the end of file.
 inline std::string read_all(const Fd& from) {
   std::string text;
   char buffer[4096];
@@ -26,7 +26,7 @@ inline std::string read_all(const Fd& from) {
   }
 }
 
-// Returns its exit code, -1 where a signal ended it.
+// Waits for the process. Returns its exit code, or -1 if a signal ended it.
 inline int wait_for(const ChildProcess& process) {
   int status = 0;
   EXPECT_EQ(::waitpid(process.pid, &status, 0), process.pid);

@@ -23,7 +23,7 @@
 namespace hvdrun {
 namespace {
 
-class Children : public testing::Test {
+class RunChildren : public testing::Test {
  protected:
   std::string file(const std::string& name) const { return folder_.path() / name; }
   bool exists(const std::string& name) const { return std::filesystem::exists(file(name)); }
@@ -31,37 +31,37 @@ class Children : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(Children, AreAllWaitedFor) {
-  const auto ended_well = run_children(
+TEST_F(RunChildren, WaitsForAllChildren) {
+  const auto succeeded = run_children(
       {{"sh", "-c", "cat; echo text; touch " + file("a") + "; exit 3"}, {"touch", file("b")}},
       std::chrono::minutes(1));
-  EXPECT_EQ(ended_well, (std::vector<bool>{false, true}));
+  EXPECT_EQ(succeeded, (std::vector<bool>{false, true}));
   EXPECT_TRUE(exists("a"));
   EXPECT_TRUE(exists("b"));
 }
 
-TEST_F(Children, AreKilledWhenTheyTakeTooLong) {
-  const auto ended_well =
+TEST_F(RunChildren, KillsChildrenAfterTheTimeout) {
+  const auto succeeded =
       run_children({{"sleep", "1000"}, {"sleep", "1000"}}, std::chrono::milliseconds(50));
-  EXPECT_EQ(ended_well, (std::vector<bool>{false, false}));
+  EXPECT_EQ(succeeded, (std::vector<bool>{false, false}));
   EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1);
   EXPECT_EQ(errno, ECHILD);
 }
 
-TEST_F(Children, ThatCannotBeStartedAreLeftOut) {
-  const auto ended_well =
+TEST_F(RunChildren, RunsTheOthersIfAChildCannotBeStarted) {
+  const auto succeeded =
       run_children({{"/no/such/program"}, {"touch", file("b")}}, std::chrono::minutes(1));
-  EXPECT_EQ(ended_well, (std::vector<bool>{false, true}));
+  EXPECT_EQ(succeeded, (std::vector<bool>{false, true}));
   EXPECT_TRUE(exists("b"));
 }
 
-TEST(OutputOf, IsWhatAProgramPrints) {
+TEST(OutputOf, IsTheStdoutOfTheProgram) {
   const auto text = output_of({"sh", "-c", "cat; echo text"}, std::chrono::minutes(1));
   ASSERT_TRUE(text);
   EXPECT_EQ(*text, "text\n");
 }
 
-TEST(OutputOf, IsNothingIfTheProgramDoesNotEnd) {
+TEST(OutputOf, IsEmptyIfTheProgramDoesNotEnd) {
   const auto text =
       output_of({"sh", "-c", "echo text; exec >&-; sleep 1000"}, std::chrono::milliseconds(50));
   ASSERT_TRUE(text);
@@ -69,7 +69,7 @@ TEST(OutputOf, IsNothingIfTheProgramDoesNotEnd) {
   EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "it was killed and reaped";
 }
 
-TEST(WaitForChild, HasALimit) {
+TEST(WaitForChild, HasATimeout) {
   auto child = start_child({"sh", "-c", "read line; exit 3"});
   ASSERT_TRUE(child);
   EXPECT_FALSE(wait_for_child(child->pid, std::chrono::milliseconds(0)));
@@ -78,12 +78,12 @@ TEST(WaitForChild, HasALimit) {
   const auto status = wait_for_child(child->pid, std::chrono::minutes(1));
   ASSERT_TRUE(status);
   EXPECT_EQ(WEXITSTATUS(*status), 3);
-  EXPECT_FALSE(wait_for_child(child->pid, std::chrono::minutes(1))) << "it is no child any more";
+  EXPECT_FALSE(wait_for_child(child->pid, std::chrono::minutes(1))) << "the child has been reaped";
 }
 
-// Makes pidfd_open(2) fail in this thread: with ENOSYS as on a kernel that lacks it, with EPERM as
-// under an old seccomp filter.
-void forget_pidfd_open(int error) {
+// Makes pidfd_open(2) fail in this thread: with ENOSYS, as on a kernel without it, or with EPERM,
+// as under an old seccomp filter.
+void disable_pidfd_open(int error) {
   sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_open, 0, 1),
@@ -95,7 +95,7 @@ void forget_pidfd_open(int error) {
   ASSERT_EQ(::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &whole), 0);
 }
 
-// Ends a child that is watched, and sees the end. The child remains to be reaped.
+// Watches a child, lets it end, and checks that the end is seen and that the child can be reaped.
 void watch_one() {
   auto child = start_child({"sh", "-c", "read line; exit 3"});
   ASSERT_TRUE(child);
@@ -117,7 +117,7 @@ TEST(WatchedChild, IsSeenToEnd) {
 TEST(WatchedChild, IsSeenToEndWithoutPidfdOpen) {
   for (const int error : {ENOSYS, EPERM})
     std::thread([error] {
-      forget_pidfd_open(error);
+      disable_pidfd_open(error);
       watch_one();
     }).join();
 }

@@ -1,6 +1,6 @@
 #include "channels/local_addresses.hpp"
 
-#include "tls_fixture.hpp"
+#include "run_until.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -18,13 +18,13 @@ const std::vector<NamedAddress> kMachine{{"lo", "127.0.0.1"},   {"lo", "::1"},
                                          {"eth0", "10.0.0.5"},  {"eth0", "fd00::5"},
                                          {"ib0", "172.16.0.5"}, {"eth0", "10.0.0.5"}};
 
-TEST(OwnAddresses, AreThoseOfTheInterfacesInTheirOrder) {
+TEST(OwnAddresses, FollowTheOrderOfTheNamedInterfaces) {
   EXPECT_EQ(addresses_of_interfaces(kMachine, "ib0,eth0").value(),
             (Addresses{"172.16.0.5", "10.0.0.5", "fd00::5"}));
   EXPECT_EQ(addresses_of_interfaces(kMachine, "lo").value(), (Addresses{"127.0.0.1", "::1"}));
 }
 
-TEST(OwnAddresses, SayWhichInterfacesThereAre) {
+TEST(OwnAddresses, ErrorListsTheExistingInterfaces) {
   for (const std::string names : {"eth1", "eth0,eth1", "eth0,", ""}) {
     const auto addresses = addresses_of_interfaces(kMachine, names);
     ASSERT_FALSE(addresses) << names;
@@ -34,18 +34,18 @@ TEST(OwnAddresses, SayWhichInterfacesThereAre) {
   }
 }
 
-TEST(OwnAddresses, HaveLoopbackLast) {
+TEST(OwnAddresses, PutLoopbackLast) {
   EXPECT_EQ(all_addresses(kMachine),
             (Addresses{"10.0.0.5", "fd00::5", "172.16.0.5", "127.0.0.1", "::1"}));
 }
 
-TEST(OwnAddresses, AreOfLoopbackOnlyWithoutOthers) {
+TEST(OwnAddresses, IncludeLoopbackOnlyIfThereAreNoOthers) {
   EXPECT_EQ(without_loopback({"127.0.1.1", "10.0.0.5", "::1", "10.0.0.5"}), Addresses{"10.0.0.5"});
   EXPECT_EQ(without_loopback({"127.0.1.1", "::1"}), (Addresses{"127.0.1.1", "::1"}));
   EXPECT_TRUE(without_loopback({}).empty());
 }
 
-TEST(OwnAddresses, OfThisMachineHaveLoopback) {
+TEST(OwnAddresses, OfThisMachineIncludeLoopback) {
   const auto all = named_addresses();
   ASSERT_TRUE(all) << all.error().message;
   EXPECT_TRUE(std::any_of(all->begin(), all->end(),
@@ -63,22 +63,22 @@ std::optional<Addresses> probe(const Addresses& hosts, std::chrono::milliseconds
   return found;
 }
 
-TEST(RouteProbe, FindsOurEndOfTheRoute) {
+TEST(RouteProbe, FindsTheLocalAddressOfTheRoute) {
   EXPECT_EQ(probe({"127.0.0.1"}, std::chrono::seconds(60)), Addresses{"127.0.0.1"});
   EXPECT_EQ(probe({"::1"}, std::chrono::seconds(60)), Addresses{"::1"});
 }
 
-TEST(RouteProbe, DoesWithoutWhatItCannotResolve) {
+TEST(RouteProbe, IgnoresNamesThatCannotBeResolved) {
   EXPECT_EQ(probe({"no such name", "127.0.0.1"}, std::chrono::seconds(60)), Addresses{"127.0.0.1"});
 }
 
-TEST(RouteProbe, CanBeGivenUp) {
+TEST(RouteProbe, CanBeCancelled) {
   EventLoop loop;
   auto started = RouteProbe::start(loop, {"127.0.0.1"}, std::chrono::seconds(60),
-                                   [](const Addresses&) { FAIL() << "nobody asks any more"; });
+                                   [](const Addresses&) { FAIL() << "the probe was cancelled"; });
   ASSERT_TRUE(started);
   started->reset();
-  loop.run();  // nothing is left that could happen
+  loop.run();  // returns, since no event is pending
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The agent that ssh starts: this build's hvdrun with pipes as its standard streams.
+// Tests the agent that ssh starts: this build's hvdrun with pipes as its standard streams.
 #include "channels/remote_agent.hpp"
 
 #include "agent_process.hpp"
@@ -29,12 +29,12 @@ ConfigureMessage configuration() {
   return message;
 }
 
-struct Bad {
+struct InvalidMessage {
   ConfigureMessage message;
   const char* error;
 };
 
-TEST(AgentOptions, RefusesWhatIsNotOurs) {
+TEST(AgentOptions, RefuseAnotherVersionAndInvalidValues) {
   auto other_version = configuration();
   other_version.version = "0.0.1";
   auto other_protocol = configuration();
@@ -44,8 +44,9 @@ TEST(AgentOptions, RefusesWhatIsNotOurs) {
   auto pmix = configuration();
   pmix.pmix = static_cast<PmixMode>(7);
   for (const auto& [message, error] :
-       {Bad{other_version, "the launcher's is 0.0.1"}, Bad{other_protocol, "install the same"},
-        Bad{path, "job id"}, Bad{pmix, "PMIx"}}) {
+       {InvalidMessage{other_version, "the launcher's is 0.0.1"},
+        InvalidMessage{other_protocol, "install the same"}, InvalidMessage{path, "job id"},
+        InvalidMessage{pmix, "PMIx"}}) {
     const auto options = agent_options(message);
     ASSERT_FALSE(options) << error;
     EXPECT_NE(options.error().message.find(error), std::string::npos) << options.error().message;
@@ -59,8 +60,8 @@ ChildProcess start_agent() {
   return std::move(*process);
 }
 
-// From the first frame to a rank's end, over two pipes.
-TEST(RemoteAgent, RunsARankAndLeaves) {
+// Covers everything from the first frame to the end of a rank, over two pipes.
+TEST(RemoteAgent, RunsARankAndExits) {
   ChildProcess process = start_agent();
   EventLoop loop;
   std::optional<HelloMessage> hello;
@@ -112,8 +113,8 @@ TEST(RemoteAgent, RunsARankAndLeaves) {
   EXPECT_EQ(read_all(process.errors), "");
 }
 
-TEST(RemoteAgent, SaysThatAFrameIsTooLarge) {
-  ::signal(SIGPIPE, SIG_IGN);  // it leaves before it has read the frame
+TEST(RemoteAgent, ReportsAFrameThatIsTooLarge) {
+  ::signal(SIGPIPE, SIG_IGN);  // the agent exits before it has read the frame
   ChildProcess process = start_agent();
   EventLoop loop;
   std::optional<FailedMessage> failed;
@@ -137,14 +138,14 @@ TEST(RemoteAgent, SaysThatAFrameIsTooLarge) {
   EXPECT_EQ(wait_for(process), 0);
 }
 
-TEST(RemoteAgent, LeavesWhenTheLauncherHasGone) {
+TEST(RemoteAgent, ExitsWhenTheLauncherClosesTheLink) {
   ChildProcess process = start_agent();
   process.link = {};
   EXPECT_EQ(wait_for(process), kExitLauncher);
   EXPECT_EQ(read_all(process.errors), "hvdrun: the launcher has closed the link\n");
 }
 
-TEST(RemoteAgent, SaysWhyItDoesNotStart) {
+TEST(RemoteAgent, PrintsWhyItDoesNotStart) {
   ChildProcess process = start_agent();
   auto message = configuration();
   message.version = "0.0.1";
@@ -159,7 +160,7 @@ TEST(RemoteAgent, SaysWhyItDoesNotStart) {
                                           ", the launcher's is 0.0.1: install the same on both\n");
 }
 
-TEST(RemoteAgent, RefusesWhatIsNoFrame) {
+TEST(RemoteAgent, RefusesBytesThatAreNoFrame) {
   ChildProcess process = start_agent();
   const std::string text = "GET / HTTP/1.1\r\n\r\n";
   ASSERT_EQ(::write(process.link.out.get(), text.data(), text.size()),

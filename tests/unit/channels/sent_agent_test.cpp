@@ -32,7 +32,7 @@ AgentFile agent_file(std::string content) {
   return file;
 }
 
-// A home folder, in which the commands of a host run as they would there.
+// Has a home folder of its own, in which the commands run that a remote host would run.
 class SentAgentTest : public testing::Test {
  protected:
   SentAgentTest() {
@@ -91,7 +91,7 @@ TEST_F(SentAgentTest, IsReceivedAndStarted) {
   EXPECT_EQ(end.out, "sent,--word,two words,");
 }
 
-TEST_F(SentAgentTest, IsUsedBeforeTheInstalledOne) {
+TEST_F(SentAgentTest, TakesPrecedenceOverTheInstalledOne) {
   fs::create_directories(path_.parent_path());
   std::ofstream(path_) << "#!/bin/sh\nprintf '%s,' installed \"$@\"\n";
   fs::permissions(path_, fs::perms::owner_all);
@@ -100,7 +100,7 @@ TEST_F(SentAgentTest, IsUsedBeforeTheInstalledOne) {
   EXPECT_EQ(start().out, "sent,--word,two words,");
 }
 
-TEST_F(SentAgentTest, IsKeptWhereTheLauncherSays) {
+TEST_F(SentAgentTest, IsKeptInTheFolderThatTheLauncherNames) {
   agent_.cache = home_ / "other";
   EXPECT_EQ(receive(file_).code, 0);
   EXPECT_TRUE(fs::exists(home_ / "other/hvdrun/0.1.0-abc" / received().filename()));
@@ -108,12 +108,12 @@ TEST_F(SentAgentTest, IsKeptWhereTheLauncherSays) {
   EXPECT_EQ(start().out, "sent,--word,two words,");
 }
 
-TEST_F(SentAgentTest, IsNotReadWhenItIsThere) {
+TEST_F(SentAgentTest, IsNotReadAgainIfItExists) {
   receive(file_);
   EXPECT_EQ(run(receive_command(agent_, file_), "").code, 0);
 }
 
-TEST_F(SentAgentTest, IsRefusedIfItDidNotArriveWhole) {
+TEST_F(SentAgentTest, IsRefusedIfItArrivedIncomplete) {
   for (const auto& text : {file_.content.substr(0, 9), "X" + file_.content.substr(1)}) {
     const auto end = run(receive_command(agent_, file_), text);
     EXPECT_EQ(end.code, 1);
@@ -123,7 +123,7 @@ TEST_F(SentAgentTest, IsRefusedIfItDidNotArriveWhole) {
   }
 }
 
-TEST_F(SentAgentTest, IsNotStartedAfterAChangeAndSentAgain) {
+TEST_F(SentAgentTest, IsSentAgainIfTheFileWasChanged) {
   receive(file_);
   std::ofstream(received(), std::ios::app) << "printf changed\n";
   EXPECT_EQ(start().code, kExitNotFound);
@@ -131,7 +131,7 @@ TEST_F(SentAgentTest, IsNotStartedAfterAChangeAndSentAgain) {
   EXPECT_EQ(start().out, "sent,--word,two words,");
 }
 
-TEST_F(SentAgentTest, IsNotStartedWhereOthersCanWrite) {
+TEST_F(SentAgentTest, IsNotStartedFromAFolderThatOthersCanWrite) {
   receive(file_);
   for (const auto& folder : {folder_, folder_.parent_path(), home_ / ".cache", home_}) {
     for (const auto who : {fs::perms::group_write, fs::perms::others_write}) {
@@ -139,7 +139,7 @@ TEST_F(SentAgentTest, IsNotStartedWhereOthersCanWrite) {
       EXPECT_EQ(start().code, kExitNotFound) << folder;
       const auto end = receive(file_);
       if (folder == folder_) {
-        EXPECT_EQ(end.code, 0) << "its mode is set again";
+        EXPECT_EQ(end.code, 0) << "receive_command resets its mode";
       } else {
         EXPECT_EQ(end.code, 1);
         EXPECT_EQ(end.err.find("hvdrun cannot be sent to " + folder_.string() +
@@ -153,7 +153,7 @@ TEST_F(SentAgentTest, IsNotStartedWhereOthersCanWrite) {
   EXPECT_EQ(start().code, 0);
 }
 
-TEST_F(SentAgentTest, IsNotStartedIfAnotherUserOwnsAnyOfIt) {
+TEST_F(SentAgentTest, IsNotStartedIfAnotherUserOwnsAPartOfThePath) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
   receive(file_);
   for (const auto& owned : {received(), folder_, folder_.parent_path(), home_ / ".cache"}) {
@@ -167,7 +167,7 @@ TEST_F(SentAgentTest, IsNotStartedIfAnotherUserOwnsAnyOfIt) {
             std::string::npos);
 }
 
-TEST_F(SentAgentTest, IsNotSentToAnotherKindOfProcessor) {
+TEST_F(SentAgentTest, IsNotSentToAnotherProcessorArchitecture) {
   const auto here = std::exchange(agent_.machine, "sparc");
   const auto end = receive(file_);
   EXPECT_EQ(end.code, 1);
@@ -177,7 +177,7 @@ TEST_F(SentAgentTest, IsNotSentToAnotherKindOfProcessor) {
   EXPECT_FALSE(fs::exists(folder_));
 }
 
-TEST_F(SentAgentTest, NamesWhatTheFileSystemRefuses) {
+TEST_F(SentAgentTest, NamesTheErrorOfTheFileSystem) {
   std::ofstream(home_ / ".cache") << "a file\n";
   EXPECT_EQ(
       receive(file_).err,
@@ -186,7 +186,7 @@ TEST_F(SentAgentTest, NamesWhatTheFileSystemRefuses) {
           kVersion + " there\n");
 }
 
-// Puts a version beside the received one, whose files were last changed so many days ago.
+// Creates another version's folder, whose files were last changed `days` days ago.
 void put_version(const fs::path& folder, int days) {
   fs::create_directories(folder);
   const auto then = fs::file_time_type::clock::now() - std::chrono::hours(24 * days + 1);
@@ -217,7 +217,7 @@ TEST_F(SentAgentTest, RemovesVersionsThatWereNotUsedFor90Days) {
   EXPECT_EQ(start().code, 0);
 }
 
-TEST_F(SentAgentTest, RemembersItsLastStart) {
+TEST_F(SentAgentTest, RecordsItsLastStart) {
   receive(file_);
   EXPECT_FALSE(fs::exists(folder_ / "used"));
   start();
@@ -227,7 +227,7 @@ TEST_F(SentAgentTest, RemembersItsLastStart) {
   EXPECT_GT(fs::last_write_time(folder_ / "used"), long_ago + std::chrono::hours(24));
 }
 
-TEST_F(SentAgentTest, IsStartedWhereItsLastStartCannotBeWritten) {
+TEST_F(SentAgentTest, IsStartedEvenIfItsLastStartCannotBeRecorded) {
   receive(file_);
   fs::create_directory(folder_ / "used");
   const auto end = start();
@@ -235,13 +235,13 @@ TEST_F(SentAgentTest, IsStartedWhereItsLastStartCannotBeWritten) {
   EXPECT_EQ(end.err, "");
 }
 
-// csh and fish read them before /bin/sh does.
-TEST_F(SentAgentTest, HasCommandsThatAnyShellPassesOn) {
+// The login shell, which may be csh or fish, parses the commands before /bin/sh does.
+TEST_F(SentAgentTest, CommandsHaveNoCharactersThatAnyShellChanges) {
   for (const auto& words : {start_command(agent_, path_, {}), receive_command(agent_, file_)})
     EXPECT_EQ(words[2].find_first_of("'\\!\n"), std::string::npos) << words[2];
 }
 
-TEST(SentAgent, IsThisProgram) {
+TEST(SentAgent, IsTheRunningProgram) {
   const auto agent = sent_agent({{"XDG_CACHE_HOME", "/scratch/ann"}});
   ASSERT_TRUE(agent);
   EXPECT_EQ(agent->cache, "/scratch/ann");
@@ -252,7 +252,7 @@ TEST(SentAgent, IsThisProgram) {
   EXPECT_EQ(file->content.size(), fs::file_size("/proc/self/exe"));
 }
 
-TEST(FindLack, KnowsAMissingProgramFromAFailure) {
+TEST(FindLack, DistinguishesAMissingProgramFromAFailure) {
   const auto lack = [](int code, std::string_view errors) {
     const auto found = find_lack(code, errors, "/opt/hvdrun");
     return found ? found->what + (found->is_other_version ? " (version)" : "") : "";

@@ -1,5 +1,5 @@
-// The agent that srun starts: this build's hvdrun, with a pipe as its stdin and a listener of the
-// test's own. And SrunAgents where no srun, or a false one, is all there is.
+// Tests the agent that srun starts: this build's hvdrun with a pipe as its stdin, and a listener in
+// the test. Also tests SrunAgents without srun and with a fake srun.
 #include "channels/srun_agent.hpp"
 
 #include "../temporary_folder.hpp"
@@ -11,17 +11,20 @@
 #include "channels/remote_agent.hpp"
 #include "channels/srun_agents.hpp"
 #include "channels/tls_listener.hpp"
-#include "channels/tls_proxy.hpp"
 #include "protocol/link.hpp"
 #include "protocol/messages.hpp"
-#include "tls_fixture.hpp"
+#include "run_until.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -51,17 +54,16 @@ class SrunAgent : public testing::Test {
         {[](const auto& agent) {
            return agent.host == "n1" ? std::optional<std::uint32_t>(3) : std::nullopt;
          },
-         [this](const auto&, TlsStream stream) { take(std::move(stream)); }});
+         [this](const auto&, Connection tls) { take(std::move(tls)); }});
     ASSERT_TRUE(listener) << listener.error().message;
     listener_ = std::move(*listener);
   }
 
-  void take(TlsStream stream) {
-    auto pair = make_local_link();
-    proxy_ = std::make_unique<TlsProxy>(loop_, std::move(stream), std::move(pair->agent.in),
-                                        [this](const auto& lost) { lost_ = lost; });
+  void take(Connection connection) {
+    LinkEnd end;
+    end.tls = tls_ = std::make_shared<TlsLink>(TlsLink{std::move(connection), {}});
     link_ = std::make_unique<Link>(
-        loop_, std::move(pair->launcher),
+        loop_, std::move(end),
         Link::Events{[this](const Frame& frame) { on_frame(frame); },
                      [this](const std::optional<Error>&) { closed_ = true; }});
   }
@@ -71,13 +73,14 @@ class SrunAgent : public testing::Test {
     if (frame.type == FrameType::done) done_ = true;
   }
 
-  void say(const std::string& text) {
+  void write_to_agent(const std::string& text) {
     ASSERT_EQ(::write(agent_.link.out.get(), text.data(), text.size()),
               static_cast<ssize_t>(text.size()));
   }
 
   void send_credentials() {
-    say(pack_credentials({kVersion, key_, std::chrono::seconds(30), listener_->addresses()}));
+    write_to_agent(
+        pack_credentials({kVersion, key_, std::chrono::seconds(30), listener_->addresses()}));
   }
 
   void configure() {
@@ -101,18 +104,17 @@ class SrunAgent : public testing::Test {
   }
 
   EventLoop loop_;
-  LinkKey key_ = make_link_key(random_hex(16));
+  TlsKey key_ = make_link_key(random_hex(16));
   ChildProcess agent_;
   std::unique_ptr<TlsListener> listener_;
-  std::unique_ptr<TlsProxy> proxy_;
+  std::shared_ptr<TlsLink> tls_;
   std::unique_ptr<Link> link_;
   std::optional<HelloMessage> hello_;
-  std::optional<std::string> lost_;
   bool done_ = false;
   bool closed_ = false;
 };
 
-TEST_F(SrunAgent, GreetsAndLeavesInGoodOrder) {
+TEST_F(SrunAgent, GreetsAndExitsWithoutErrors) {
   start_with_hello();
   EXPECT_EQ(hello_->version, kVersion);
   StopMessage stop;
@@ -124,10 +126,10 @@ TEST_F(SrunAgent, GreetsAndLeavesInGoodOrder) {
   link_.reset();
   EXPECT_EQ(wait_for(agent_), 0);
   EXPECT_EQ(read_all(agent_.errors), "");
-  EXPECT_EQ(lost_, std::nullopt);
+  EXPECT_EQ(tls_->lost, "");
 }
 
-// SLURM's TERM goes to all processes of a step; the launcher decides.
+// SLURM sends SIGTERM to all processes of a step. The launcher decides when the agent ends.
 TEST_F(SrunAgent, IsNotEndedBySignals) {
   start_with_hello();
   for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2})
@@ -140,69 +142,69 @@ TEST_F(SrunAgent, IsNotEndedBySignals) {
   EXPECT_EQ(wait_for(agent_), 0);
 }
 
-TEST_F(SrunAgent, EndsWhenTheLauncherIsGone) {
+TEST_F(SrunAgent, ExitsWhenTheLauncherIsGone) {
   start_with_hello();
   link_.reset();
-  proxy_.reset();
   EXPECT_EQ(wait_for(agent_), 0);
 }
 
-// The task is killed: the launcher sees that at once, and the agent ends by itself.
-TEST_F(SrunAgent, IsGoneWithItsTask) {
+// When the task is killed, the launcher sees it at once, and the agent ends by itself.
+TEST_F(SrunAgent, EndsWhenItsTaskIsKilled) {
   start_with_hello();
   ASSERT_EQ(::kill(agent_.pid, SIGKILL), 0);
   run_until(
       loop_, [&] { return closed_; }, "the end of the link");
   EXPECT_FALSE(done_);
   EXPECT_EQ(wait_for(agent_), -1);
-  EXPECT_EQ(read_all(agent_.errors), "");  // its end: the agent and its guard have left too
+  EXPECT_EQ(read_all(agent_.errors),
+            "");  // at the end of file, the agent and its guard have ended too
 }
 
-TEST_F(SrunAgent, LeavesWhenTheLauncherHangsUpBeforeInviting) {
+TEST_F(SrunAgent, ExitsIfTheLauncherClosesStdinBeforeItSendsCredentials) {
   start_agent();
   agent_.link = {};
   EXPECT_EQ(wait_for(agent_), kExitLauncher);
   EXPECT_EQ(read_all(agent_.errors), "hvdrun: the launcher has hung up before it said anything\n");
 }
 
-TEST_F(SrunAgent, LeavesWhenTheLauncherHangsUpWhileItConnects) {
+TEST_F(SrunAgent, ExitsIfTheLauncherClosesStdinWhileItConnects) {
   start_agent();
   open_listener();
-  const auto nobody = listener_->addresses();
+  const auto addresses = listener_->addresses();
   listener_.reset();
-  say(pack_credentials({kVersion, key_, std::chrono::seconds(3000), nobody}));
+  write_to_agent(pack_credentials({kVersion, key_, std::chrono::seconds(3000), addresses}));
   agent_.link = {};
   EXPECT_EQ(wait_for(agent_), kExitLauncher);
   EXPECT_NE(read_all(agent_.errors).find("the launcher has hung up"), std::string::npos);
 }
 
-TEST_F(SrunAgent, SaysThatItCannotReachTheLauncher) {
+TEST_F(SrunAgent, PrintsThatItCannotReachTheLauncher) {
   start_agent();
   open_listener();
-  const auto nobody = listener_->addresses();
+  const auto addresses = listener_->addresses();
   listener_.reset();
-  say(pack_credentials({kVersion, key_, std::chrono::seconds(1), nobody}));
+  write_to_agent(pack_credentials({kVersion, key_, std::chrono::seconds(1), addresses}));
   EXPECT_EQ(wait_for(agent_), kExitLauncher);
   EXPECT_EQ(read_all(agent_.errors),
             "hvdrun: cannot reach the launcher (127.0.0.1 port " +
-                std::to_string(nobody.front().port) +
+                std::to_string(addresses.front().port) +
                 ": cannot connect: Connection refused); --network-interface says which of its "
                 "interfaces this host can reach\n");
 }
 
-TEST_F(SrunAgent, RefusesWhatIsNoInvitation) {
+TEST_F(SrunAgent, RefusesInvalidCredentials) {
   start_agent();
-  say("exec evil\n");
+  write_to_agent("exec evil\n");
   EXPECT_EQ(wait_for(agent_), kExitLauncher);
   EXPECT_EQ(read_all(agent_.errors),
             "hvdrun: this is hvdrun's agent, which only hvdrun can start\n");
 }
 
-// A launcher with another key is none.
-TEST_F(SrunAgent, DoesNotServeAnotherLauncher) {
+// A launcher with another key is not trusted.
+TEST_F(SrunAgent, DoesNotConnectToALauncherWithAnotherKey) {
   open_listener();
   start_agent();
-  say(pack_credentials(
+  write_to_agent(pack_credentials(
       {kVersion, make_link_key(key_.identity), std::chrono::seconds(1), listener_->addresses()}));
   run_until(
       loop_, [&] { return listener_->refused() > 0; }, "a refusal");
@@ -211,7 +213,7 @@ TEST_F(SrunAgent, DoesNotServeAnotherLauncher) {
   EXPECT_EQ(link_, nullptr);
 }
 
-TEST(Sweep, RemovesAnAgentsFolders) {
+TEST(Cleanup, RemovesAnAgentsFolders) {
   const std::string job = random_hex(16);
   auto folders = JobFolders::of(job, 3);
   auto others = JobFolders::of(job, 4);
@@ -224,7 +226,7 @@ TEST(Sweep, RemovesAnAgentsFolders) {
   others.clean_up();
 }
 
-TEST(Sweep, TouchesNothingElse) {
+TEST(Cleanup, RefusesInvalidArguments) {
   for (const char* id : {"", "../../etc", "abc", "0123456789abcdef0123456789abcde/"})
     EXPECT_EQ(run_cleanup({id, "0"}), kExitUsage) << id;
   for (const char* number : {"", "-1", "1/..", "99999999999999999999999"})
@@ -232,9 +234,9 @@ TEST(Sweep, TouchesNothingElse) {
   EXPECT_EQ(run_cleanup({}), kExitUsage);
 }
 
-class FalseSrun : public testing::Test {
+class FakeSrun : public testing::Test {
  protected:
-  FalseSrun() { ::signal(SIGPIPE, SIG_IGN); }
+  FakeSrun() { ::signal(SIGPIPE, SIG_IGN); }
 
   std::string script(const std::string& text) {
     const auto path = folder_.path() / "srun";
@@ -272,23 +274,33 @@ class FalseSrun : public testing::Test {
   std::vector<SrunFailure> failures_;
 };
 
-TEST_F(FalseSrun, IsMissing) {
+TEST_F(FakeSrun, MissingSrunIsReported) {
   const auto agents = start("/nowhere/srun");
   ASSERT_FALSE(agents);
   EXPECT_EQ(agents.error().message, "cannot start /nowhere/srun: No such file or directory");
 }
 
-TEST_F(FalseSrun, EndsAtOnce) {
+TEST_F(FakeSrun, EarlyEndIsReportedWithItsHost) {
   auto agents = start(script("echo 'srun: error: Node failure on n2' >&2; exit 1\n"));
   ASSERT_TRUE(agents) << agents.error().message;
   run_until(
-      loop_, [&] { return !failures_.empty(); }, "a word of it");
+      loop_, [&] { return !failures_.empty(); }, "a failure");
   EXPECT_EQ(failures_[0].hosts, std::vector<std::string>{"n2"});
   EXPECT_TRUE((*agents)->reap(std::chrono::seconds(60)));
 }
 
-// One agent comes, of the other there is only news; srun itself goes on.
-TEST_F(FalseSrun, BringsOneOfTwo) {
+// Returns how many descriptors this process has of the socket.
+std::ptrdiff_t descriptors_like(int socket) {
+  const std::filesystem::path all("/proc/self/fd");
+  const auto same = std::filesystem::read_symlink(all / std::to_string(socket));
+  std::error_code gone;  // of the iterator's own descriptor
+  return std::count_if(std::filesystem::directory_iterator(all), {}, [&](const auto& each) {
+    return std::filesystem::read_symlink(each.path(), gone) == same;
+  });
+}
+
+// The first agent connects, the second fails, and srun keeps running.
+TEST_F(FakeSrun, ConnectsOneAgentAndReportsTheOther) {
   auto agents =
       start(script("echo 'srun: error: n2: task 1: Exited with exit code 2' >&2\n"
                    "echo '1: hvdrun: no room' >&2\n"
@@ -298,19 +310,32 @@ TEST_F(FalseSrun, BringsOneOfTwo) {
   run_until(
       loop_, [&] { return !failures_.empty() && !linked_.empty(); }, "both");
   EXPECT_EQ(linked_, std::vector<std::size_t>{0});
+  EXPECT_EQ(descriptors_like(ends_[0].read_fd()), 1);  // a job may have thousands of hosts
   EXPECT_EQ((*agents)->missing(), std::vector<std::size_t>{1});
   EXPECT_EQ(failures_[0].hosts, std::vector<std::string>{"n2"});
   EXPECT_EQ(failures_[0].message, "no room");
   (*agents)->hang_up();
   ends_.clear();
-  agents->reset();  // cuts the link: the agent leaves, and with it this srun
+  agents->reset();  // cuts the link: the agent exits, and so does the fake srun
 }
 
-TEST_F(FalseSrun, IsEndedWithItsOwner) {
+TEST_F(FakeSrun, IsKilledWithItsOwner) {
   auto agents = start(script("exec sleep 1000\n"));
   ASSERT_TRUE(agents) << agents.error().message;
   EXPECT_EQ((*agents)->waiting_for(), "srun was started, and the agent has not connected");
   EXPECT_FALSE((*agents)->reap(std::chrono::milliseconds(0)));
+}
+
+// However long the start may take: doubled without a limit, the pause overflowed after a minute.
+TEST(NextPause, GrowsToASecondAndStays) {
+  std::chrono::milliseconds pause{20};
+  for (int round = 0; round < 1000; ++round) {
+    const auto next = next_pause(pause);
+    ASSERT_GE(next, pause);
+    ASSERT_LE(next, std::chrono::seconds(1));
+    pause = next;
+  }
+  EXPECT_EQ(pause, std::chrono::seconds(1));
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ std::string srun_line(const std::vector<std::string>& hosts, std::optional<int> 
   return fmt::format("{}", fmt::join(srun_command(options(), hosts, gpus), " "));
 }
 
-TEST(SrunCommand, StartsOneAgentAHost) {
+TEST(SrunCommand, StartsOneAgentPerHost) {
   EXPECT_EQ(srun_line({"n1", "n3"}, {}),
             "srun --jobid=123 --job-name=hvdrun --nodelist=n1,n3 --nodes=2 --ntasks=2 "
             "--ntasks-per-node=1 --overlap --mem=0 --cpu-bind=none --mpi=none --kill-on-bad-exit=0 "
@@ -34,14 +34,14 @@ TEST(SrunCommand, AsksForTheGpusThatTheJobHas) {
   EXPECT_NE(srun_line({"n1"}, 0).find(" --gres=none /opt/"), std::string::npos);
 }
 
-TEST(SrunCommand, SweepsWithoutGpus) {
+TEST(SrunCommand, CleansUpWithoutGpus) {
   const auto words = srun_cleanup_command(options(), {"n1", "n3"}, "abc", {0, 2});
   EXPECT_NE(fmt::format("{}", fmt::join(words, " "))
                 .find(" --gres=none /opt/hvd/bin/hvdrun --internal-agent cleanup abc 0 2"),
             std::string::npos);
 }
 
-TEST(SrunEnvironment, LeavesOutWhatWouldBeOptionsOfTheStep) {
+TEST(SrunEnvironment, OmitsVariablesThatAreOptionsOfTheStep) {
   const Environment caller{{"HOME", "/home/ann"},
                            {"PATH", "/usr/bin"},
                            {"LD_LIBRARY_PATH", "/opt/lib"},

@@ -12,14 +12,14 @@
 namespace hvdrun {
 namespace {
 
-std::string told(const std::vector<SrunFailure>& failures) {
+std::string text_of(const std::vector<SrunFailure>& failures) {
   std::string text;
   for (const auto& failure : failures)
     text += fmt::format("{}: {}\n", fmt::join(failure.hosts, ","), failure.message);
   return text;
 }
 
-// As they stand in srun's output: what srun says of ends, and all lines.
+// Explains the ends of tasks in what srun printed.
 std::string explain(const std::vector<std::string>& printed) {
   std::vector<SrunLine> lines;
   std::vector<SrunTaskEnd> ends;
@@ -28,7 +28,7 @@ std::string explain(const std::vector<std::string>& printed) {
     if (lines.back().task) continue;
     if (auto end = parse_task_end(lines.back().text)) ends.push_back(*end);
   }
-  return told(explain_task_ends(ends, lines, "/opt/hvdrun"));
+  return text_of(explain_task_ends(ends, lines, "/opt/hvdrun"));
 }
 
 struct TaskCase {
@@ -93,7 +93,7 @@ class SrunEnds : public testing::TestWithParam<StepCase> {};
 TEST_P(SrunEnds, AreExplained) {
   std::vector<SrunLine> lines;
   for (const auto& text : GetParam().printed) lines.push_back(parse_srun_line(text));
-  EXPECT_EQ(told({explain_srun_failure(GetParam().wait_status, lines)}), GetParam().expected);
+  EXPECT_EQ(text_of({explain_srun_failure(GetParam().wait_status, lines)}), GetParam().expected);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -158,7 +158,7 @@ INSTANTIATE_TEST_SUITE_P(
         StepCase{exited(3), {}, ": srun ended with exit code 3 and no message\n"},
         StepCase{SIGKILL, {"2: hvdrun: boo"}, ": srun was killed by SIGKILL\n"}));
 
-TEST(SrunWaiting, SaysWhatSrunSays) {
+TEST(SrunWaiting, IsExplainedByTheMessageOfSrun) {
   EXPECT_EQ(explain_srun_waiting({}), "srun was started, and the agent has not connected");
   EXPECT_EQ(explain_srun_waiting({parse_srun_line("srun: Job 14 step creation temporarily "
                                                   "disabled, retrying (Requested nodes are "

@@ -14,7 +14,7 @@ struct LineCase {
   const char* text;
 };
 
-TEST(SrunOutput, KnowsWhoSpeaks) {
+TEST(SrunOutput, DistinguishesMessagesOfSrunAndOfTasks) {
   for (const auto& [line, task, text] :
        {LineCase{"srun: error: Unable to create step", {}, "Unable to create step"},
         LineCase{"srun: fatal: no configuration", {}, "no configuration"},
@@ -32,7 +32,7 @@ TEST(SrunOutput, KnowsWhoSpeaks) {
   }
 }
 
-TEST(SrunOutput, KnowsHowTasksEnd) {
+TEST(SrunOutput, ReadsTheEndsOfTasks) {
   auto end = parse_task_end("n3: task 2: Exited with exit code 2");
   ASSERT_TRUE(end);
   EXPECT_EQ(end->hosts, "n3");
@@ -45,7 +45,7 @@ TEST(SrunOutput, KnowsHowTasksEnd) {
   EXPECT_EQ(end->how, "Killed");
 }
 
-TEST(SrunOutput, TakesNothingElseForAnEnd) {
+TEST(SrunOutput, IgnoresOtherMessages) {
   for (const char* text :
        {"", ": task", "n1: task", "n1: task : x", "n1: task 1", "n1: tasks 2-1: x",
         "n1: tasks 1-: x", "n1: tasks 0-99999999999: x", "n1: tasks 0-5000000: x", "n1: task 1x: y",
@@ -53,7 +53,7 @@ TEST(SrunOutput, TakesNothingElseForAnEnd) {
     EXPECT_FALSE(parse_task_end(text)) << text;
 }
 
-TEST(SrunReader, CutsLinesHoweverTheyArrive) {
+TEST(SrunReader, SplitsLinesThatArriveInPieces) {
   const std::string text = "srun: one\n2: two\r\n\nlast";
   for (std::size_t piece = 1; piece <= text.size(); ++piece) {
     SrunReader reader;
@@ -71,7 +71,7 @@ TEST(SrunReader, CutsLinesHoweverTheyArrive) {
   }
 }
 
-TEST(SrunReader, HoldsLittleOfALineWithoutEnd) {
+TEST(SrunReader, LimitsTheLengthOfALine) {
   SrunReader reader;
   EXPECT_TRUE(reader.feed(std::string(1u << 20, 'x')).empty());
   const auto lines = reader.feed("\nnext\n");

@@ -14,14 +14,14 @@ std::string ssh_line(const SshTarget& target, const SshOptions& options) {
 
 const std::string kBegin = "ssh -T -x -a -o BatchMode=yes -o ClearAllForwardings=yes ";
 
-TEST(SshCommand, IsShortWithoutOptions) {
+TEST(SshCommand, HasOnlyTheFixedOptionsByDefault) {
   SshOptions options;
   options.agent_path = "/opt/hvd/bin/hvdrun";
   EXPECT_EQ(ssh_line({"n3", "", {}}, options),
             kBegin + "-- n3 exec '/opt/hvd/bin/hvdrun' --internal-agent");
 }
 
-TEST(SshCommand, SaysWhatTheUserSaid) {
+TEST(SshCommand, PassesTheUsersOptions) {
   SshOptions options;
   options.agent_path = "/opt/hvd/bin/hvdrun";
   options.port = 2222;
@@ -37,7 +37,7 @@ TEST(SshCommand, SaysWhatTheUserSaid) {
                 "exec '/opt/hvd/bin/hvdrun' --internal-agent");
 }
 
-TEST(SshCommand, LeavesItToSshWhenAHostIsLostUnlessItsConnectionIsItsOwn) {
+TEST(SshCommand, SetsKeepAliveOnlyWithoutADirectConnection) {
   SshOptions options;
   options.host_timeout = std::chrono::seconds(5);
   EXPECT_NE(
@@ -48,8 +48,8 @@ TEST(SshCommand, LeavesItToSshWhenAHostIsLostUnlessItsConnectionIsItsOwn) {
             std::string::npos);
 }
 
-// A host's name that looks like an option stays a name, and a path stays one word over there.
-TEST(SshCommand, CannotBeMadeToSayMore) {
+// A host's name that looks like an option stays a name. A path stays one word for the remote shell.
+TEST(SshCommand, QuotesHostNamesAndPaths) {
   SshOptions options;
   options.agent_path = "/a b/$(reboot)/it's";
   const auto words =
@@ -59,7 +59,7 @@ TEST(SshCommand, CannotBeMadeToSayMore) {
   EXPECT_EQ(words.back(), "exec '/a b/$(reboot)/it'\\''s' --internal-agent x");
 }
 
-TEST(SshCommand, StartsASentAgentByAShell) {
+TEST(SshCommand, StartsASentAgentThroughAShell) {
   SshOptions options;
   options.agent_path = "/opt/hvd/bin/hvdrun";
   options.sent = SentAgent{"0.1.0-abc", "", "x86_64"};

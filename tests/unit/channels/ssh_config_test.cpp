@@ -5,7 +5,7 @@
 namespace hvdrun {
 namespace {
 
-// Part of what OpenSSH 9.2 prints.
+// A part of the output of `ssh -G` of OpenSSH 9.2.
 const std::string kPlain =
     "host n3\nuser ann\nhostname n3.cluster\nport 2222\naddressfamily any\ncontrolmaster false\n"
     "gssapiauthentication yes\nhostbasedauthentication no\nidentitiesonly no\n"
@@ -20,7 +20,7 @@ Result<SshConfig> parse(const std::string& text) {
   return parse_ssh_config(text, "/home/ann");
 }
 
-TEST(SshConfig, IsWhatSshSays) {
+TEST(SshConfig, ReadsTheOutputOfSsh) {
   const auto config = parse(kPlain);
   ASSERT_TRUE(config) << config.error().message;
   EXPECT_EQ(config->host, "n3.cluster");
@@ -39,17 +39,17 @@ TEST(SshConfig, IsWhatSshSays) {
   EXPECT_EQ(config->public_keys, "rsa-sha2-512");
 }
 
-TEST(SshConfig, SaysWhetherSshConnectsByItself) {
+TEST(SshConfig, KnowsWhetherSshConnectsDirectly) {
   EXPECT_TRUE(ssh_facts(kPlain).direct);
   EXPECT_TRUE(ssh_facts(kPlain + "proxycommand none\ncontrolpath none\n").direct);
   EXPECT_FALSE(ssh_facts(kPlain + "proxyjump bastion\n").direct);
   EXPECT_FALSE(ssh_facts(kPlain + "proxycommand nc %h %p\n").direct);
   EXPECT_FALSE(ssh_facts(kPlain + "controlmaster auto\n").direct);
   EXPECT_FALSE(ssh_facts(kPlain + "controlpath /tmp/%C\n").direct);
-  EXPECT_FALSE(ssh_facts("").direct) << "it is not known";
+  EXPECT_FALSE(ssh_facts("").direct) << "without output of ssh";
 }
 
-TEST(SshConfig, NamesTheServerThatALoginReachesFirst) {
+TEST(SshConfig, NamesTheFirstServerOfALogin) {
   const auto server = [](const std::string& more) { return ssh_facts(kPlain + more).server; };
   EXPECT_EQ(server(""), server("proxyjump none\n"));
   EXPECT_NE(server("").find(':'), std::string::npos) << "host and port";
@@ -58,7 +58,7 @@ TEST(SshConfig, NamesTheServerThatALoginReachesFirst) {
   EXPECT_EQ(ssh_facts("").server, "");
 }
 
-TEST(SshConfig, UndoesWhatKeepsSshFromRunningACommand) {
+TEST(SshConfig, OverridesSettingsThatPreventACommand) {
   const auto overrides = [](const std::string& more) { return ssh_facts(kPlain + more).overrides; };
   EXPECT_TRUE(overrides("sessiontype default\nstdinnull no\n").empty());
   EXPECT_EQ(overrides("remotecommand tmux attach\n"),
@@ -67,19 +67,19 @@ TEST(SshConfig, UndoesWhatKeepsSshFromRunningACommand) {
             (std::vector<std::string>{"-o", "SessionType=default", "-o", "StdinNull=no"}));
 }
 
-TEST(SshConfig, TheUsersTimeoutCounts) {
+TEST(SshConfig, UsesTheUsersConnectTimeout) {
   EXPECT_FALSE(parse(kPlain + "connecttimeout none\n")->connect_timeout);
   EXPECT_EQ(parse(kPlain + "connecttimeout 5\n")->connect_timeout, std::chrono::seconds(5));
   EXPECT_FALSE(parse(kPlain + "connecttimeout soon\n"));
 }
 
-TEST(SshConfig, NewKeysAreTakenWhereTheUserSaysSo) {
+TEST(SshConfig, AcceptsNewKeysIfTheUserAllowsThem) {
   const auto config = parse(kPlain + "stricthostkeychecking accept-new\n");
   ASSERT_TRUE(config);
   EXPECT_TRUE(config->accepts_new_keys);
 }
 
-TEST(SshConfig, NamesWhatOnlySshCanDo) {
+TEST(SshConfig, NamesSettingsThatLibsshLacks) {
   for (const auto& [line, name] : std::vector<std::pair<std::string, std::string>>{
            {"proxyjump bastion", "ProxyJump"},
            {"proxycommand nc %h %p", "ProxyCommand"},
@@ -104,7 +104,7 @@ TEST(SshConfig, NamesWhatOnlySshCanDo) {
   }
 }
 
-TEST(SshConfig, FilesOfKnownHostsAreWholePaths) {
+TEST(SshConfig, AcceptsOnlyAbsolutePathsOfKnownHostsFiles) {
   const auto config = parse(kPlain + "userknownhostsfile ~/hosts\n");
   ASSERT_TRUE(config);
   EXPECT_EQ(config->known_hosts, "/home/ann/hosts");
@@ -116,7 +116,7 @@ TEST(SshConfig, FilesOfKnownHostsAreWholePaths) {
   }
 }
 
-TEST(KnownHosts, OfPlainKeysAreForLibssh) {
+TEST(KnownHosts, WithPlainKeysAreReadByLibssh) {
   EXPECT_EQ(beyond_libssh("# @revoked in a comment\n\n  \n"
                           "n1,10.0.0.1 ssh-ed25519 AAAA a comment @ it\n"
                           "|1|c2FsdA==|aGFzaA== ecdsa-sha2-nistp256 AAAAE2Vj\n"
@@ -124,7 +124,7 @@ TEST(KnownHosts, OfPlainKeysAreForLibssh) {
             "");
 }
 
-TEST(KnownHosts, OfOtherLinesAreForSsh) {
+TEST(KnownHosts, WithOtherLinesNeedSsh) {
   const std::string plain = "n1 ssh-ed25519 AAAA\n";
   for (const auto& [line, name] : std::vector<std::pair<std::string, std::string>>{
            {"@revoked * ssh-ed25519 AAAA", "@revoked"},
@@ -142,7 +142,7 @@ TEST(KnownHosts, OfOtherLinesAreForSsh) {
   }
 }
 
-TEST(SshConfig, RefusesWhatIsNone) {
+TEST(SshConfig, RefusesInvalidOutput) {
   for (const std::string text :
        {"", "\n\n", "hostname\n", "hostname n1\n", "user ann\n", "hostname n1\nuser ann\nport 0\n",
         "hostname n1\nuser a\nport x\n", "hostname n1\nuser a\nport 70000\n", "ssh: no such thing"})

@@ -9,7 +9,7 @@
 namespace hvdrun {
 namespace {
 
-// Of a host "n3".
+// The end of an ssh to the host "n3".
 struct SshEnd {
   int wait_status;
   const char* errors;
@@ -70,7 +70,7 @@ INSTANTIATE_TEST_SUITE_P(
         SshEnd{exited(1), "\n", "hvdrun ended there with exit code 1 and no message"},
         SshEnd{SIGKILL, "", "ssh was killed by SIGKILL"}));
 
-TEST(SshFailure, OfAConnectionIsExplained) {
+TEST(SshFailure, ExplainsALostConnection) {
   EXPECT_EQ(explain_lost_connection(exited(255), "Timeout, server n3 not responding.\r\n"),
             "ssh: Timeout, server n3 not responding.");
   EXPECT_EQ(explain_lost_connection(SIGKILL, "a warning of the login's\n"),
@@ -78,7 +78,7 @@ TEST(SshFailure, OfAConnectionIsExplained) {
   EXPECT_EQ(explain_lost_connection(exited(125), "hvdrun: of the agent\n"), "");
 }
 
-TEST(SshFailure, TellsACutFromOtherReasons) {
+TEST(SshFailure, DistinguishesAConnectionThatWasCutBeforeTheLogin) {
   EXPECT_TRUE(
       was_cut_before_login("kex_exchange_identification: read: Connection reset by peer\n"));
   EXPECT_TRUE(was_cut_before_login("Connection closed by UNKNOWN port 65535\r\n"));

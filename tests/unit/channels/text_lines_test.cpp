@@ -7,7 +7,7 @@
 namespace hvdrun {
 namespace {
 
-TEST(TextLines, ComeWholeHoweverTheyArrive) {
+TEST(TextLines, AreCompleteHoweverTheyArrive) {
   std::vector<std::string> lines;
   TextLines text([&](std::string line) { lines.push_back(std::move(line)); });
   text.add("one\r\ntw");
@@ -19,7 +19,7 @@ TEST(TextLines, ComeWholeHoweverTheyArrive) {
   EXPECT_EQ(text.beginning(), "one\r\ntwo\n\nthree");
 }
 
-TEST(TextLines, HaveAnEndWhereNoneComes) {
+TEST(TextLines, HaveALimitedLength) {
   std::size_t longest = 0;
   TextLines text([&](const std::string& line) { longest = std::max(longest, line.size()); });
   for (int i = 0; i < 100; ++i) text.add(std::string(1000, 'x'));

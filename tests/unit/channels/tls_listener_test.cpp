@@ -1,12 +1,13 @@
-// Who gets in, and what the others cost. Agents are the real ones' code, each in a thread.
+// Tests which connections TlsListener accepts and which it drops. The agents run the real code,
+// each in a thread.
 #include "channels/tls_listener.hpp"
 
 #include "base/system.hpp"
 #include "channels/srun_agent.hpp"
-#include "tls_fixture.hpp"
+#include "common/net/tcp.hpp"
+#include "run_until.hpp"
 
 #include <algorithm>
-#include <csignal>
 #include <optional>
 #include <set>
 #include <string>
@@ -15,19 +16,17 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 namespace hvdrun {
 namespace {
 
-constexpr std::chrono::milliseconds kTimeout{30000};  // no test waits so long
+constexpr std::chrono::milliseconds kTimeout{30000};  // longer than any test
 
-class Door : public testing::Test {
+class TlsListenerTest : public testing::Test {
  protected:
-  // libssl writes with write(2), as its users know.
-  Door() { ::signal(SIGPIPE, SIG_IGN); }
-
-  ~Door() override {
+  ~TlsListenerTest() override {
     lifelines_.clear();
     for (auto& agent : agents_) agent.join();
   }
@@ -39,16 +38,16 @@ class Door : public testing::Test {
            ++asked_;
            return expected_.contains(agent.host) ? std::optional<std::uint32_t>(7) : std::nullopt;
          },
-         [this](const auto& agent, TlsStream stream) {
+         [this](const auto& agent, Connection tls) {
            expected_.erase(agent.host);
            admitted_.emplace(agent.host);
-           streams_.push_back(std::move(stream));
+           connections_.push_back(std::move(tls));
          }});
     ASSERT_TRUE(listener) << listener.error().message;
     listener_ = std::move(*listener);
   }
 
-  void start_agent(const std::string& host, const LinkKey& key) {
+  void start_agent(const std::string& host, const TlsKey& key) {
     AgentCredentials credentials{"", key, std::chrono::seconds(30), listener_->addresses()};
     auto lifeline = make_pipe();
     ASSERT_TRUE(lifeline) << lifeline.error().message;
@@ -59,29 +58,35 @@ class Door : public testing::Test {
     });
   }
 
-  // A connection that sends the beginning of a TLS handshake.
-  Fd begin_to_talk() const {
-    Fd socket = connect_to("127.0.0.1", port());
+  // Returns a connection that has sent the beginning of a TLS handshake.
+  Fd begin_handshake() const {
+    Fd socket = connect();
     EXPECT_EQ(::send(socket.get(), "\x16\x03", 2, MSG_NOSIGNAL), 2);
     return socket;
   }
-  int port() const { return listener_->addresses().front().port; }
+  // Returns a blocking connection.
+  Fd connect() const {
+    const Address address = *parse_address("127.0.0.1", listener_->addresses().front().port);
+    Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(::connect(socket.get(), address.get(), address.length), 0);
+    return socket;
+  }
 
   EventLoop loop_;
-  Mailbox mailbox_{loop_};  // from the agents' threads
-  LinkKey key_ = make_link_key("job");
+  Mailbox mailbox_{loop_};  // the agents' threads post into it
+  TlsKey key_ = make_link_key("job");
   std::set<std::string> expected_{"n1"};
   std::set<std::string> admitted_;
-  std::vector<TlsStream> streams_;
+  std::vector<Connection> connections_;
   std::unique_ptr<TlsListener> listener_;
   std::vector<std::thread> agents_;
-  std::vector<Fd> lifelines_;  // an agent gives up when its is closed
+  std::vector<Fd> lifelines_;  // an agent gives up when its lifeline is closed
   int asked_ = 0;              // calls of number_of
   int accepted_ = 0;
   int rejected_ = 0;
 };
 
-TEST_F(Door, LetsAnAgentIn) {
+TEST_F(TlsListenerTest, AcceptsAnAgent) {
   open({8, kTimeout});
   start_agent("n1", key_);
   run_until(
@@ -90,14 +95,14 @@ TEST_F(Door, LetsAnAgentIn) {
   EXPECT_EQ(listener_->refused(), 0u);
 }
 
-TEST_F(Door, SpeaksIpv6) {
+TEST_F(TlsListenerTest, AcceptsAnAgentOverIpv6) {
   open({8, kTimeout}, {"::1"});
   start_agent("n1", key_);
   run_until(
       loop_, [&] { return accepted_ == 1; }, "an accepted agent");
 }
 
-TEST_F(Door, LeavesOutAddressesThatAreNotThisHosts) {
+TEST_F(TlsListenerTest, IgnoresAddressesOfOtherHosts) {
   open({8, kTimeout}, {"192.0.2.1", "127.0.0.1"});
   ASSERT_EQ(listener_->addresses().size(), 1u);
   EXPECT_EQ(listener_->addresses().front().address, "127.0.0.1");
@@ -105,10 +110,10 @@ TEST_F(Door, LeavesOutAddressesThatAreNotThisHosts) {
   EXPECT_FALSE(TlsListener::open(loop_, key_, {}, {}, {}));
 }
 
-TEST_F(Door, CountsWhoHasNotTheKey) {
+TEST_F(TlsListenerTest, RefusesAgentsWithoutTheKey) {
   open({8, kTimeout});
   start_agent("n1", make_link_key("job"));
-  // It tries again; each try is one.
+  // The agent tries again, and each attempt is refused.
   run_until(
       loop_, [&] { return listener_->refused() >= 2; }, "refusals");
   lifelines_.clear();
@@ -117,31 +122,31 @@ TEST_F(Door, CountsWhoHasNotTheKey) {
   EXPECT_TRUE(admitted_.empty());
 }
 
-TEST_F(Door, SendsAwayWhomNobodyWaitsFor) {
+TEST_F(TlsListenerTest, RejectsAnAgentOfAnUnexpectedHost) {
   open({8, kTimeout});
   start_agent("n7", key_);
   run_until(
       loop_, [&] { return asked_ == 2; }, "an agent that tries again");
   EXPECT_TRUE(admitted_.empty());
-  EXPECT_EQ(listener_->refused(), 0u);  // it has the key
+  EXPECT_EQ(listener_->refused(), 0u);  // since it has the key
 }
 
-TEST_F(Door, DropsWhatIsNotTls) {
+TEST_F(TlsListenerTest, DropsConnectionsWithoutTls) {
   open({8, kTimeout});
-  const Fd browser = connect_to("127.0.0.1", port());
+  const Fd browser = connect();
   ASSERT_EQ(::send(browser.get(), "GET / HTTP/1.1\r\n\r\n", 18, 0), 18);
-  const Fd scanner = connect_to("127.0.0.1", port());
+  const Fd scanner = connect();
   ASSERT_EQ(::shutdown(scanner.get(), SHUT_RDWR), 0);
   run_until(
       loop_, [&] { return listener_->refused() == 2; }, "two refusals");
   char byte = 0;
-  EXPECT_LE(::recv(browser.get(), &byte, 1, 0), 0);  // not a word
+  EXPECT_LE(::recv(browser.get(), &byte, 1, 0), 0);  // the listener sends no reply
 }
 
-// A byte now and then does not buy time.
-TEST_F(Door, DropsTheSlow) {
+// A peer that sends a byte now and then gets no more time.
+TEST_F(TlsListenerTest, DropsASlowHandshakeAfterTheTimeout) {
   open({8, std::chrono::milliseconds(300)});
-  const Fd slow = connect_to("127.0.0.1", port());
+  const Fd slow = connect();
   const std::string hello("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11);
   std::size_t said = 0;
   Timer next(loop_, [&] {
@@ -154,10 +159,10 @@ TEST_F(Door, DropsTheSlow) {
   EXPECT_EQ(listener_->waiting(), 0u);
 }
 
-TEST_F(Door, TheOldestGivesWay) {
+TEST_F(TlsListenerTest, DropsTheOldestConnectionAboveTheLimit) {
   open({2, kTimeout});
   std::vector<Fd> idle;
-  for (int i = 0; i < 5; ++i) idle.push_back(begin_to_talk());
+  for (int i = 0; i < 5; ++i) idle.push_back(begin_handshake());
   run_until(
       loop_, [&] { return listener_->refused() == 3; }, "three refusals");
   EXPECT_EQ(listener_->waiting(), 2u);
@@ -166,49 +171,47 @@ TEST_F(Door, TheOldestGivesWay) {
   EXPECT_EQ(::recv(idle[4].get(), &byte, 1, MSG_DONTWAIT), -1);
 }
 
-TEST_F(Door, StaysClosedOnceClosed) {
+TEST_F(TlsListenerTest, DropsPendingConnectionsWhenClosed) {
   open({8, kTimeout});
-  const Fd idle = begin_to_talk();
+  const Fd idle = begin_handshake();
   run_until(
-      loop_, [&] { return listener_->waiting() == 1; }, "the idle one");
+      loop_, [&] { return listener_->waiting() == 1; }, "the idle connection");
   listener_->close();
   EXPECT_EQ(listener_->refused(), 1u);
   const auto listening = TlsListener::open(loop_, key_, {"127.0.0.1"}, {}, {});
-  ASSERT_TRUE(listening);  // the loop is still fine; the old port is nobody's
+  ASSERT_TRUE(listening);  // the loop still works, and the old port is free
   char byte = 0;
   EXPECT_LE(::recv(idle.get(), &byte, 1, 0), 0);
 }
 
-// An agent whose first message has arrived, and connections without the key that begin and stop.
-TEST_F(Door, WhoHasTheKeyIsNotPushedOut) {
+// An agent has sent its first message. Connections without the key begin a handshake and stop.
+TEST_F(TlsListenerTest, KeepsAnAgentWithTheKeyWhenOthersExceedTheLimit) {
   open({4, kTimeout});
-  const auto context = TlsContext::make(TlsContext::Side::client, key_);
-  ASSERT_TRUE(context) << context.error().message;
-  Fd socket = connect_to("127.0.0.1", port());
+  Fd socket = connect();
   ASSERT_EQ(::fcntl(socket.get(), F_SETFL, O_NONBLOCK), 0);
-  auto agent = context->wrap(std::move(socket));
-  ASSERT_TRUE(agent) << agent.error().message;
-  ASSERT_EQ(agent->handshake(), TlsStream::Status::want_read);
+  auto agent = Tls::start(socket.get(), Tls::Side::client, key_);
+  ASSERT_TRUE(agent) << agent.error();
+  ASSERT_EQ(*(*agent)->handshake(), POLLIN);
   run_until(
       loop_, [&] { return listener_->waiting() == 1; }, "the agent's first message");
   std::vector<Fd> keyless;
-  for (int i = 0; i < 20; ++i) keyless.push_back(begin_to_talk());
+  for (int i = 0; i < 20; ++i) keyless.push_back(begin_handshake());
   run_until(
       loop_, [&] { return listener_->refused() >= 17; }, "dropped connections without the key");
   run_until(
-      loop_, [&] { return agent->handshake() == TlsStream::Status::done; }, "the handshake");
+      loop_, [&] { return *(*agent)->handshake() == 0; }, "the handshake");
 }
 
-// 200 that say nothing and 200 that say nonsense, while agents come.
-TEST_F(Door, AgentsGetInThroughACrowd) {
+// 200 connections send nothing and 200 send garbage while agents connect.
+TEST_F(TlsListenerTest, AcceptsAgentsAmongManyInvalidConnections) {
   open({64, kTimeout});
   std::vector<Fd> idle;
   for (int i = 0; i < 200; ++i) {
-    idle.push_back(connect_to("127.0.0.1", port()));  // the kernel keeps it
-    const Fd noise = connect_to("127.0.0.1", port());
-    const std::string nonsense = i % 2 == 0 ? std::string(2000, static_cast<char>(i))
-                                            : "\x16\x03\x01" + std::string(500, '\xff');
-    ::send(noise.get(), nonsense.data(), nonsense.size(), MSG_NOSIGNAL);
+    idle.push_back(connect());  // it waits in the kernel
+    const Fd garbage_sender = connect();
+    const std::string garbage = i % 2 == 0 ? std::string(2000, static_cast<char>(i))
+                                           : "\x16\x03\x01" + std::string(500, '\xff');
+    ::send(garbage_sender.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL);
     if (i % 50 == 25) {
       const std::string host = "m" + std::to_string(i);
       expected_.insert(host);
@@ -220,7 +223,8 @@ TEST_F(Door, AgentsGetInThroughACrowd) {
       loop_, [&] { return accepted_ == 4; }, "all four agents");
   EXPECT_EQ(rejected_, 0);
   run_until(
-      loop_, [&] { return listener_->refused() + listener_->waiting() >= 200; }, "the noise");
+      loop_, [&] { return listener_->refused() + listener_->waiting() >= 200; },
+      "the invalid connections");
   EXPECT_LE(listener_->waiting(), 64u);
 }
 

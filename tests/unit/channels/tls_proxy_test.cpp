@@ -1,8 +1,9 @@
 #include "channels/tls_proxy.hpp"
 
+#include "connection_pairs.hpp"
 #include "protocol/link.hpp"
+#include "run_until.hpp"
 #include "socket_pair.hpp"
-#include "tls_fixture.hpp"
 
 #include <array>
 #include <cerrno>
@@ -30,7 +31,7 @@ LocalPair local_pair() {
 }
 
 // ours(a) ══ proxy(a) ══ TLS ══ proxy(b) ══ ours(b), all on one loop.
-class TlsPumps : public testing::Test {
+class TlsProxyTest : public testing::Test {
  protected:
   struct End {
     Fd ours;
@@ -39,20 +40,19 @@ class TlsPumps : public testing::Test {
     std::optional<std::string> lost;
   };
 
-  TlsPumps() {
-    const LinkKey key = make_link_key("job");
-    TlsPair pair = tls_pair(key, key);
-    EXPECT_EQ(shake_hands(pair).server, TlsStream::Status::done);
-    tcp_of_a_ = Fd(::fcntl(pair.client.fd(), F_DUPFD_CLOEXEC, 0));
-    tcp_of_b_ = Fd(::fcntl(pair.server.fd(), F_DUPFD_CLOEXEC, 0));
-    start(a_, std::move(pair.client));
-    start(b_, std::move(pair.server));
+  TlsProxyTest() {
+    // A key serves for a few records, so that it is replaced within a test's data.
+    auto [client, server] = common::test::secure_pair(common::test::tcp_pair(), 3);
+    tcp_of_a_ = Fd(::fcntl(client.get(), F_DUPFD_CLOEXEC, 0));
+    tcp_of_b_ = Fd(::fcntl(server.get(), F_DUPFD_CLOEXEC, 0));
+    start(a_, std::move(client));
+    start(b_, std::move(server));
   }
 
-  void start(End& end, TlsStream stream) {
+  void start(End& end, Connection tls) {
     LocalPair local = local_pair();
     end.ours = std::move(local.ours);
-    end.proxy = std::make_unique<TlsProxy>(loop_, std::move(stream), std::move(local.proxies),
+    end.proxy = std::make_unique<TlsProxy>(loop_, std::move(tls), std::move(local.proxies),
                                            [&end](const std::optional<std::string>& lost) {
                                              end.ended = true;
                                              end.lost = lost;
@@ -60,14 +60,14 @@ class TlsPumps : public testing::Test {
                                            });
   }
 
-  // Hands over what the kernel takes; returns how much that was.
+  // Sends as much as the kernel accepts. Returns how much that was.
   static std::size_t offer(const Fd& to, std::string_view bytes) {
     const ssize_t sent = ::send(to.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     return sent > 0 ? static_cast<std::size_t>(sent) : 0;
   }
 
-  // Hands over copies of `chunk` until b, which reads nothing, has stopped a. Returns how much that
-  // was.
+  // Sends copies of `chunk` into a_ until back-pressure stops it, since b_ reads nothing. Returns
+  // the number of bytes.
   std::size_t fill_a(std::string_view chunk) {
     std::size_t sent = 0;
     bool moved = true;
@@ -78,11 +78,11 @@ class TlsPumps : public testing::Test {
       if (taken > 0 || !quiet.pending()) quiet.start(std::chrono::milliseconds(300));
       return !moved || sent > (64u << 20);
     };
-    run_until(loop_, fill, "a stop");
+    run_until(loop_, fill, "back-pressure");
     return sent;
   }
 
-  // What is there, appended to `text`; returns false at the end of file.
+  // Appends what can be read to `text`. Returns false at the end of file.
   static bool take(const Fd& from, std::string& text) {
     std::array<char, 65536> buffer;
     while (true) {
@@ -96,8 +96,8 @@ class TlsPumps : public testing::Test {
   EventLoop loop_;
   End a_;
   End b_;
-  Fd tcp_of_a_;  // keeps the connection open, as whoever asks its kernel does
-  Fd tcp_of_b_;  // to pull the cable
+  Fd tcp_of_a_;  // keeps the connection open, as hvdrun does to query the kernel
+  Fd tcp_of_b_;  // cuts the connection
 };
 
 std::string pattern(std::size_t size, unsigned seed) {
@@ -106,7 +106,7 @@ std::string pattern(std::size_t size, unsigned seed) {
   return text;
 }
 
-TEST_F(TlsPumps, CarryMuchBothWaysAtOnce) {
+TEST_F(TlsProxyTest, CarriesMuchDataInBothDirections) {
   const std::string to_b = pattern(6u << 20, 1);
   const std::string to_a = pattern(5u << 20, 2);
   std::size_t sent_to_b = 0;
@@ -127,8 +127,8 @@ TEST_F(TlsPumps, CarryMuchBothWaysAtOnce) {
   EXPECT_TRUE(at_a == to_a);
 }
 
-// A side that does not read stops the other in the end, and nothing is lost.
-TEST_F(TlsPumps, HoldLittle) {
+// A side that does not read stops the other side at last, and no byte is lost.
+TEST_F(TlsProxyTest, BuffersLittleAndLosesNothing) {
   const std::string chunk = pattern(1u << 20, 3);
   const std::size_t sent = fill_a(chunk);
   EXPECT_LT(sent, 64u << 20);  // what the kernel's socket buffers hold, at most some MB each
@@ -139,14 +139,14 @@ TEST_F(TlsPumps, HoldLittle) {
         take(b_.ours, got);
         return got.size() == sent;
       },
-      "what was under way");
+      "the bytes in transit");
   std::string expected;
   while (expected.size() < sent) expected += chunk;
   expected.resize(sent);
   EXPECT_TRUE(got == expected);
 }
 
-TEST_F(TlsPumps, PassTheEndOnAfterAllBytes) {
+TEST_F(TlsProxyTest, ForwardsTheEndOfFileAfterAllBytes) {
   const std::string words = pattern(300000, 4);
   std::size_t sent = 0;
   std::string got;
@@ -166,8 +166,8 @@ TEST_F(TlsPumps, PassTheEndOnAfterAllBytes) {
   EXPECT_EQ(b_.lost, std::nullopt);
 }
 
-// The agent's last frames: said, and closed at once, while the other side still speaks.
-TEST_F(TlsPumps, LoseNothingWhenOneSideClosesWhileTheOtherSpeaks) {
+// As with an agent's last frames: one side sends and closes at once while the other still sends.
+TEST_F(TlsProxyTest, LosesNothingWhenOneSideClosesWhileTheOtherSends) {
   const std::string words = pattern(200000, 5);
   ASSERT_EQ(offer(a_.ours, words), words.size());
   a_.ours.reset();
@@ -176,7 +176,7 @@ TEST_F(TlsPumps, LoseNothingWhenOneSideClosesWhileTheOtherSpeaks) {
   run_until(
       loop_,
       [&] {
-        if (open) offer(b_.ours, "much that nobody will read");
+        if (open) offer(b_.ours, "data that is never read");
         if (open) open = take(b_.ours, got);
         if (!open) b_.ours.reset();
         return a_.ended && b_.ended;
@@ -186,7 +186,7 @@ TEST_F(TlsPumps, LoseNothingWhenOneSideClosesWhileTheOtherSpeaks) {
   EXPECT_EQ(a_.lost, std::nullopt);
 }
 
-TEST_F(TlsPumps, SayWhenTheConnectionIsCut) {
+TEST_F(TlsProxyTest, ReportsThatTheConnectionWasCut) {
   ASSERT_EQ(::shutdown(tcp_of_b_.get(), SHUT_RDWR), 0);
   run_until(
       loop_, [&] { return a_.ended && b_.ended; }, "both ends");
@@ -197,9 +197,9 @@ TEST_F(TlsPumps, SayWhenTheConnectionIsCut) {
   EXPECT_EQ(nothing, "");
 }
 
-// With so much under way a's TLS cannot say what is wrong, so b hears of it by the end of the
-// connection only.
-TEST_F(TlsPumps, EndTheConnectionAfterAnErrorThoughADescriptorOfItIsOpen) {
+// With so much data in transit, a cannot send a TLS alert. b learns of the error only from the end
+// of the connection.
+TEST_F(TlsProxyTest, EndsTheConnectionAfterAnErrorAlthoughADescriptorIsOpen) {
   fill_a(pattern(1u << 20, 7));
   ASSERT_EQ(::send(tcp_of_b_.get(), "no record of TLS", 16, MSG_NOSIGNAL), 16);
   run_until(
@@ -217,8 +217,8 @@ TEST_F(TlsPumps, EndTheConnectionAfterAnErrorThoughADescriptorOfItIsOpen) {
   EXPECT_TRUE(b_.lost);
 }
 
-// Over there is nobody any more who reads or closes.
-TEST_F(TlsPumps, DoNotWaitForADeadPeer) {
+// No process at the other end reads or closes the connection.
+TEST_F(TlsProxyTest, DoesNotWaitForADeadPeer) {
   b_.proxy.reset();  // tcp_of_b_ keeps the connection open
   ASSERT_EQ(offer(a_.ours, "last words"), 10u);
   a_.ours.reset();
@@ -234,7 +234,7 @@ LinkEnd link_end(Fd socket) {
   return end;
 }
 
-TEST_F(TlsPumps, CarryFrames) {
+TEST_F(TlsProxyTest, CarriesFrames) {
   const std::string payload = pattern(3u << 20, 6);
   std::string got;
   bool closed = false;

@@ -2,7 +2,7 @@
 
 namespace hvdrun {
 
-// As waitpid(2) gives it.
+// Returns the wait status, as of waitpid(2), of a process that exited with `code`.
 constexpr int exited(int code) {
   return code << 8;
 }

@@ -5,7 +5,7 @@
 namespace hvdrun::cli {
 namespace {
 
-// As `accelerate config` of version 0.34 has written it.
+// A file that `accelerate config` of version 0.34 has written.
 constexpr const char* kFsdp = R"(compute_environment: LOCAL_MACHINE
 debug: false
 distributed_type: FSDP
@@ -25,7 +25,7 @@ tpu_env: []
 use_cpu: false
 )";
 
-TEST(AccelerateVariables, AreWhatItsLauncherMakesOfTheFile) {
+TEST(AccelerateVariables, AreThoseThatAccelerateLaunchSets) {
   const auto got = accelerate_variables(kFsdp);
   ASSERT_TRUE(got) << got.error().message;
   EXPECT_EQ(*got, (Environment{{"ACCELERATE_CPU_AFFINITY", "1"},
@@ -39,7 +39,7 @@ TEST(AccelerateVariables, AreWhatItsLauncherMakesOfTheFile) {
                                {"FSDP_TRANSFORMER_CLS_TO_WRAP", "Block,Layer"}}));
 }
 
-TEST(AccelerateVariables, OfDeepSpeed) {
+TEST(AccelerateVariables, IncludeThoseOfDeepSpeed) {
   const auto got = accelerate_variables(
       "deepspeed_config:\n  gradient_accumulation_steps: 4\n  offload_param_device: none\n"
       "  zero3_init_flag: True\n  zero_stage: 3\ndistributed_type: DEEPSPEED\n"
@@ -53,7 +53,7 @@ TEST(AccelerateVariables, OfDeepSpeed) {
                                {"ACCELERATE_USE_DEEPSPEED", "true"}}));
 }
 
-TEST(AccelerateVariables, ALineThatIsNoneIsAnErrorWithItsNumber) {
+TEST(AccelerateVariables, InvalidLineIsAnErrorWithItsNumber) {
   for (const char* text : {"a: 1\nnonsense\n", "a: 1\n  b: 2\n", "a: 1\n: 2\n"}) {
     const auto got = accelerate_variables(text);
     ASSERT_FALSE(got) << text;
@@ -61,7 +61,7 @@ TEST(AccelerateVariables, ALineThatIsNoneIsAnErrorWithItsNumber) {
   }
 }
 
-TEST(AccelerateConfig, IsWhereAccelerateLooksForIt) {
+TEST(AccelerateConfig, IsSearchedInTheFoldersOfAccelerate) {
   EXPECT_EQ(accelerate_config({{"HF_HOME", "/f"}, {"HOME", "/h"}}),
             "/f/accelerate/default_config.yaml");
   EXPECT_EQ(accelerate_config({{"XDG_CACHE_HOME", "/c"}, {"HOME", "/h"}}),

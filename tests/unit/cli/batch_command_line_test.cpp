@@ -39,7 +39,7 @@ std::string option_of(const BatchSpec& batch, const std::string& name) {
   return "(none)";
 }
 
-TEST(BatchCommandLine, HandsHvdrunsOptionsOnAsTheyWereTyped) {
+TEST(BatchCommandLine, ForwardsHvdrunsOptionsAsTyped) {
   const auto call =
       parse({"-np", "16", "--time", "2:00:00", "--label", "rank", "-x", "A=b c", "--nodes=4",
              "--no-oversubscribe", "--verbose", "--cpus-per-rank", "4", "--", "python3", "-np"});
@@ -53,7 +53,7 @@ TEST(BatchCommandLine, HandsHvdrunsOptionsOnAsTheyWereTyped) {
   EXPECT_THAT(call->command, ElementsAre("python3", "-np"));
 }
 
-TEST(BatchCommandLine, OptionsThatSlurmReadsInAnotherWayAreRefused) {
+TEST(BatchCommandLine, RefusesOptionsThatMeanSomethingElseInSlurm) {
   EXPECT_THAT(batch_error({"-np", "2", "-x", "n1", "x"}), HasSubstr("--sbatch-arg=--exclude=n1"));
   EXPECT_THAT(batch_error({"-np", "2", "-xn[1-3]", "x"}),
               HasSubstr("--sbatch-arg=--exclude=n[1-3]"));
@@ -65,7 +65,7 @@ TEST(BatchCommandLine, OptionsThatSlurmReadsInAnotherWayAreRefused) {
   EXPECT_EQ(batch_error({"-np", "2", "-x", "A=1", "--env", "HOME", "x"}), "no error");
 }
 
-TEST(BatchCommandLine, RestartsAreRequeuesWithRequeue) {
+TEST(BatchCommandLine, TurnsRestartsIntoRequeuesWithRequeue) {
   EXPECT_THAT(parse({"-np", "2", "--max-restarts", "3", "x"})->hvdrun_options,
               ElementsAre("--max-restarts", "3"));
   const auto call = parse({"-np", "2", "--requeue", "--max-restarts", "3", "x"});
@@ -74,7 +74,7 @@ TEST(BatchCommandLine, RestartsAreRequeuesWithRequeue) {
   EXPECT_TRUE(call->batch.requeue);
 }
 
-TEST(BatchCommandLine, ALaterPlaceOverrides) {
+TEST(BatchCommandLine, LaterSourceOverridesAnEarlierOne) {
   const auto call = parse({"-np", "2", "--time", "20", "x"},
                           {{"gpus-per-node", "4", "t.sbatch:3"}, {"time", "5", "t.sbatch:4"}},
                           "{\"partition\": \"gpu\", \"time\": \"10\", \"gpus-per-node\": 8,\n"
@@ -88,7 +88,7 @@ TEST(BatchCommandLine, ALaterPlaceOverrides) {
   EXPECT_EQ(call->batch.variables[0].value, "b");
 }
 
-TEST(BatchCommandLine, ATemplateSetsOnlyWhatThereIs) {
+TEST(BatchCommandLine, RefusesUnknownOptionsAndInvalidValuesOfTemplates) {
   EXPECT_EQ(parse({"-np", "2", "x"}, {{"gpus", "4", "t.sbatch:3"}}).error().message,
             "t.sbatch:3: --gpus is not an option that a template can set");
   EXPECT_EQ(parse({"-np", "2", "x"}, {{"gpus-per-node", "many", "t.sbatch:3"}}).error().message,
@@ -105,7 +105,7 @@ TEST(BatchCommandLine, ReadsMailAndVariables) {
   EXPECT_EQ(option_of(parse({"--mail", "a@b:ALL", "p"})->batch, "mail-type"), "ALL");
 }
 
-TEST(BatchCommandLine, RefusesNonsense) {
+TEST(BatchCommandLine, RefusesInvalidValues) {
   EXPECT_EQ(batch_error({"--time", "2h", "x"}),
             "--time needs SLURM's kind of time, such as 90 (minutes), 1:30:00 or 2-12:00:00, not "
             "\"2h\"");
@@ -119,14 +119,14 @@ TEST(BatchCommandLine, RefusesNonsense) {
   EXPECT_EQ(batch_error({"--tiem", "3", "x"}), "unknown option --tiem; did you mean --time?");
 }
 
-TEST(BatchCommandLine, TimesAreSlurms) {
+TEST(BatchCommandLine, AcceptsTheTimeFormatsOfSlurm) {
   for (const auto* time : {"90", "1:30", "1:30:00", "2-12", "2-12:30", "2-12:30:00", "UNLIMITED"})
     EXPECT_EQ(batch_error({"--time", time, "x"}), "no error") << time;
   for (const auto* time : {"", "1:2:3:4", "-1", "1-", "1:", ":1", "1d", "1-2-3", "1000000000"})
     EXPECT_NE(batch_error({"--time", time, "x"}), "no error") << time;
 }
 
-TEST(BatchCommandLine, OtherCommandsPassTheirKeysOver) {
+TEST(BatchCommandLine, OtherCommandsIgnoreItsKeys) {
   const TemporaryFolder folder;
   SystemPaths system_paths;
   system_paths.site_config_file = folder.path() / "config.json";
@@ -136,7 +136,7 @@ TEST(BatchCommandLine, OtherCommandsPassTheirKeysOver) {
   EXPECT_EQ(call->spec.ranks, 2);
 }
 
-TEST(BatchCommandLine, ExplainsAndHelps) {
+TEST(BatchCommandLine, ShowsExplainAndHelp) {
   const auto explained = parse({"--explain", "--time", "5", "x"});
   EXPECT_EQ(explained->action, BatchInvocation::Action::explain);
   EXPECT_THAT(explained->text, testing::ContainsRegex("\n  time +5 +command line\n"));

@@ -10,7 +10,7 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-TEST(CheckBuild, MarksWhatIsThere) {
+TEST(CheckBuild, MarksTheLibrariesThatLoad) {
   const auto text =
       check_build_text([](const char* soname) { return std::string(soname) == "libpmix.so.2"; });
   EXPECT_THAT(text, StartsWith("hvdrun " HVD_TEST_VERSION "\n"));
@@ -22,7 +22,7 @@ TEST(CheckBuild, MarksWhatIsThere) {
   EXPECT_THAT(text, HasSubstr("    [ ] NCCL, between GPUs\n"));
 }
 
-TEST(CheckBuild, SaysWhichGpusTheKernelsAreForOrWhyThereAreNone) {
+TEST(CheckBuild, SaysWhichGpusTheKernelsSupportOrWhyThereAreNone) {
   const auto nothing_opens = [](const char*) { return false; };
   EXPECT_THAT(
       check_build_text(nothing_opens, {.there = true, .about = "for compute capability 9.0"}),
@@ -32,7 +32,7 @@ TEST(CheckBuild, SaysWhichGpusTheKernelsAreForOrWhyThereAreNone) {
       HasSubstr("    [ ] CUDA kernels of libhvd's own: libhvd was built without nvcc\n"));
 }
 
-TEST(CheckBuild, AsksTheLoaderByDefault) {
+TEST(CheckBuild, UsesTheDynamicLoaderByDefault) {
   EXPECT_TRUE(library_opens("libc.so.6"));
   EXPECT_FALSE(library_opens("libhvdrun-nosuch.so.99"));
   EXPECT_THAT(check_build_text(), HasSubstr("libcuda.so.1"));

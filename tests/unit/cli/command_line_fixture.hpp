@@ -1,5 +1,5 @@
-// A place to read command lines in: an own folder as working directory, site, home and PATH, with
-// one program in it, "prog".
+// A fixture to parse command lines. It has a folder with a working directory, site, home and PATH,
+// in which there is one program, "prog".
 #pragma once
 
 #include "cli/command_line.hpp"
@@ -27,7 +27,7 @@ class CommandLineTest : public testing::Test {
     return parse_command_line(args, environment_, system_paths_);
   }
 
-  // What the words before "prog" make of a job. Fails the test where they are refused.
+  // Returns the job that the words and then "prog" describe. Fails the test if they are refused.
   JobSpec job(std::vector<std::string> args) const {
     args.emplace_back("prog");
     auto invocation = parse(args);
@@ -35,7 +35,7 @@ class CommandLineTest : public testing::Test {
     return invocation ? std::move(invocation->spec) : JobSpec{};
   }
 
-  // The error that words give; fails the test where they are accepted.
+  // Returns the error for the words. Fails the test if they are accepted.
   Error error(const std::vector<std::string>& args) const {
     auto invocation = parse(args);
     EXPECT_FALSE(invocation);

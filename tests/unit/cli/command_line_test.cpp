@@ -19,7 +19,7 @@ using testing::StartsWith;
 
 using CommandLine = test::CommandLineTest;
 
-TEST_F(CommandLine, EveryOptionReachesItsFieldOfTheJob) {
+TEST_F(CommandLine, StoresEveryOptionInItsFieldOfTheJob) {
   const std::pair<std::vector<std::string>, std::function<bool(const JobSpec&)>> cases[] = {
       {{"-np", "4"}, [](const auto& j) { return j.ranks == 4; }},
       {{"-np", "10000000"}, [](const auto& j) { return j.ranks == 10000000; }},
@@ -103,7 +103,7 @@ TEST_F(CommandLine, EveryOptionReachesItsFieldOfTheJob) {
     EXPECT_TRUE(holds(job(args))) << testing::PrintToString(args);
 }
 
-TEST_F(CommandLine, TheHostsOfALaterPlaceCountAndOfOnePlaceThoseOfDashH) {
+TEST_F(CommandLine, UsesHostsOfTheLastSourceAndPrefersDashHWithinOne) {
   for (const auto& args : {std::vector<std::string>{"-H", "a", "--hostfile", "f", "prog"},
                            std::vector<std::string>{"--hostfile", "f", "-H", "a", "prog"}}) {
     const auto both = parse(args);
@@ -121,7 +121,7 @@ TEST_F(CommandLine, TheHostsOfALaterPlaceCountAndOfOnePlaceThoseOfDashH) {
   EXPECT_EQ(parse({"-H", "a", "prog"})->spec.hostfile, "");
 }
 
-TEST_F(CommandLine, LooksTheProgramUpAndKeepsItsWords) {
+TEST_F(CommandLine, FindsTheProgramAndKeepsItsArguments) {
   const auto invocation = parse({"-np", "2", "prog", "-np", "--help"});
   ASSERT_TRUE(invocation);
   EXPECT_EQ(invocation->action, Invocation::Action::run);
@@ -131,7 +131,7 @@ TEST_F(CommandLine, LooksTheProgramUpAndKeepsItsWords) {
   EXPECT_THAT(invocation->notes, IsEmpty());
 }
 
-TEST_F(CommandLine, BadValuesAreRefusedByName) {
+TEST_F(CommandLine, RefusesInvalidValuesAndNamesTheOption) {
   const std::pair<std::vector<std::string>, const char*> cases[] = {
       {{"-np", "0"}, "-np needs a whole number of 1 or more, not \"0\""},
       {{"-np", "-1"}, "-np needs a whole number of 1 or more, not \"-1\""},
@@ -167,7 +167,7 @@ TEST_F(CommandLine, BadValuesAreRefusedByName) {
   }
 }
 
-TEST_F(CommandLine, AFirstWordOfTheClusterIsRefused) {
+TEST_F(CommandLine, RefusesACommandOfTheClusterAsTheFirstWord) {
   EXPECT_THAT(
       error({"squeue"}).message,
       StartsWith("squeue is a program of its own: type squeue or hvdrun jobs; hvdrun run "));
@@ -176,7 +176,7 @@ TEST_F(CommandLine, AFirstWordOfTheClusterIsRefused) {
   EXPECT_EQ(error({"run", "top-of-no-path"}).exit_code, kExitNotFound);
 }
 
-TEST_F(CommandLine, AProgramWithTheNameOfAnotherToolsCommandIsRefused) {
+TEST_F(CommandLine, RefusesAProgramNamedLikeAnotherToolsCommand) {
   for (const auto* name : {"kill", "ps", "status"})
     folder_.write_program(std::string("bin/") + name);
   const auto refused = error({"kill", "-9", "12", "13_4"});
@@ -191,7 +191,7 @@ TEST_F(CommandLine, AProgramWithTheNameOfAnotherToolsCommandIsRefused) {
   EXPECT_TRUE(parse({"-np", "1", "kill", "12"}));
 }
 
-TEST_F(CommandLine, AProgramThatStartsRanksItselfIsRefused) {
+TEST_F(CommandLine, RefusesAProgramThatStartsRanksItself) {
   const std::vector<std::vector<std::string>> refused = {
       {"hvdrun", "-np", "2", "true"},
       {"-np", "4", "mpirun", "./a"},
@@ -237,7 +237,28 @@ TEST_F(CommandLine, AProgramThatStartsRanksItselfIsRefused) {
   for (const auto& words : taken) EXPECT_EQ(error(words).exit_code, kExitNotFound) << words.front();
 }
 
-TEST_F(CommandLine, AWordThatIsNearACommandIsNamed) {
+TEST_F(CommandLine, WarnsRankZeroOfAnotherLauncherThatHvdrunRunsSeveralTimes) {
+  JobSpec two_ranks;
+  two_ranks.ranks = 2;
+  const Environment mpirun{{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "4"}};
+  EXPECT_EQ(cli::several_runs_warning(mpirun, two_ranks),
+            "another launcher has started hvdrun 4 times (OMPI_COMM_WORLD_SIZE=4), and each starts "
+            "all ranks: start hvdrun once, without it");
+  const Environment mpiexec{{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}};
+  EXPECT_THAT(cli::several_runs_warning(mpiexec, two_ranks), HasSubstr("2 times (PMI_SIZE=2)"));
+}
+
+TEST_F(CommandLine, DoesNotWarnOfSeveralRunsWhereThereIsOneOrTheJobHasOneRank) {
+  JobSpec spec;
+  spec.ranks = 2;
+  EXPECT_EQ(cli::several_runs_warning({}, spec), "");
+  EXPECT_EQ(cli::several_runs_warning({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}, spec), "");
+  EXPECT_EQ(cli::several_runs_warning({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}, spec), "");
+  spec.ranks = 1;
+  EXPECT_EQ(cli::several_runs_warning({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}, spec), "");
+}
+
+TEST_F(CommandLine, SuggestsACommandWithASimilarName) {
   EXPECT_THAT(error({"sbacth"}).message, HasSubstr("; did you mean hvdrun sbatch?"));
   EXPECT_THAT(error({"status"}).message, HasSubstr("; did you mean hvdrun jobs?"));
   EXPECT_THAT(error({"logs", "12"}).message, HasSubstr("; did you mean hvdrun follow?"));
@@ -246,7 +267,7 @@ TEST_F(CommandLine, AWordThatIsNearACommandIsNamed) {
   EXPECT_THAT(error({"nosuch"}).message, Not(HasSubstr("did you mean")));
 }
 
-TEST_F(CommandLine, WithoutAProgramItSaysHowToGiveOne) {
+TEST_F(CommandLine, ErrorWithoutAProgramShowsTheUsage) {
   for (const std::vector<std::string>& args :
        std::vector<std::vector<std::string>>{{}, {"-np", "2"}, {"run"}, {"--"}}) {
     const auto refused = error(args);
@@ -255,13 +276,13 @@ TEST_F(CommandLine, WithoutAProgramItSaysHowToGiveOne) {
   }
 }
 
-TEST_F(CommandLine, TheProgramsErrorsHaveTheShellsCodes) {
+TEST_F(CommandLine, UsesTheShellsExitCodesForTheProgramsErrors) {
   EXPECT_EQ(error({"nosuch"}).exit_code, kExitNotFound);
   EXPECT_EQ(error({""}).exit_code, kExitNotFound);
   EXPECT_EQ(error({"./bin"}).exit_code, kExitNotExecutable);
 }
 
-TEST_F(CommandLine, ARemovedWorkingDirectoryIsAnError) {
+TEST_F(CommandLine, RemovedWorkingDirectoryIsAnError) {
   system_paths_.working_directory.clear();
   EXPECT_THAT(error({"prog"}).message, HasSubstr("current directory does not exist"));
 }
@@ -302,7 +323,7 @@ TEST_F(CommandLine, LaterSourcesOverrideEarlierOnesKeyByKey) {
   EXPECT_EQ(job({}).ranks, 1);
 }
 
-TEST_F(CommandLine, ConfigFilesAreReadInOrder) {
+TEST_F(CommandLine, ReadsConfigFilesInOrder) {
   const auto one = folder_.write("one.json", R"({"num-proc": 1, "grace": 1})").string();
   const auto two = folder_.write("two.json", R"({"num-proc": 2})").string();
   const auto spec = job({"--config-file", one, "--config-file", two});
@@ -310,7 +331,7 @@ TEST_F(CommandLine, ConfigFilesAreReadInOrder) {
   EXPECT_EQ(spec.stop.grace, milliseconds(1000));
 }
 
-TEST_F(CommandLine, AConfigFileThatCannotBeReadIsAnError) {
+TEST_F(CommandLine, UnreadableConfigFileIsAnError) {
   const auto missing = (folder_.path() / "nosuch.json").string();
   EXPECT_EQ(error({"--config-file", missing, "prog"}).message,
             "cannot read the config file " + missing + ": No such file or directory");
@@ -323,7 +344,7 @@ TEST_F(CommandLine, AConfigFileThatCannotBeReadIsAnError) {
   EXPECT_EQ(error({"prog"}).exit_code, kExitUsage);
 }
 
-TEST_F(CommandLine, BadValuesInAConfigFileAreRefusedByFileAndLine) {
+TEST_F(CommandLine, RefusesInvalidValuesOfAConfigFileWithFileAndLine) {
   const auto file = folder_.write("job.json", "{\n\"grace\": 1,\n\"num-proc\": 0\n}").string();
   EXPECT_EQ(error({"--config-file", file, "-np", "4", "prog"}).message,
             file + ":3: \"num-proc\" needs a whole number of 1 or more, not \"0\"");
@@ -335,7 +356,7 @@ TEST_F(CommandLine, BadValuesInAConfigFileAreRefusedByFileAndLine) {
             file + ":1: \"label\" cannot hold a NUL character");
 }
 
-TEST_F(CommandLine, NotesSayWhatHasNoEffect) {
+TEST_F(CommandLine, NotesOptionsWithoutEffect) {
   const auto file = folder_.write("job.json", R"({"num-nccl-streams": 7})").string();
   const auto invocation = parse({"--gloo", "--config-file", file, "--json", "-x", "NOPE", "prog"});
   ASSERT_TRUE(invocation);
@@ -357,7 +378,7 @@ std::vector<std::string> hosts_of(const Result<Invocation>& invocation) {
   return texts;
 }
 
-TEST_F(CommandLine, AsHorovodrunItHasTheModuleAndPlacesTheRanksHere) {
+TEST_F(CommandLine, AsHorovodrunAddsTheModuleAndUsesThisHost) {
   const auto parse_as = [this](const std::vector<std::string>& args, std::string_view called) {
     return parse_command_line(args, environment_, system_paths_, called);
   };

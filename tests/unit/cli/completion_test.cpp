@@ -1,4 +1,4 @@
-// What bash offers: the completion, run by a real bash.
+// Tests the completion for bash in a real bash.
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -17,8 +17,8 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::Not;
 
-// The answers to TAB at the end of the last of `words` (as bash sees them, '' for none). hvdrun is
-// a function that lists two templates.
+// Returns the completions at the end of the last of `words`, which are in bash's syntax ('' for an
+// empty word). hvdrun is a function that lists two templates.
 std::set<std::string> completions_of(const std::string& words) {
   const std::string script =
       "hvdrun() { printf '%s\\n' 'TEMPLATE  FOR' 'generic   any cluster' 'requeue   training'; }; "
@@ -39,20 +39,20 @@ std::set<std::string> completions_of(const std::string& words) {
   return answers;
 }
 
-TEST(Completion, OffersOptions) {
+TEST(Completion, CompletesOptions) {
   EXPECT_THAT(completions_of("--num"), ElementsAre("--num-proc"));
   EXPECT_THAT(completions_of("-np 2 --gpu"), ElementsAre("--gpu-bind"));
   EXPECT_THAT(completions_of("run --dry"), ElementsAre("--dry-run"));
 }
 
-TEST(Completion, OffersValues) {
+TEST(Completion, CompletesValues) {
   EXPECT_THAT(completions_of("--bind-to ''"), ElementsAre("auto", "core", "none", "numa"));
   EXPECT_THAT(completions_of("--bind-to = n"), ElementsAre("none", "numa"));
   EXPECT_THAT(completions_of("--pmix ="), ElementsAre("auto", "off", "on"));
   EXPECT_THAT(completions_of("-np ''"), IsEmpty());
 }
 
-TEST(Completion, OffersSubcommandsAsTheFirstWordOnly) {
+TEST(Completion, CompletesSubcommandsOnlyAsTheFirstWord) {
   EXPECT_THAT(completions_of("sbat"), Contains("sbatch"));
   EXPECT_THAT(completions_of("foll"), Contains("follow"));
   EXPECT_THAT(completions_of("-np 2 foll"), Not(Contains("follow")));
@@ -60,7 +60,7 @@ TEST(Completion, OffersSubcommandsAsTheFirstWordOnly) {
   EXPECT_THAT(completions_of("follow --no"), ElementsAre("--no-output"));
 }
 
-TEST(Completion, OffersTheOptionsOfSbatchAndSallocToThemOnly) {
+TEST(Completion, CompletesBatchOptionsOnlyForSbatchAndSalloc) {
   EXPECT_THAT(completions_of("sbatch --gpus"), ElementsAre("--gpus-per-node"));
   EXPECT_THAT(completions_of("salloc -np 2 --part"), ElementsAre("--partition"));
   EXPECT_THAT(completions_of("sbatch --partition main --follo"), ElementsAre("--follow"));
@@ -71,18 +71,18 @@ TEST(Completion, OffersTheOptionsOfSbatchAndSallocToThemOnly) {
               ElementsAre("--repeat", "--report", "--report-bindings"));
 }
 
-TEST(Completion, OffersTemplates) {
+TEST(Completion, CompletesTemplates) {
   EXPECT_THAT(completions_of("templates ''"), ElementsAre("--help", "--template-path", "show"));
   EXPECT_THAT(completions_of("templates show ''"), ElementsAre("generic", "requeue"));
   EXPECT_THAT(completions_of("sbatch --template = re"), ElementsAre("requeue"));
 }
 
-TEST(Completion, OffersProgramsAfterTheOptions) {
+TEST(Completion, CompletesProgramsAfterTheOptions) {
   EXPECT_THAT(completions_of("-np 2 prin"), Contains("printf"));
   EXPECT_THAT(completions_of("-np 2 -- prin"), Contains("printf"));
 }
 
-TEST(Completion, LeavesTheProgramsWordsToTheProgram) {
+TEST(Completion, DoesNotCompleteOptionsAfterTheProgram) {
   EXPECT_THAT(completions_of("-np 2 prog --num"), Not(Contains("--num-proc")));
 }
 

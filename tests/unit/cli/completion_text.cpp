@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kNotice =
     "Made from the option tables by tests/unit/cli/completion_text.cpp; not edited by hand.";
 
-// Of hvdrun scale, besides the options of sbatch and hvdrun's own.
+// The options that only hvdrun scale has.
 constexpr std::pair<std::string_view, std::string_view> kScaleOptions[] = {
     {"--repeat", "runs of each size"},
     {"--devices", "numbers of GPUs of one process, in place of -np"},
@@ -93,7 +93,7 @@ std::string join(const std::vector<std::string>& words) {
 
 // --- zsh -----------------------------------------------------------------------------------------
 
-// In single quotes, inside the brackets of a specification of _arguments.
+// Escapes text for single quotes inside the brackets of a specification of _arguments.
 std::string zsh_text(std::string_view text) {
   std::string out;
   for (const char c : text) {

@@ -1,5 +1,5 @@
-// The completions of zsh and fish, made from the option tables. The files in completions/ hold
-// these texts; HVD_WRITE_COMPLETIONS=1 makes the test write them. Pure functions.
+// Generates the completions of zsh and fish from the option tables. The files in completions/ hold
+// these texts; with HVD_WRITE_COMPLETIONS=1 the test writes them. Pure functions.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Holds what is written by hand to the table of options.
+// Compares the documents and completions with the tables of options.
 #include "cli/batch_options.hpp"
 #include "cli/option_table.hpp"
 #include "completion_text.hpp"
@@ -23,7 +23,7 @@ std::string document(const std::string& name) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Whether `word` stands in the text between blanks, quotes or commas.
+// Returns whether the text has `word` between blanks, quotes or commas.
 bool has_word(const std::string& text, const std::string& word) {
   constexpr std::string_view kBoundary = " \t\n',|()";
   for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
@@ -47,7 +47,7 @@ void expect_items(const std::string& text, std::span<const Option> options) {
           << spelling;
 }
 
-TEST(Documents, TheManualPageHasEveryOption) {
+TEST(Documents, ManualPageHasEveryOption) {
   const auto text = document("docs/reference/hvdrun.1");
   const auto batch = text.find("\n.Ss hvdrun sbatch\n");
   ASSERT_NE(batch, std::string::npos);
@@ -57,7 +57,7 @@ TEST(Documents, TheManualPageHasEveryOption) {
   expect_items(text.substr(batch, salloc - batch), batch_option_table());
 }
 
-// The completion's list of that name.
+// Returns the list of that name in the completion for bash.
 std::string completion_list(const std::string& variable) {
   const auto text = document("completions/hvdrun.bash");
   const auto start = text.find("\n" + variable + "='");
@@ -76,14 +76,14 @@ void expect_options_in(std::span<const Option> options, const std::string& flags
   }
 }
 
-TEST(Documents, TheCompletionHasEveryOptionInTheRightList) {
+TEST(Documents, BashCompletionHasEveryOptionInTheRightList) {
   expect_options_in(option_table(), completion_list("_hvdrun_flags"),
                     completion_list("_hvdrun_options_with_value"));
   expect_options_in(batch_option_table(), completion_list("_hvdrun_batch_flags"),
                     completion_list("_hvdrun_batch_options_with_value"));
 }
 
-// Expects the file to hold the text. HVD_WRITE_COMPLETIONS=1 writes it instead.
+// Expects the file to hold the text. With HVD_WRITE_COMPLETIONS=1 it writes the file first.
 void expect_file(const std::string& name, const std::string& text) {
   const char* writes = std::getenv("HVD_WRITE_COMPLETIONS");
   if (writes != nullptr && *writes == '1')
@@ -91,12 +91,12 @@ void expect_file(const std::string& name, const std::string& text) {
   EXPECT_TRUE(document(name) == text) << name << ": HVD_WRITE_COMPLETIONS=1 cli_test writes it";
 }
 
-TEST(Documents, TheCompletionsOfZshAndFishAreThoseOfTheTables) {
+TEST(Documents, ZshAndFishCompletionsMatchTheTables) {
   expect_file("completions/_hvdrun", zsh_completion());
   expect_file("completions/hvdrun.fish", fish_completion());
 }
 
-TEST(Documents, TheConfigPageHasEveryKey) {
+TEST(Documents, ConfigPageHasEveryKey) {
   const auto text = document("docs/reference/config.md");
   const auto second = text.find("\n## Keys of sbatch and salloc\n");
   ASSERT_NE(second, std::string::npos);
@@ -110,7 +110,7 @@ TEST(Documents, TheConfigPageHasEveryKey) {
   expect_rows(text.substr(second), batch_option_table());
 }
 
-TEST(Documents, TheExitCodePageHasEveryCode) {
+TEST(Documents, ExitCodePageHasEveryCode) {
   const auto text = document("docs/reference/exit-codes.md");
   for (const int code : {kExitOk, kExitUsage, kExitTimeout, kExitLauncher, kExitNotExecutable,
                          kExitNotFound, kExitInterrupt})

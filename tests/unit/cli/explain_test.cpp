@@ -22,7 +22,7 @@ class Explain : public test::CommandLineTest {
   }
 };
 
-TEST_F(Explain, ShowsValuesSourcesAndWhatTheyOverride) {
+TEST_F(Explain, ShowsValuesSourcesAndOverriddenValues) {
   const auto site = system_paths_.site_config_file.string();
   folder_.write("site/config.json", "{\n\"num-proc\": 2,\n\"grace\": \"9s\"}");
   const auto job = folder_.write("job.json", "{\"num-proc\": 4}").string();
@@ -37,7 +37,7 @@ TEST_F(Explain, ShowsValuesSourcesAndWhatTheyOverride) {
   EXPECT_THAT(out, ContainsRegex("kill-signal +TERM +default\n"));
 }
 
-TEST_F(Explain, KeepsItsColumns) {
+TEST_F(Explain, AlignsItsColumns) {
   const auto out = text({"--explain", "-np", "8"});
   const auto column = [&](const std::string& name) {
     const auto line = out.find("\n  " + name + " ");
@@ -49,7 +49,7 @@ TEST_F(Explain, KeepsItsColumns) {
   EXPECT_EQ(column("num-proc"), column("stall-check-shutdown-time-seconds"));
 }
 
-TEST_F(Explain, ListsThePlacesInOrder) {
+TEST_F(Explain, ListsTheSourcesInOrder) {
   const auto job = folder_.write("job.json", "{}").string();
   const auto out = text({"--explain", "--config-file", job});
   EXPECT_THAT(
@@ -80,7 +80,7 @@ TEST_F(Explain, NeedsNoProgram) {
   EXPECT_THAT(text({"--explain", "nosuch"}), HasSubstr("there is no program \"nosuch\" in PATH"));
 }
 
-TEST_F(Explain, ABadSettingIsStillAnError) {
+TEST_F(Explain, InvalidSettingIsStillAnError) {
   EXPECT_EQ(error({"--explain", "-np", "0"}).message,
             "-np needs a whole number of 1 or more, not \"0\"");
 }

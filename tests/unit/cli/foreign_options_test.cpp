@@ -10,7 +10,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// All options of horovodrun 0.28.1, from its launch.py.
+// Every option of horovodrun 0.28.1, from its launch.py.
 constexpr std::string_view kHorovodrun[] = {"-v",
                                             "--version",
                                             "-np",
@@ -83,8 +83,8 @@ constexpr std::string_view kHorovodrun[] = {"-v",
                                             "--mpi",
                                             "--jsrun"};
 
-// "--no-stall-check"
-bool is_negated_flag_of_ours(std::string_view spelling) {
+// Returns whether it negates a flag of hvdrun, as "--no-stall-check" does.
+bool is_negated_flag_of_hvdrun(std::string_view spelling) {
   constexpr std::string_view kPrefix = "--no-";
   if (spelling.substr(0, kPrefix.size()) != kPrefix) return false;
   const auto* option = find_option_by_name(spelling.substr(kPrefix.size()));
@@ -94,11 +94,11 @@ bool is_negated_flag_of_ours(std::string_view spelling) {
 TEST(ForeignOptions, EveryOptionOfHorovodrunIsKnown) {
   for (const auto spelling : kHorovodrun)
     EXPECT_TRUE(find_option_by_spelling(spelling) || find_foreign_option(spelling) ||
-                is_negated_flag_of_ours(spelling))
+                is_negated_flag_of_hvdrun(spelling))
         << spelling;
 }
 
-TEST(ForeignOptions, TheStallCheckCanBeTurnedOffAndOn) {
+TEST(ForeignOptions, StallCheckCanBeTurnedOffAndOn) {
   for (const auto& [word, value] :
        {std::pair("--stall-check", "true"), {"--no-stall-check", "false"}}) {
     const auto words = split_words({word, "prog"});
@@ -110,7 +110,7 @@ TEST(ForeignOptions, TheStallCheckCanBeTurnedOffAndOn) {
   }
 }
 
-TEST(ForeignOptions, NoneIsOneOfOurs) {
+TEST(ForeignOptions, NoneIsAnOptionOfHvdrun) {
   for (const auto& option : foreign_options())
     for (const auto spelling : option.spellings)
       EXPECT_EQ(find_option_by_spelling(spelling), nullptr) << spelling;
@@ -120,7 +120,7 @@ const OptionSet& set_for(const ForeignOption& option) {
   return option.batch_only ? batch_options() : run_options();
 }
 
-TEST(ForeignOptions, WhatMeansTheSameIsTakenForOurs) {
+TEST(ForeignOptions, OptionWithTheSameMeaningBecomesHvdruns) {
   for (const auto& option : foreign_options()) {
     if (option.kind != ForeignOption::Kind::same) continue;
     const auto* ours = find_option_by_spelling(option.text, set_for(option));
@@ -138,7 +138,7 @@ TEST(ForeignOptions, WhatMeansTheSameIsTakenForOurs) {
   }
 }
 
-TEST(ForeignOptions, WhatMakesNoDifferenceIsAcceptedWithANote) {
+TEST(ForeignOptions, OptionWithoutEffectIsAcceptedWithANote) {
   for (const auto& option : foreign_options()) {
     if (option.kind != ForeignOption::Kind::accepted) continue;
     std::vector<std::string> args = {std::string(option.spellings[0])};
@@ -154,7 +154,7 @@ TEST(ForeignOptions, WhatMakesNoDifferenceIsAcceptedWithANote) {
   }
 }
 
-TEST(ForeignOptions, WhatWouldChangeTheJobIsRefused) {
+TEST(ForeignOptions, OptionThatWouldChangeTheJobIsRefused) {
   for (const auto& option : foreign_options()) {
     if (option.kind != ForeignOption::Kind::refused) continue;
     for (const auto spelling : option.spellings) {
@@ -172,7 +172,7 @@ TEST(ForeignOptions, WhatWouldChangeTheJobIsRefused) {
             "use --ranks-per-host K");
 }
 
-TEST(ForeignOptions, SbatchHasItsOwn) {
+TEST(ForeignOptions, SbatchHasOptionsOfItsOwn) {
   EXPECT_FALSE(split_words({"-e", "err", "prog"}));
   EXPECT_EQ(split_words({"-e", "err", "prog"}, batch_options())->options[0].option->name, "error");
   EXPECT_THAT(split_words({"-d", "afterok:7", "prog"}, batch_options())->options[0].option->name,
@@ -185,13 +185,13 @@ TEST(ForeignOptions, SbatchHasItsOwn) {
   EXPECT_EQ(split_words({"-p", "22", "prog"})->options[0].option->name, "ssh-port");
 }
 
-TEST(ForeignOptions, AnUnderscoreIsADash) {
+TEST(ForeignOptions, UnderscoreIsADash) {
   EXPECT_EQ(split_words({"--num_proc=2", "prog"})->options[0].option->name, "num-proc");
   EXPECT_EQ(split_words({"--nproc_per_node", "2", "prog"})->options[0].option->name,
             "ranks-per-host");
 }
 
-TEST(ForeignOptions, TheirValuesMayStandBehindTheEqualsSign) {
+TEST(ForeignOptions, ValueMayFollowAnEqualsSign) {
   EXPECT_THAT(split_words({"--log-level=INFO", "prog"})->command, ElementsAre("prog"));
   EXPECT_EQ(split_words({"--gloo=1", "prog"}).error().message, "--gloo takes no value");
   EXPECT_EQ(split_words({"--log-level"}).error().message, "--log-level needs a value (value)");

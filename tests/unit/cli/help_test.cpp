@@ -21,7 +21,7 @@ TEST(Help, ShowsEveryOptionAndItsDefault) {
   EXPECT_THAT(text, HasSubstr("(default: TERM)"));
 }
 
-// In columns: "…" is one of three bytes.
+// Returns the width in columns: "…" is one column and three bytes.
 std::size_t columns_of(const std::string& line) {
   const auto starts = [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; };
   return static_cast<std::size_t>(std::count_if(line.begin(), line.end(), starts));
@@ -37,7 +37,7 @@ TEST(Help, IsAtMost80ColumnsWide) {
   }
 }
 
-TEST(Help, InShortFitsOneScreenWithTwentyOptions) {
+TEST(Help, ShortHelpFitsOneScreen) {
   const auto text = short_help_text();
   const auto lines = std::count(text.begin(), text.end(), '\n');
   EXPECT_GE(lines, 24);
@@ -48,7 +48,7 @@ TEST(Help, InShortFitsOneScreenWithTwentyOptions) {
     EXPECT_THAT(text, HasSubstr(option));
 }
 
-TEST(Help, OfSallocLeavesOutWhatItRefuses) {
+TEST(Help, OfSallocOmitsOptionsThatItRefuses) {
   const auto text = batch_help_text("salloc");
   for (const auto* option : {"--module", "--output", "--requeue", "--submit", "--follow", "--array",
                              "--conda", "--script-file"})
@@ -58,7 +58,7 @@ TEST(Help, OfSallocLeavesOutWhatItRefuses) {
   EXPECT_THAT(batch_help_text("sbatch"), HasSubstr("--requeue"));
 }
 
-TEST(Version, IsTheProjectsAndSaysHowItWasBuilt) {
+TEST(Version, IsTheProjectsVersionWithTheBuild) {
   EXPECT_THAT(version_text(), testing::MatchesRegex(
                                   "hvdrun " HVD_TEST_VERSION
                                   "\nbuilt with [A-Za-z]+ [0-9.]+ for glibc 2\\.[0-9]+; libraries "

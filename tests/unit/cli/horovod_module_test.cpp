@@ -15,7 +15,7 @@ class FindHorovodModule : public testing::Test {
   std::filesystem::path share_ = folder_.path() / "prefix/share";
 };
 
-TEST_F(FindHorovodModule, TakesWhatIsInstalled) {
+TEST_F(FindHorovodModule, FindsTheInstalledModule) {
   folder_.write("prefix/share/hvdrun/horovod/horovod/__init__.py", "");
   folder_.write("prefix/share/hvd/python/hvd/__init__.py", "");
   const auto found = find();
@@ -24,14 +24,14 @@ TEST_F(FindHorovodModule, TakesWhatIsInstalled) {
   EXPECT_EQ(found->hvd, share_ / "hvd/python");
 }
 
-TEST_F(FindHorovodModule, LeavesHvdToPythonWherePipHasInstalledIt) {
+TEST_F(FindHorovodModule, LeavesHvdToPythonIfPipHasInstalledIt) {
   folder_.write("prefix/share/hvdrun/horovod/horovod/__init__.py", "");
   const auto found = find();
   ASSERT_TRUE(found) << found.error().message;
   EXPECT_TRUE(found->hvd.empty()) << found->hvd;
 }
 
-TEST_F(FindHorovodModule, SaysWhereItIsMissing) {
+TEST_F(FindHorovodModule, ErrorNamesTheFolder) {
   const auto found = find();
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().exit_code, kExitLauncher);

@@ -19,23 +19,23 @@ TEST(OptionTable, NamesAndSpellingsAreUnique) {
   }
 }
 
-TEST(OptionTable, TheLongSpellingIsTheName) {
+TEST(OptionTable, LongSpellingIsTheName) {
   for (const auto& option : option_table()) {
     const auto* dashes = option.name.size() == 1 ? "-" : "--";
     EXPECT_EQ(find_option_by_spelling(dashes + std::string(option.name)), &option) << option.name;
   }
 }
 
-TEST(OptionTable, AValueFollowsWhereItsKindSaysSo) {
+TEST(OptionTable, KindDecidesWhetherAValueFollows) {
   for (const auto& option : option_table()) {
-    const bool stands_alone = option.kind == ValueKind::flag || option.kind == ValueKind::count ||
+    const bool has_no_value = option.kind == ValueKind::flag || option.kind == ValueKind::count ||
                               option.kind == ValueKind::action;
-    EXPECT_EQ(takes_value(option), !stands_alone) << option.name;
+    EXPECT_EQ(takes_value(option), !has_no_value) << option.name;
     EXPECT_FALSE(option.help.empty()) << option.name;
   }
 }
 
-TEST(OptionTable, StatedDefaultsAreTheJobsDefaults) {
+TEST(OptionTable, DocumentedDefaultsAreTheJobsDefaults) {
   JobSpec stated;
   for (const auto* name :
        {"bind-to", "gpu-bind", "pmix", "start-timeout", "stdin", "color", "only-rank",

@@ -24,7 +24,7 @@ class FindProgram : public testing::Test {
       {"PATH", (folder_.path() / "a").string() + ":" + (folder_.path() / "b").string()}};
 };
 
-TEST_F(FindProgram, TakesTheFirstInPathThatCanBeRun) {
+TEST_F(FindProgram, FindsTheFirstExecutableInPath) {
   folder_.write("a/prog", "not executable");
   std::filesystem::create_directories(folder_.path() / "a/other");
   const auto prog = folder_.write_program("b/prog");
@@ -33,30 +33,30 @@ TEST_F(FindProgram, TakesTheFirstInPathThatCanBeRun) {
   EXPECT_EQ(find("other").value(), other);
 }
 
-TEST_F(FindProgram, AnEmptyFolderInPathIsTheWorkingDirectory) {
+TEST_F(FindProgram, EmptyFolderInPathIsTheWorkingDirectory) {
   environment_["PATH"] = "/nowhere:";
   const auto here = folder_.write_program("prog");
   EXPECT_TRUE(std::filesystem::equivalent(find("prog").value(), here));
 }
 
-TEST_F(FindProgram, WithoutPathItLooksInTheSystemsFolders) {
+TEST_F(FindProgram, SearchesTheSystemsFoldersWithoutPath) {
   environment_.erase("PATH");
   EXPECT_TRUE(find("sh"));
 }
 
-TEST_F(FindProgram, WithASlashItStartsFromTheWorkingDirectory) {
+TEST_F(FindProgram, NameWithASlashIsRelativeToTheWorkingDirectory) {
   const auto prog = folder_.write_program("sub/prog");
   EXPECT_EQ(find("sub/prog").value(), prog);
   EXPECT_EQ(find(prog.string()).value(), prog);
 }
 
-TEST_F(FindProgram, SaysThatItIsNotThere) {
+TEST_F(FindProgram, ReportsAMissingProgram) {
   expect_error("nosuch", kExitNotFound, "there is no program \"nosuch\" in PATH");
   expect_error("./nosuch", kExitNotFound, "\"./nosuch\" does not exist");
   expect_error("", kExitNotFound, "the name of the program is empty");
 }
 
-TEST_F(FindProgram, SaysWhyItCannotBeRun) {
+TEST_F(FindProgram, ReportsWhyAFileIsNotExecutable) {
   folder_.write("train.py", "print()");
   folder_.write("tool", "x");
   std::filesystem::create_directories(folder_.path() / "sub");
@@ -67,13 +67,13 @@ TEST_F(FindProgram, SaysWhyItCannotBeRun) {
                "./train.py");
 }
 
-TEST_F(FindProgram, AFileInPathThatCannotBeRunIsNamed) {
+TEST_F(FindProgram, NamesANonExecutableFileInPath) {
   const auto file = folder_.write("a/prog", "x");
   expect_error("prog", kExitNotExecutable,
                "\"" + file.string() + "\" is not executable: chmod +x " + file.string());
 }
 
-TEST_F(FindProgram, PointsAtAFileOfThatNameHere) {
+TEST_F(FindProgram, SuggestsAFileOfThatNameInTheWorkingDirectory) {
   folder_.write_program("train.py");
   folder_.write("eval.py", "print()");
   folder_.write_program("train");

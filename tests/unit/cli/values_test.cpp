@@ -11,14 +11,14 @@ namespace {
 using std::chrono::milliseconds;
 using testing::HasSubstr;
 
-TEST(ParseWhole, TakesWholeNumbersFromTheMinimumOn) {
+TEST(ParseWhole, AcceptsWholeNumbersFromTheMinimum) {
   EXPECT_EQ(parse_whole("1", 1).value(), 1);
   EXPECT_EQ(parse_whole("0", 0).value(), 0);
   EXPECT_EQ(parse_whole("10000000", 1).value(), 10000000);
   EXPECT_EQ(parse_whole("2147483647", 1).value(), INT_MAX);
 }
 
-TEST(ParseWhole, SaysWhatItNeeds) {
+TEST(ParseWhole, ErrorNamesTheMinimum) {
   for (const auto* text : {"0", "-1", "abc", "", " 4", "4 ", "4.0", "1e3", "0x4", "+4", "4\n"}) {
     const auto number = parse_whole(text, 1);
     ASSERT_FALSE(number) << text;
@@ -29,12 +29,12 @@ TEST(ParseWhole, SaysWhatItNeeds) {
             "needs a whole number of 1 or more, not \"4\\n5\"");
 }
 
-TEST(ParseWhole, RefusesWhatNoIntHolds) {
+TEST(ParseWhole, RefusesNumbersBeyondInt) {
   for (const auto* text : {"2147483648", "99999999999999999999999999", "-99999999999999999999999"})
     EXPECT_THAT(parse_whole(text, 1).error().message, HasSubstr("out of range")) << text;
 }
 
-TEST(ParseDuration, TakesSecondsAndUnits) {
+TEST(ParseDuration, AcceptsSecondsAndUnits) {
   const std::pair<const char*, int> cases[] = {
       {"0", 0},       {"5", 5000},    {"0.5", 500},   {".5", 500},  {"30s", 30000},
       {"1.5s", 1500}, {"500ms", 500}, {"2m", 120000}, {"0.3", 300}, {"0.007", 7},
@@ -51,7 +51,7 @@ TEST(ParseDuration, TakesSecondsAndUnits) {
   }
 }
 
-TEST(ParseDuration, RefusesTheRest) {
+TEST(ParseDuration, RefusesInvalidDurations) {
   for (const auto* text :
        {"", "-1", "-0", "abc", "5 s", "5h", "inf", "nan", "s", "1,5", "5s5", "m"})
     EXPECT_FALSE(parse_duration(text)) << text;
@@ -63,34 +63,34 @@ TEST(ParseTimeLimit, MustBeMoreThanZero) {
   EXPECT_EQ(parse_time_limit("0").error().message, "needs a time of more than 0, not \"0\"");
 }
 
-TEST(ParseMegabytes, AreBytesInTheEnd) {
+TEST(ParseMegabytes, ConvertsToBytes) {
   EXPECT_EQ(parse_megabytes("64").value(), 64 << 20);
   EXPECT_EQ(parse_megabytes("0.0625").value(), 65536);
   EXPECT_EQ(parse_megabytes("0").value(), 0);
 }
 
-TEST(ParseMegabytes, RefusesTheRest) {
+TEST(ParseMegabytes, RefusesInvalidNumbers) {
   for (const auto* text : {"", "-1", "64MB", "1e3", "nan", "much"})
     EXPECT_EQ(parse_megabytes(text).error().message,
               "needs a number of megabytes such as 64 or 0.5, not \"" + std::string(text) + "\"");
   EXPECT_EQ(parse_megabytes("1048577").error().message, "cannot be as much as \"1048577\"");
 }
 
-TEST(ParseSignal, TakesNamesAndNumbers) {
+TEST(ParseSignal, AcceptsNamesAndNumbers) {
   EXPECT_EQ(parse_signal("TERM").value(), SIGTERM);
   EXPECT_EQ(parse_signal("SIGINT").value(), SIGINT);
   EXPECT_EQ(parse_signal("sigusr1").value(), SIGUSR1);
   EXPECT_EQ(parse_signal("9").value(), SIGKILL);
 }
 
-TEST(ParseSignal, RefusesTheRest) {
+TEST(ParseSignal, RefusesInvalidSignals) {
   for (const auto* text : {"", "0", "-9", "65", "FOO", "SIG", "TERMINATE"})
     EXPECT_THAT(parse_signal(text).error().message,
                 HasSubstr("needs a signal such as TERM, INT, USR1 or 15"))
         << text;
 }
 
-TEST(ParseHosts, TakesNamesSlotsAndAddresses) {
+TEST(ParseHosts, AcceptsNamesSlotsAndAddresses) {
   const auto hosts = parse_hosts("localhost:4,n1,10.0.0.7:2,[::1]:8,[fe80::1%eth0]").value();
   ASSERT_EQ(hosts.size(), 5u);
   EXPECT_EQ(hosts[0].name, "localhost");
@@ -103,7 +103,7 @@ TEST(ParseHosts, TakesNamesSlotsAndAddresses) {
   EXPECT_EQ(hosts[4].name, "fe80::1%eth0");
 }
 
-TEST(ParseHosts, RefusesTheRest) {
+TEST(ParseHosts, RefusesInvalidHosts) {
   for (const auto* text : {"", ",", "a,", "a:", "a:0", "a:-1", "a:b", "a b", "a:1:2", "[::1",
                            "[]:1", "[::1]4", "-oProxyCommand=x", "a\nb:1", "a;b", ":4"}) {
     const auto hosts = parse_hosts(text);
@@ -112,7 +112,7 @@ TEST(ParseHosts, RefusesTheRest) {
   }
 }
 
-TEST(ParseHosts, TakesRangesAndUsers) {
+TEST(ParseHosts, AcceptsRangesAndUsers) {
   const auto hosts = parse_hosts("bob@n[01-02,7]:4,eve@[::1]").value();
   ASSERT_EQ(hosts.size(), 4u);
   EXPECT_EQ(hosts[1].name, "n02");
@@ -123,7 +123,7 @@ TEST(ParseHosts, TakesRangesAndUsers) {
   EXPECT_EQ(hosts[3].user, "eve");
 }
 
-TEST(ParseHosts, SaysWhatIsWrong) {
+TEST(ParseHosts, ErrorsExplainInvalidHosts) {
   EXPECT_EQ(parse_hosts("n[1-1000000]").error().message,
             "is not valid: \"n[1-1000000]\" names more than 65536 hosts, the most that hvdrun "
             "takes");
@@ -135,7 +135,7 @@ TEST(ParseHosts, SaysWhatIsWrong) {
     EXPECT_FALSE(parse_hosts(text)) << text;
 }
 
-TEST(ParseHostNames, TakesNamesOnly) {
+TEST(ParseHostNames, AcceptsOnlyNames) {
   EXPECT_THAT(parse_host_names("n[1-2],[::1],x").value(),
               testing::ElementsAre("n1", "n2", "::1", "x"));
   for (const auto* text : {"n1:4", "bob@n1"})
@@ -144,7 +144,7 @@ TEST(ParseHostNames, TakesNamesOnly) {
   EXPECT_FALSE(parse_host_names(""));
 }
 
-TEST(ParseEnvironmentChange, TakesNamesAndValuesOfAnyKind) {
+TEST(ParseEnvironmentChange, AcceptsNamesWithAnyValue) {
   EXPECT_EQ(parse_environment_change("A").value().value, std::nullopt);
   EXPECT_EQ(parse_environment_change("A=").value().value, "");
   EXPECT_EQ(parse_environment_change("A=b=c\nd").value().value, "b=c\nd");
@@ -153,24 +153,24 @@ TEST(ParseEnvironmentChange, TakesNamesAndValuesOfAnyKind) {
   EXPECT_EQ(parse_environment_change("A=" + large).value().value, large);
 }
 
-TEST(ParseEnvironmentChange, RefusesNamesThatAreNone) {
+TEST(ParseEnvironmentChange, RefusesInvalidNames) {
   for (const auto* text : {"", "=v", "A B=c", "A\nB=c", "\t"})
     EXPECT_THAT(parse_environment_change(text).error().message,
                 HasSubstr("needs NAME or NAME=VALUE, not "))
         << text;
 }
 
-TEST(ParseLabel, TakesWordsAndTemplates) {
+TEST(ParseLabel, AcceptsWordsAndTemplates) {
   for (const auto* text : {"none", "rank", "rank@host", "[{rank}] ", "{host}:{rank}"})
     EXPECT_EQ(parse_label(text).value(), text);
 }
 
-TEST(ParseLabel, RefusesAWordThatIsNone) {
+TEST(ParseLabel, RefusesUnknownWords) {
   EXPECT_EQ(parse_label("ranks").error().message,
             "must be none, rank, rank@host or a template such as \"[{rank}] \", not \"ranks\"");
 }
 
-TEST(ParseInput, TakesNoneAllAndARank) {
+TEST(ParseInput, AcceptsNoneAllAndARank) {
   EXPECT_EQ(parse_input("none").value().to, InputSpec::To::none);
   EXPECT_EQ(parse_input("all").value().to, InputSpec::To::all);
   EXPECT_EQ(parse_input("5").value().rank, 5);

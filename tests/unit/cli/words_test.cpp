@@ -8,7 +8,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// "name=value" of each use, in order.
+// Returns "name=value" of each option, in order.
 std::vector<std::string> uses(const SplitWords& words) {
   std::vector<std::string> texts;
   for (const auto& use : words.options)
@@ -24,7 +24,7 @@ std::string error_of(const std::vector<std::string>& args) {
   return words.error().message;
 }
 
-TEST(SplitWords, TakesEveryWayToGiveAValue) {
+TEST(SplitWords, AcceptsEveryWayToGiveAValue) {
   for (const std::vector<std::string>& args : std::vector<std::vector<std::string>>{
            {"-np", "4"}, {"-np=4"}, {"-np4"}, {"--np", "4"}, {"--np=4"}, {"--num-proc", "4"}})
     EXPECT_THAT(uses(split_words(args).value()), ElementsAre("num-proc=4")) << args[0];
@@ -37,7 +37,7 @@ TEST(SplitWords, TakesEveryWayToGiveAValue) {
   EXPECT_THAT(uses(split_words({"--label="}).value()), ElementsAre("label="));
 }
 
-TEST(SplitWords, TakesFlagsAndTheirOpposites) {
+TEST(SplitWords, AcceptsFlagsAndTheirOpposites) {
   const auto words =
       split_words({"--oversubscribe", "-prefix-timestamp", "--no-json", "--verbose", "--verbose"});
   EXPECT_THAT(uses(words.value()),
@@ -45,7 +45,7 @@ TEST(SplitWords, TakesFlagsAndTheirOpposites) {
                           "verbose=1", "verbose=1"));
 }
 
-TEST(SplitWords, LeavesTheProgramsWordsUntouched) {
+TEST(SplitWords, DoesNotChangeTheProgramsArguments) {
   const auto words = split_words(
       {"-np", "2", "python3", "train.py", "-np", "8", "--help", "--", "-x", "A=1", "--nonsense"});
   EXPECT_THAT(uses(words.value()), ElementsAre("num-proc=2"));
@@ -54,13 +54,13 @@ TEST(SplitWords, LeavesTheProgramsWordsUntouched) {
   EXPECT_EQ(words->action, nullptr);
 }
 
-TEST(SplitWords, AnEnvironmentOptionDoesNotTakeTheProgramToo) {
+TEST(SplitWords, OptionXDoesNotConsumeTheProgram) {
   const auto words = split_words({"-x", "A=1", "-x", "B", "prog", "arg"});
   EXPECT_THAT(uses(words.value()), ElementsAre("x=A=1", "x=B"));
   EXPECT_THAT(words->command, ElementsAre("prog", "arg"));
 }
 
-TEST(SplitWords, EndsOptionsAtTwoDashes) {
+TEST(SplitWords, OptionsEndAtTwoDashes) {
   EXPECT_THAT(split_words({"-np", "2", "--", "--odd-name", "--"})->command,
               ElementsAre("--odd-name", "--"));
   EXPECT_THAT(split_words({"--"})->command, IsEmpty());
@@ -69,7 +69,7 @@ TEST(SplitWords, EndsOptionsAtTwoDashes) {
   EXPECT_THAT(split_words({""})->command, ElementsAre(""));
 }
 
-TEST(SplitWords, RunAndTwoDashesRunAProgramOfAnyName) {
+TEST(SplitWords, RunAndTwoDashesAllowAProgramOfAnyName) {
   EXPECT_THAT(split_words({"run", "sbatch", "job"})->command, ElementsAre("sbatch", "job"));
   EXPECT_THAT(split_words({"run", "-np", "2", "run"})->command, ElementsAre("run"));
   EXPECT_THAT(split_words({"--", "jobs"})->command, ElementsAre("jobs"));
@@ -86,14 +86,14 @@ TEST(SplitWords, StopsAtAnAction) {
             "unknown option --nonsense; hvdrun --help lists all");
 }
 
-TEST(SplitWords, ExplainLooksAtTheRest) {
+TEST(SplitWords, ExplainParsesTheRest) {
   const auto words = split_words({"--explain", "-np", "2", "prog"});
   EXPECT_EQ(words->action, find_option_by_name("explain"));
   EXPECT_THAT(uses(*words), ElementsAre("num-proc=2"));
   EXPECT_THAT(words->command, ElementsAre("prog"));
 }
 
-TEST(SplitWords, NamesTheNearestOption) {
+TEST(SplitWords, SuggestsASimilarOption) {
   EXPECT_EQ(error_of({"--num-procs", "4"}), "unknown option --num-procs; did you mean --num-proc?");
   EXPECT_EQ(error_of({"--num-procs=4"}), "unknown option --num-procs; did you mean --num-proc?");
   EXPECT_EQ(error_of({"--colour", "never"}), "unknown option --colour; did you mean --color?");
@@ -101,7 +101,7 @@ TEST(SplitWords, NamesTheNearestOption) {
   EXPECT_EQ(error_of({"--a\nb"}), "unknown option \"--a\\nb\"; hvdrun --help lists all");
 }
 
-TEST(SplitWords, NamesNoOptionThatIsNotNear) {
+TEST(SplitWords, SuggestsNoDissimilarOption) {
   for (const auto* word : {"-y", "-k", "--logging", "--exporter"})
     EXPECT_EQ(error_of({word, "4"}),
               "unknown option " + std::string(word) + "; hvdrun --help lists all");
@@ -143,7 +143,7 @@ TEST(SplitWords, SaysWhichValueIsMissing) {
               ElementsAre("output-filename=--verbose"));
 }
 
-TEST(SplitWords, ANegativeNumberIsAValue) {
+TEST(SplitWords, NegativeNumberIsAValue) {
   EXPECT_THAT(uses(split_words({"-np", "-1"}).value()), ElementsAre("num-proc=-1"));
 }
 
@@ -152,7 +152,7 @@ TEST(SplitWords, RefusesAValueForAFlag) {
   EXPECT_EQ(error_of({"--help=me"}), "--help takes no value");
 }
 
-TEST(SplitWords, EmptyIsNoError) {
+TEST(SplitWords, AcceptsNoWords) {
   const auto words = split_words({});
   ASSERT_TRUE(words);
   EXPECT_THAT(words->command, IsEmpty());

@@ -21,7 +21,7 @@ BatchShape gpu_shape() {
 
 const BatchCommand kCommand{{"hvdrun", "-np", "16"}, {"python3", "train.py", "--name", "a b"}};
 
-TEST(BatchScript, Generic) {
+TEST(BatchScript, GenericTemplateHasEveryDirective) {
   BatchSpec batch;
   batch.slurm_options = {{"time", "2:00:00"}, {"job-name", "my job"}, {"mail-user", "a@b"}};
   batch.sbatch_arguments = {"--constraint=v100"};
@@ -46,7 +46,7 @@ exec hvdrun -np 16 -- python3 train.py --name 'a b'
 )SCRIPT");
 }
 
-TEST(BatchScript, ATemplatesOwnLineTakesADirectivesPlace) {
+TEST(BatchScript, TemplatesOwnLineReplacesADirective) {
   const auto text = batch_script(own("cte-power"), {}, gpu_shape(), kCommand)->text;
   EXPECT_THAT(text, HasSubstr("#SBATCH --gres=gpu:4\n"));
   EXPECT_THAT(text, Not(HasSubstr("--gpus-per-node")));
@@ -56,7 +56,7 @@ TEST(BatchScript, ATemplatesOwnLineTakesADirectivesPlace) {
               Not(HasSubstr("gres")));
 }
 
-TEST(BatchScript, WithoutNodesItAsksForTasks) {
+TEST(BatchScript, RequestsTasksWithoutNodes) {
   auto shape = gpu_shape();
   shape.nodes.reset();
   shape.ranks_per_node.reset();
@@ -66,8 +66,8 @@ TEST(BatchScript, WithoutNodesItAsksForTasks) {
   EXPECT_THAT(text, Not(HasSubstr("--nodes")));
 }
 
-// A value that a script shows elsewhere is not asked of sbatch by that.
-TEST(BatchScript, OnlyADirectiveTakesADirectivesPlace) {
+// A value that the script has outside of #SBATCH lines is not requested from sbatch by that.
+TEST(BatchScript, OnlyASbatchLineReplacesADirective) {
   const auto script =
       parse_template(
           "---\nabout: x\n---\n#!/bin/bash\n# {{job_name}}\n{{#directives}}\n#SBATCH "
@@ -84,7 +84,7 @@ TEST(BatchScript, OnlyADirectiveTakesADirectivesPlace) {
               HasSubstr("#SBATCH --gpus-per-node=4\n"));
 }
 
-TEST(BatchScript, WhatNobodyAskedForNeedsNoPlace) {
+TEST(BatchScript, DefaultsNeedNoPlaceInTheTemplate) {
   const auto bare =
       parse_template(
           "---\nabout: x\n---\n#!/bin/bash\n#SBATCH -N {{nodes}} --ntasks-per-node="
@@ -101,7 +101,7 @@ TEST(BatchScript, WhatNobodyAskedForNeedsNoPlace) {
               HasSubstr("--job-name: the template bare has no place for it"));
 }
 
-TEST(BatchScript, ContainerRunsEachRankInside) {
+TEST(BatchScript, ContainerTemplateRunsEachRankInTheContainer) {
   BatchSpec batch;
   batch.container = "my image.sif";
   batch.variables = {{"bind", "/data,/scratch/a b"}};
@@ -110,7 +110,7 @@ TEST(BatchScript, ContainerRunsEachRankInside) {
                         "'/scratch/a b' 'my image.sif' python3 train.py --name 'a b'\n"));
 }
 
-TEST(BatchScript, AnOptionWithoutPlaceIsAnError) {
+TEST(BatchScript, OptionWithoutAPlaceInTheTemplateIsAnError) {
   BatchSpec batch;
   batch.container = "image.sif";
   EXPECT_THAT(batch_script(own("generic"), batch, gpu_shape(), kCommand).error().message,

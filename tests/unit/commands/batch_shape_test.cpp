@@ -31,7 +31,7 @@ std::string text_of(const Asked& asked) {
   return shape ? describe(*shape) : shape.error().message;
 }
 
-TEST(BatchShape, OneRankForEachGpu) {
+TEST(BatchShape, HasOneRankPerGpu) {
   EXPECT_EQ(text_of({.ranks = 16, .gpus_per_node = 4, .cpus_per_node = 160}),
             "16 ranks: 4 nodes × 4 GPUs, 40 CPUs per rank");
   EXPECT_EQ(text_of({.ranks = 2, .gpus_per_node = 4, .cpus_per_node = 160}),
@@ -56,12 +56,12 @@ TEST(BatchShape, NodesMayBeUneven) {
   EXPECT_EQ(shape->gpus_per_node, 4);
 }
 
-TEST(BatchShape, ARankThatDrivesAllGpus) {
+TEST(BatchShape, OneRankPerHostUsesAllGpus) {
   EXPECT_EQ(text_of({.ranks = 2, .ranks_per_host = 1, .gpus_per_node = 4, .cpus_per_node = 160}),
             "2 ranks: 2 nodes × 4 GPUs × 1 rank, 160 CPUs per rank");
 }
 
-TEST(BatchShape, WithoutGpus) {
+TEST(BatchShape, HasRanksPerNodeWithoutGpus) {
   EXPECT_EQ(text_of({.ranks = 8}), "8 ranks: 1 CPU per rank");
   EXPECT_EQ(text_of({.ranks = 8, .gpus_per_node = 0}), "8 ranks: 1 CPU per rank");
   EXPECT_EQ(text_of({.ranks = 8, .nodes = 2}), "8 ranks: 2 nodes × 4 ranks, 1 CPU per rank");
@@ -73,7 +73,7 @@ TEST(BatchShape, WithoutGpus) {
             "2 ranks: 2 nodes × 1 rank, 32 CPUs per rank");
 }
 
-TEST(BatchShape, SaysWhatDoesNotFit) {
+TEST(BatchShape, ErrorsNameWhatDoesNotFit) {
   EXPECT_EQ(text_of({.ranks = 16, .nodes = 2, .gpus_per_node = 4}),
             "16 ranks do not fit on 2 nodes with 4 GPUs each: --nodes 4, or fewer ranks");
   EXPECT_EQ(text_of({.ranks = 3, .nodes = 2, .ranks_per_host = 1}),

@@ -27,7 +27,7 @@ std::vector<JobId> ids(const std::vector<std::string>& words) {
   return all;
 }
 
-TEST(CancelPlan, TakesOnesOwnThatHaveNotEnded) {
+TEST(CancelPlan, CancelsTheUsersJobsThatHaveNotEnded) {
   const auto plan = plan_cancel(
       ids({"1", "2", "3", "4"}),
       {job("1", 1, "RUNNING"), job("2", 2, "COMPLETED"), job("3", 3, "RUNNING", 1001)}, 1000);
@@ -43,14 +43,14 @@ TEST(CancelPlan, RootMayCancelAll) {
               ElementsAre("3"));
 }
 
-TEST(CancelPlan, Arrays) {
+TEST(CancelPlan, CancelsArraysAndTheirTasks) {
   const std::vector<JobRecord> jobs = {job("7_[4-9]", 7, "PENDING"), job("7_1", 8, "COMPLETED"),
                                        job("7_2", 9, "RUNNING")};
   EXPECT_THAT(plan_cancel(ids({"7", "7_2", "7_[2-5]"}), jobs, 1000).to_cancel,
               ElementsAre("7", "7_2", "7_[2-5]"));
   EXPECT_THAT(plan_cancel(ids({"7_1", "7_99"}), jobs, 1000).to_cancel, IsEmpty());
   EXPECT_THAT(plan_cancel(ids({"9"}), jobs, 1000).to_cancel, ElementsAre("9"))
-      << "the number that a task has besides";
+      << "a task's own job number";
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 namespace hvdrun {
 namespace {
 
-TEST(JobName, IsTheProgramsOrItsScripts) {
+TEST(JobName, IsTheNameOfTheProgramOrItsScript) {
   EXPECT_EQ(job_name_of({"./build/train", "x"}), "train");
   EXPECT_EQ(job_name_of({"python3", "-u", "src/train.py", "--lr", "1"}), "train.py");
   EXPECT_EQ(job_name_of({"/usr/bin/python3.11", "-c"}), "python3.11");

@@ -23,9 +23,9 @@ class JobOutputTest : public testing::Test {
     job.is_batch = true;
     job.work_dir = folder.path();
     job.std_out = "out.txt";
-    be("PENDING");
+    set_state("PENDING");
   }
-  void be(const std::string& state) {
+  void set_state(const std::string& state) {
     job.state = state;
     job.batch_host = state == "PENDING" ? "" : "n1";
     job.hosts = job.batch_host;
@@ -42,9 +42,9 @@ class JobOutputTest : public testing::Test {
   JobOutput output;
 };
 
-TEST_F(JobOutputTest, BeginsWhenTheJobDoes) {
+TEST_F(JobOutputTest, StartsWhenTheJobRuns) {
   EXPECT_THAT(output.files(), IsEmpty());
-  be("RUNNING");
+  set_state("RUNNING");
   ASSERT_EQ(output.files().size(), 1u);
   EXPECT_TRUE(output.may_appear());
   EXPECT_THAT(output.missing(), ElementsAre(HasSubstr("out.txt on n1, which is not visible")));
@@ -54,19 +54,19 @@ TEST_F(JobOutputTest, BeginsWhenTheJobDoes) {
   EXPECT_THAT(output.missing(), IsEmpty());
 }
 
-TEST_F(JobOutputTest, AnEarlierJobsFileIsKnownBySeeingItBefore) {
+TEST_F(JobOutputTest, SkipsAnEarlierJobsFileThatItSawBefore) {
   write("old\n");
-  be("PENDING");
-  be("RUNNING");
+  set_state("PENDING");
+  set_state("RUNNING");
   EXPECT_EQ(shown(), "");
   write("new\n");
   EXPECT_EQ(shown(), "new\n");
 }
 
-TEST_F(JobOutputTest, OfAFileThatIsAppendedToTheNewPartIsItsOwn) {
+TEST_F(JobOutputTest, ShowsOnlyTheNewPartOfAnAppendedFile) {
   write("old\n");
-  be("PENDING");
-  be("RUNNING");
+  set_state("PENDING");
+  set_state("RUNNING");
   EXPECT_EQ(shown(), "");
   write("new\n", std::ios::app);
   EXPECT_EQ(shown(), "new\n");
@@ -74,53 +74,53 @@ TEST_F(JobOutputTest, OfAFileThatIsAppendedToTheNewPartIsItsOwn) {
   EXPECT_EQ(shown(), "newer\n");
 }
 
-TEST_F(JobOutputTest, AFileThatIsRewrittenLongerIsItsOwnFromItsStart) {
+TEST_F(JobOutputTest, ShowsAFileThatWasRewrittenLongerFromItsStart) {
   write("old\n");
-  be("PENDING");
-  be("RUNNING");
+  set_state("PENDING");
+  set_state("RUNNING");
   write("a new one\n");
   EXPECT_EQ(shown(), "a new one\n");
 }
 
-TEST_F(JobOutputTest, WhatEarlierRunsOfAJobThatWaitsOnceMoreHaveLeftIsItsOwn) {
+TEST_F(JobOutputTest, ShowsTheOutputOfEarlierRunsOfARequeuedJob) {
   job.restarts = 1;
   write("first run\n");
   const auto hour_ago = std::filesystem::file_time_type::clock::now() - std::chrono::hours(1);
   std::filesystem::last_write_time(folder.path() / "out.txt", hour_ago);
   JobOutput late;
   late.take(job);
-  be("RUNNING");
+  set_state("RUNNING");
   late.take(job);
   EXPECT_EQ(late.files().at(0).tail.look(1000).bytes, "first run\n");
 }
 
-TEST_F(JobOutputTest, OrByItsAge) {
+TEST_F(JobOutputTest, SkipsAFileThatIsOlderThanTheJob) {
   write("old\n");
   const auto hour_ago = std::filesystem::file_time_type::clock::now() - std::chrono::hours(1);
   std::filesystem::last_write_time(folder.path() / "out.txt", hour_ago);
   JobOutput late;
-  be("RUNNING");
+  set_state("RUNNING");
   late.take(job);
   EXPECT_EQ(late.files().at(0).tail.look(1000).bytes, "");
 }
 
-TEST_F(JobOutputTest, AFileOfTheRunningJobIsShownFromItsStart) {
+TEST_F(JobOutputTest, ShowsARunningJobsFileFromItsStart) {
   write("one\n");
   JobOutput late;
-  be("RUNNING");
+  set_state("RUNNING");
   late.take(job);
   EXPECT_EQ(late.files().at(0).tail.look(1000).bytes, "one\n");
 }
 
-TEST_F(JobOutputTest, AJobThatNeverRanHasNone) {
+TEST_F(JobOutputTest, JobThatNeverRanHasNoOutput) {
   job.state = "CANCELLED";
   output.take(job);
   EXPECT_THAT(output.files(), IsEmpty());
 }
 
-TEST_F(JobOutputTest, MayNotAppearWhereThereIsNoFolder) {
+TEST_F(JobOutputTest, MayNotAppearInAMissingFolder) {
   job.std_out = "/no/such/folder/out.txt";
-  be("RUNNING");
+  set_state("RUNNING");
   EXPECT_FALSE(output.may_appear());
 }
 

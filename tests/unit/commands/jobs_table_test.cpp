@@ -43,7 +43,7 @@ class JobsTable : public testing::Test {
   JobRecord waiting;
 };
 
-TEST_F(JobsTable, HasALineAJob) {
+TEST_F(JobsTable, HasALinePerJob) {
   EXPECT_EQ(
       jobs_table({running, waiting}, kNow, 0),
       "JOB           NAME          STATE               NODES   ELAPSED  LEFT      START        "
@@ -63,12 +63,12 @@ TEST_F(JobsTable, FitsTheTerminal) {
   EXPECT_TRUE(line.ends_with("x…\n")) << line;
 }
 
-TEST_F(JobsTable, AJobOverItsLimitHasNothingLeft) {
+TEST_F(JobsTable, JobBeyondItsLimitHasNoTimeLeft) {
   running.left.reset();
   EXPECT_THAT(jobs_table({running}, kNow, 0), testing::HasSubstr("  0:00  "));
 }
 
-TEST_F(JobsTable, AsJson) {
+TEST_F(JobsTable, IsAvailableAsJson) {
   running.name = "\xff";
   const auto json = nlohmann::json::parse(jobs_json({running, waiting}));
   EXPECT_EQ(json[0]["id"], "12");

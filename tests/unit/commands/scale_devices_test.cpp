@@ -14,7 +14,7 @@ std::string dry_run(const std::string& gpus, const std::string& provisional = "f
          provisional + ", \"ranks\": [" + gpus + "]}]}\n";
 }
 
-TEST(VisibleDevices, AreThoseOfTheRanks) {
+TEST(VisibleDevices, AreTheGpusOfTheRanks) {
   const auto devices =
       visible_devices(dry_run(R"({"gpu": {"visible": "2"}}, {"gpu": {"visible": "GPU-5f"}})"));
   ASSERT_TRUE(devices) << devices.error().message;

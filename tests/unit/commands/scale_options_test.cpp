@@ -16,7 +16,7 @@ std::string error_of(const std::vector<std::string>& args) {
   return options.error().message;
 }
 
-TEST(ScaleOptions, AreItsOwnAndHvdruns) {
+TEST(ScaleOptions, SeparateItsOwnFromHvdruns) {
   const auto options =
       parse_scale_options({"-np", "4,1,2", "--verbose", "-H", "n1:4", "--repeat=3", "-xA=B",
                            "--grace", "2", "--report", "out", "train", "--repeat", "7"});
@@ -31,7 +31,7 @@ TEST(ScaleOptions, AreItsOwnAndHvdruns) {
               testing::IsSupersetOf({"--verbose", "-H", "n1:4", "-xA=B", "--grace", "2"}));
 }
 
-TEST(ScaleOptions, CountRanksOrDevices) {
+TEST(ScaleOptions, AcceptSizesInRanksOrDevices) {
   const auto options = parse_scale_options({"--devices", "4,1", "train"});
   ASSERT_TRUE(options) << options.error().message;
   EXPECT_EQ(options->unit, scale::Unit::devices);
@@ -40,7 +40,7 @@ TEST(ScaleOptions, CountRanksOrDevices) {
   EXPECT_THAT(error_of({"-np", "1", "--devices", "1", "train"}), HasSubstr("does not go with"));
 }
 
-TEST(ScaleOptions, AreSbatchsTooWhenEachRunIsAJob) {
+TEST(ScaleOptions, IncludeThoseOfSbatchWithSubmit) {
   const auto options = parse_scale_options(
       {"-np", "1,2", "--time", "5", "--submit", "--report", "out", "--requeue", "train"});
   ASSERT_TRUE(options) << options.error().message;
@@ -64,7 +64,7 @@ TEST(ScaleOptions, EndAtTwoDashes) {
   EXPECT_THAT(options->command, ElementsAre("--repeat"));
 }
 
-TEST(ScaleOptions, TakeExpressions) {
+TEST(ScaleOptions, AcceptRegularExpressions) {
   const auto options =
       parse_scale_options({"--num-proc=1,2", "--metric", "r ([0-9]+)", "--drop-epochs", "0",
                            "--show-output", "--loss=l=(.*)", "train"});
@@ -76,7 +76,7 @@ TEST(ScaleOptions, TakeExpressions) {
   EXPECT_TRUE(options->shows_output);
 }
 
-TEST(ScaleOptions, SayWhatIsWrong) {
+TEST(ScaleOptions, RefuseMissingAndInvalidValues) {
   EXPECT_EQ(error_of({"train"}), "hvdrun scale needs the numbers of ranks to run with: -np 1,2,4");
   EXPECT_THAT(error_of({"-np", "1,2"}), HasSubstr("needs a program to run"));
   EXPECT_EQ(error_of({"-np"}), "-np needs a value");
@@ -91,7 +91,7 @@ TEST(ScaleOptions, SayWhatIsWrong) {
   EXPECT_THAT(error_of({"-np", "1", "--explain", "train"}), HasSubstr("--explain makes no sense"));
 }
 
-TEST(ScaleOptions, AreExplained) {
+TEST(ScaleOptions, HelpShowsTheUsage) {
   const auto options = parse_scale_options({"-np", "1", "--help", "nonsense"});
   ASSERT_TRUE(options);
   EXPECT_TRUE(options->help);

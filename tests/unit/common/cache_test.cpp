@@ -7,7 +7,7 @@
 namespace common {
 namespace {
 
-TEST(LargestCache, IsWhatTheSystemSays) {
+TEST(LargestCache, IsReadFromTheSystem) {
   const Cache cache = largest_cache();
   EXPECT_GE(cache.processors, 1);
   EXPECT_EQ(cache.bytes % 1024, 0u);

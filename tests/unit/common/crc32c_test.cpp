@@ -1,4 +1,4 @@
-// The checksum against RFC 3720, and the CPU's instruction against the tables.
+// Compares the checksum with RFC 3720, and the CPU's instruction with the tables.
 #include "common/crc32c.hpp"
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace common {
 namespace {
 
-std::vector<unsigned char> made_bytes(std::size_t count) {
+std::vector<unsigned char> pseudorandom_bytes(std::size_t count) {
   std::vector<unsigned char> bytes(count);
   std::uint32_t state = 1;
   for (auto& byte : bytes) {
@@ -19,8 +19,8 @@ std::vector<unsigned char> made_bytes(std::size_t count) {
   return bytes;
 }
 
-// RFC 3720, appendix B.4, and the check value of the CRC catalogue.
-TEST(Crc32c, KnownAnswers) {
+// The values are those of RFC 3720, appendix B.4, and of the catalogue of CRCs.
+TEST(Crc32c, MatchesKnownValues) {
   EXPECT_EQ(crc32c(0, "123456789", 9), 0xe3069283u);
   const std::vector<unsigned char> zeros(32, 0);
   EXPECT_EQ(crc32c(0, zeros.data(), zeros.size()), 0x8a9136aau);
@@ -32,9 +32,9 @@ TEST(Crc32c, KnownAnswers) {
   EXPECT_EQ(crc32c(0, nullptr, 0), 0u);
 }
 
-// Lengths around the lanes of the fast path, at every alignment.
-TEST(Crc32c, TheInstructionGivesWhatTheTablesGive) {
-  const auto bytes = made_bytes(40000);
+// Covers lengths around the limits of the fast path, at every alignment.
+TEST(Crc32c, InstructionMatchesTheTables) {
+  const auto bytes = pseudorandom_bytes(40000);
   for (const std::size_t length : {0, 1, 7, 8, 9, 63, 4095, 12287, 12288, 12289, 24576, 39000}) {
     for (std::size_t offset = 0; offset < 9; ++offset) {
       const unsigned char* const data = bytes.data() + offset;
@@ -44,8 +44,8 @@ TEST(Crc32c, TheInstructionGivesWhatTheTablesGive) {
   }
 }
 
-TEST(Crc32c, PiecesGiveTheSameAsTheWhole) {
-  const auto bytes = made_bytes(30000);
+TEST(Crc32c, PiecesGiveTheChecksumOfTheWhole) {
+  const auto bytes = pseudorandom_bytes(30000);
   const std::uint32_t whole = crc32c(0, bytes.data(), bytes.size());
   for (const std::size_t cut : {1, 100, 12288, 29999}) {
     const std::uint32_t first = crc32c(0, bytes.data(), cut);

@@ -1,4 +1,4 @@
-// Vectors of FIPS 180-4 (its examples on csrc.nist.gov) and RFC 4231.
+// Uses the test vectors of FIPS 180-4 (examples on csrc.nist.gov) and RFC 4231.
 #include "common/sha256.hpp"
 
 #include "common/text.hpp"
@@ -29,7 +29,7 @@ std::string repeat(const std::string& text, int times) {
   return all;
 }
 
-TEST(Sha256, GivesTheDigestsOfTheStandard) {
+TEST(Sha256, MatchesTheDigestsOfFips180) {
   EXPECT_EQ(hash(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   EXPECT_EQ(hash("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   EXPECT_EQ(hash("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
@@ -41,7 +41,7 @@ TEST(Sha256, GivesTheDigestsOfTheStandard) {
             "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
-TEST(Sha256, DoesNotDependOnHowTheDataIsCut) {
+TEST(Sha256, DoesNotDependOnHowTheDataIsSplit) {
   const std::string text = repeat("0123456789", 30);
   for (std::size_t cut = 0; cut <= text.size(); ++cut) {
     Sha256 pieces;
@@ -51,7 +51,7 @@ TEST(Sha256, DoesNotDependOnHowTheDataIsCut) {
   }
 }
 
-TEST(HmacSha256, GivesTheDigestsOfRfc4231) {
+TEST(HmacSha256, MatchesTheDigestsOfRfc4231) {
   EXPECT_EQ(mac(repeat("0b", 20), "Hi There"),
             "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
   EXPECT_EQ(mac("4a656665", "what do ya want for nothing?"),
@@ -68,7 +68,7 @@ TEST(HmacSha256, GivesTheDigestsOfRfc4231) {
             "9b09ffa71b942fcb27635fbcd5b0e944bfdc63644f0713938a7f51535c3a35e2");
 }
 
-TEST(Hex, RefusesWhatIsNoHex) {
+TEST(Hex, RefusesInvalidText) {
   EXPECT_FALSE(from_hex("abc"));
   EXPECT_FALSE(from_hex("zz"));
   EXPECT_FALSE(from_hex("-1"));

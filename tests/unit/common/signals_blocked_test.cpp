@@ -8,14 +8,14 @@
 namespace common {
 namespace {
 
-// The signals that are blocked on a thread that starts now.
+// Returns the signals that are blocked on a new thread.
 sigset_t blocked_on_a_new_thread() {
   sigset_t blocked;
   std::thread([&] { pthread_sigmask(SIG_SETMASK, nullptr, &blocked); }).join();
   return blocked;
 }
 
-TEST(SignalsBlocked, LeavesTheSignalsOfACrash) {
+TEST(SignalsBlocked, DoesNotBlockSignalsOfACrash) {
   const SignalsBlocked guard;
   const sigset_t blocked = blocked_on_a_new_thread();
   for (const int crash : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS})
@@ -24,14 +24,14 @@ TEST(SignalsBlocked, LeavesTheSignalsOfACrash) {
     EXPECT_EQ(sigismember(&blocked, other), 1) << other;
 }
 
-TEST(SignalsBlocked, LeavesOthersThatAreNamed) {
+TEST(SignalsBlocked, DoesNotBlockNamedSignals) {
   const SignalsBlocked guard({SIGPROF});
   const sigset_t blocked = blocked_on_a_new_thread();
   EXPECT_EQ(sigismember(&blocked, SIGPROF), 0);
   EXPECT_EQ(sigismember(&blocked, SIGTERM), 1);
 }
 
-TEST(SignalsBlocked, KeepsWhatTheProgramBlocks) {
+TEST(SignalsBlocked, KeepsSignalsThatTheProgramBlocks) {
   sigset_t own;
   sigemptyset(&own);
   sigaddset(&own, SIGABRT);

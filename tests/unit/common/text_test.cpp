@@ -13,24 +13,24 @@ TEST(DescribeRanks, FoldsRuns) {
   EXPECT_EQ(describe_ranks(std::vector<int>{0, 2, 3, 7}), "ranks 0,2-3,7");
 }
 
-TEST(FoldRanks, TakesAnyOrder) {
+TEST(FoldRanks, AcceptsAnyOrder) {
   EXPECT_EQ(fold_ranks(std::vector<int>{2, 0, 1, 5, 0}), "0-2,5");
   EXPECT_EQ(fold_ranks({}), "");
 }
 
-TEST(CopyText, CutsWhatDoesNotFit) {
+TEST(CopyText, TruncatesTextThatDoesNotFit) {
   char field[4];
   copy_text(field, "abcdef");
   EXPECT_EQ(field_text(field), "abc");
 }
 
-TEST(WithoutMiddle, LeavesShortTextAlone) {
+TEST(WithoutMiddle, DoesNotChangeShortText) {
   EXPECT_EQ(without_middle("a\nb\n", 200), "a\nb\n");
   const std::string full(200, 'x');
   EXPECT_EQ(without_middle(full, 200), full);
 }
 
-TEST(WithoutMiddle, CutsBetweenLinesAndSaysHowMuch) {
+TEST(WithoutMiddle, RemovesWholeLinesAndNotesHowMuch) {
   std::string text;
   for (int i = 100; i < 200; ++i) text += "line " + std::to_string(i) + "\n";
   const std::string shortened = without_middle(text, 300);
@@ -41,7 +41,7 @@ TEST(WithoutMiddle, CutsBetweenLinesAndSaysHowMuch) {
   EXPECT_TRUE(shortened.ends_with("line 198\nline 199\n"));
 }
 
-TEST(WithoutMiddle, CutsALongLineBetweenCharacters) {
+TEST(WithoutMiddle, SplitsALongLineBetweenCharacters) {
   for (std::size_t shift = 0; shift < 4; ++shift) {
     std::string text(shift, 'x');
     for (int i = 0; i < 400; ++i) text += "\xe2\x82\xac";  // a euro sign
@@ -66,11 +66,11 @@ TEST(NearestName, FindsMistypedNames) {
   EXPECT_EQ(nearest_name("-n", kNames), "-np");
 }
 
-TEST(NearestName, TakesABeginningForTheWhole) {
+TEST(NearestName, MatchesAPrefix) {
   EXPECT_EQ(nearest_name("--output", kNames), "--output-filename");
 }
 
-TEST(NearestName, HasNoAnswerForWhatIsFar) {
+TEST(NearestName, IsEmptyForDissimilarNames) {
   EXPECT_EQ(nearest_name("--quux", kNames), "");
   EXPECT_EQ(nearest_name("", kNames), "");
   EXPECT_EQ(nearest_name(std::string(100000, 'n'), kNames), "");
@@ -83,31 +83,31 @@ TEST(Quote, KeepsATextOnOneLine) {
   EXPECT_EQ(quote(""), "\"\"");
 }
 
-TEST(Quote, CutsALongTextBetweenCharacters) {
+TEST(Quote, TruncatesALongTextBetweenCharacters) {
   EXPECT_EQ(quote(std::string(1024, 'a')), "\"" + std::string(1024, 'a') + "\"");
   EXPECT_EQ(quote(std::string(1025, 'a')), "\"" + std::string(1024, 'a') + "…\"");
   EXPECT_EQ(quote(std::string(1023, 'a') + "éé"), "\"" + std::string(1023, 'a') + "…\"");
 }
 
-TEST(QuoteIfNeeded, LeavesWordsAlone) {
+TEST(QuoteIfNeeded, DoesNotQuoteWords) {
   EXPECT_EQ(quote_if_needed("./train.py"), "./train.py");
   EXPECT_EQ(quote_if_needed(""), "\"\"");
   EXPECT_EQ(quote_if_needed("a b"), "\"a b\"");
 }
 
-TEST(TableLines, AlignCharactersNotBytes) {
+TEST(TableLines, AlignByCharactersNotBytes) {
   EXPECT_EQ(table_lines({{"TEMP", "POWER"}, {"71 \u00b0C", "612 W"}, {"-", "\xff"}}),
             (std::vector<std::string>{"TEMP   POWER", "71 \u00b0C  612 W", "-      \xff"}));
   EXPECT_TRUE(table_lines({}).empty());
 }
 
-TEST(Printable, HasNothingThatATerminalObeys) {
+TEST(Printable, EscapesTerminalControls) {
   EXPECT_EQ(printable("a\tb\nc \x1b[2J\r\b\x7f"), "a\tb\nc \\x1b[2J\\x0d\\x08\\x7f");
   EXPECT_EQ(printable("\xc2\x9b[2J \x9b[2J"), "\\x9b[2J \\x9b[2J") << "CSI as one character";
 }
 
-TEST(Printable, LeavesTextOfAnyEncodingAsItIs) {
-  // UTF-8 has bytes in it that would be control characters by themselves.
+TEST(Printable, DoesNotChangeTextOfAnyEncoding) {
+  // Some bytes within UTF-8 characters would be control characters alone.
   for (const char* text : {"größe 漢字 🎉 \xe2\x80\x9c", "\xc2\xa0", "caf\xe9 \xff", ""})
     EXPECT_EQ(printable(text), text);
   EXPECT_EQ(printable("cut \xe6\xbc"), "cut \xe6\xbc");
@@ -122,7 +122,7 @@ std::string parts_of(std::string_view pattern) {
   return text;
 }
 
-TEST(Text, APatternIsTextAndNamesInBraces) {
+TEST(Text, PatternIsTextAndNamesInBraces) {
   EXPECT_EQ(parts_of(""), "");
   EXPECT_EQ(parts_of("plain"), "plain|");
   EXPECT_EQ(parts_of("run-{rank}.log"), "run-|<rank>.log|");

@@ -7,7 +7,7 @@ namespace {
 
 constexpr Eigen::Index kTaps = 9;
 
-// Two samples of two planes of 4×4, all values different.
+// Returns two samples of two planes of 4×4 pixels. All values differ.
 const Stack kShape{2, 4};
 Eigen::MatrixXd images() {
   Eigen::MatrixXd result(kShape.rows(), 2);
@@ -15,36 +15,36 @@ Eigen::MatrixXd images() {
   return result;
 }
 
-TEST(Patches, HoldThePixelsAroundEachPixelAndZerosOutside) {
+TEST(Patches, HoldTheNeighboursOfEachPixelAndZerosOutside) {
   const Eigen::MatrixXd patch = patches(images(), kShape);
   ASSERT_EQ(patch.rows(), kShape.planes * kTaps);
   ASSERT_EQ(patch.cols(), 2 * kShape.pixels());
-  // Pixel (1, 2) of plane 1 of sample 1, in the middle of its patch and beside its neighbours.
+  // Pixel (1, 2) of plane 1 of sample 1 is in the middle of its patch, with its neighbours around.
   const Eigen::Index column = kShape.pixels() + 1 * kShape.side + 2;
   EXPECT_EQ(patch(kTaps + 4, column), images()(kShape.pixels() + 6, 1));
   EXPECT_EQ(patch(kTaps + 0, column), images()(kShape.pixels() + 1, 1));
   EXPECT_EQ(patch(kTaps + 8, column), images()(kShape.pixels() + 11, 1));
-  // The corner's upper left.
+  // The upper left pixel of the corner's patch is outside the image.
   EXPECT_EQ(patch(0, 0), 0);
   EXPECT_EQ(patch(4, 0), images()(0, 0));
 }
 
-// <Ax, y> = <x, Aᵀy> for all x and y says that one map is the other's transpose.
-TEST(Patches, AreAddedBackByTheTransposedMap) {
+// If <Ax, y> = <x, Aᵀy> for all x and y, the second map is the transpose of the first.
+TEST(Patches, AddPatchesIsTheTransposeOfPatches) {
   const Eigen::MatrixXd x = images();
   Eigen::MatrixXd y(kShape.planes * kTaps, x.cols() * kShape.pixels());
   for (Eigen::Index i = 0; i < y.size(); ++i) y(i) = static_cast<double>((i * 5) % 17);
   EXPECT_EQ(patches(x, kShape).cwiseProduct(y).sum(), x.cwiseProduct(add_patches(y, kShape)).sum());
 }
 
-TEST(Stacks, ComeBackFromTheProductsOrder) {
+TEST(Stacks, RoundTripThroughTheOrderOfTheProduct) {
   const Eigen::MatrixXd product = from_stack(images(), kShape);
   EXPECT_EQ(product.rows(), kShape.planes);
   EXPECT_EQ(product(1, kShape.pixels() + 3), images()(kShape.pixels() + 3, 1));
   EXPECT_EQ(to_stack(product, kShape), images());
 }
 
-TEST(MaxPool, TakesTheLargestOfFourAndRemembersWhere) {
+TEST(MaxPool, KeepsTheLargestOfFourAndItsPosition) {
   Rows winners;
   const Eigen::MatrixXd pooled = max_pool(images(), kShape, winners);
   ASSERT_EQ(pooled.rows(), kShape.rows() / 4);

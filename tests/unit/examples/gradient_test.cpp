@@ -1,4 +1,4 @@
-// The networks' gradients against differences of the loss.
+// Compares the networks' gradients with finite differences of the loss.
 #include "convolutional_network.hpp"
 #include "network.hpp"
 
@@ -26,7 +26,7 @@ class Gradient : public testing::Test {};
 using Networks = testing::Types<Network, ConvolutionalNetwork>;
 TYPED_TEST_SUITE(Gradient, Networks);
 
-TYPED_TEST(Gradient, IsTheSlopeOfTheSummedLoss) {
+TYPED_TEST(Gradient, MatchesFiniteDifferencesOfTheSummedLoss) {
   TypeParam network(7);
   const Dataset dataset = random_dataset(6);
   const std::array<std::int64_t, 4> which{5, 0, 3, 2};
@@ -46,8 +46,8 @@ TYPED_TEST(Gradient, IsTheSlopeOfTheSummedLoss) {
   }
 }
 
-// So that ranks can add theirs.
-TYPED_TEST(Gradient, OfPartsAddsUpToThatOfTheWhole) {
+// Ranks rely on this when they add their gradients.
+TYPED_TEST(Gradient, OfTheWholeIsTheSumOfThoseOfItsParts) {
   const TypeParam network(7);
   const Dataset dataset = random_dataset(6);
   const std::array<std::int64_t, 5> which{5, 0, 3, 2, 1};

@@ -41,13 +41,13 @@ std::vector<int> receivers(const InputSpec& input) {
   return input_receivers(spec, 3);
 }
 
-TEST(InputReceivers, AreWhatStdinSays) {
+TEST(InputReceivers, FollowOptionStdin) {
   EXPECT_EQ(receivers({InputSpec::To::none, 0}), std::vector<int>{});
   EXPECT_EQ(receivers({InputSpec::To::rank, 2}), std::vector{2});
   EXPECT_EQ(receivers({InputSpec::To::all, 0}), (std::vector{0, 1, 2}));
 }
 
-TEST(LaunchMessage, HasTheCommandOfWrapBeforeTheProgram) {
+TEST(LaunchMessage, PutsTheWrapCommandBeforeTheProgram) {
   JobSpec spec;
   spec.program = "/bin/train";
   spec.command = {"train", "--fast"};
@@ -63,7 +63,7 @@ TEST(LaunchMessage, HasTheCommandOfWrapBeforeTheProgram) {
             "case $HVD_RANK in 1|2) exec perf stat -o $RANK \"$@\";; esac; exec \"$@\"");
 }
 
-TEST(LaunchMessage, TellsAnAgentOfItsOwnRanksAndOfAllHosts) {
+TEST(LaunchMessage, HoldsTheAgentsOwnRanksAndAllHosts) {
   JobSpec spec;
   spec.program = "/bin/train";
   spec.command = {"train", "--fast"};
@@ -87,17 +87,17 @@ TEST(LaunchMessage, TellsAnAgentOfItsOwnRanksAndOfAllHosts) {
   EXPECT_TRUE(second.ranks[0].wants_input);
 }
 
-TEST(PortsToHold, AreThoseOfTheMasterOfLibhvdAndOfJaxOnTheHostOfRank0) {
+TEST(PortsToHold, AreThreeOnTheHostOfRank0AndNoneElsewhere) {
   const auto placement = two_hosts().placement;
   JobSpec spec;
   EXPECT_EQ(ports_to_hold(spec, placement, 0).count, 3);
   EXPECT_EQ(ports_to_hold(spec, placement, 0).master_port, 0);
   EXPECT_EQ(ports_to_hold(spec, placement, 1).count, 0);
   spec.environment = {{"MASTER_PORT", "29611"}};
-  EXPECT_EQ(ports_to_hold(spec, placement, 0).master_port, 29611) << "the user's own";
+  EXPECT_EQ(ports_to_hold(spec, placement, 0).master_port, 29611) << "the user has set the port";
 }
 
-TEST(LaunchMessage, NamesTheGpusToLookAt) {
+TEST(LaunchMessage, NamesTheGpusThatTheAgentMonitors) {
   Plan plan = two_hosts();
   plan.allocation.hosts[0].inventory.emplace();
   for (const auto& [visible, uuid] : std::vector<std::pair<std::string, std::string>>{
@@ -111,20 +111,21 @@ TEST(LaunchMessage, NamesTheGpusToLookAt) {
   const auto gpus = [&](const JobSpec& spec) {
     return launch_message(spec, plan, {}, context({}), 0).gpus;
   };
-  EXPECT_EQ(gpus({}), std::vector<std::string>{}) << "no rank has one";
+  EXPECT_EQ(gpus({}), std::vector<std::string>{}) << "no rank has a GPU";
   ranks[0].gpu = 1;
   ranks[1].gpu = 2;
   EXPECT_EQ(gpus({}), (std::vector<std::string>{"GPU-b", "MIG-c"}));
   JobSpec spec;
   spec.ranks_per_host = 1;
   EXPECT_EQ(gpus(spec), (std::vector<std::string>{"GPU-a", "GPU-b", "MIG-c"}));
-  EXPECT_TRUE(launch_message(spec, plan, {}, context({}), 1).gpus.empty()) << "nobody has looked";
+  EXPECT_TRUE(launch_message(spec, plan, {}, context({}), 1).gpus.empty())
+      << "this host has no inventory";
 }
 
-TEST(DeviceNames, AreThoseOfTheHostsInventory) {
+TEST(DeviceNames, ComeFromTheHostsInventory) {
   Host host;
   const std::vector<GpuUse> uses{{"MIG-c"}, {"GPU-b"}, {"GPU-z"}};
-  EXPECT_EQ(with_device_names(uses, host)[0].device, "") << "nobody has looked";
+  EXPECT_EQ(with_device_names(uses, host)[0].device, "") << "the host has no inventory";
   auto& gpus = host.inventory.emplace().gpus;
   gpus.resize(2);
   gpus[0].visible = "0";
@@ -139,7 +140,7 @@ TEST(DeviceNames, AreThoseOfTheHostsInventory) {
   EXPECT_EQ(named[2].device, "");
 }
 
-TEST(LaunchMessage, ThatIsTooLargeForAFrameIsNamed) {
+TEST(LaunchMessage, LargerThanAFrameIsAUsageErrorWithItsSize) {
   LaunchMessage message;
   message.ranks.resize(3);
   EXPECT_TRUE(pack_for("n1", message));
@@ -152,7 +153,7 @@ TEST(LaunchMessage, ThatIsTooLargeForAFrameIsNamed) {
       << packed.error().message;
 }
 
-TEST(LaunchMessage, LeavesToAnotherHostWhatIsItsOwn) {
+TEST(LaunchMessage, LeavesHostSpecificVariablesToARemoteHost) {
   JobSpec spec;
   spec.environment = {{"HOSTNAME", "mine"}};
   const Environment caller{
@@ -171,7 +172,7 @@ TEST(LaunchMessage, LeavesToAnotherHostWhatIsItsOwn) {
   EXPECT_EQ(there.limits.size(), 1u);
   const auto& own = there.host_variables;
   EXPECT_NE(std::find(own.begin(), own.end(), "CUDA_VISIBLE_DEVICES"), own.end());
-  EXPECT_EQ(std::find(own.begin(), own.end(), "HOSTNAME"), own.end()) << "the user has set it";
+  EXPECT_EQ(std::find(own.begin(), own.end(), "HOSTNAME"), own.end()) << "-x sets it";
 }
 
 }  // namespace

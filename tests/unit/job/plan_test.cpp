@@ -50,7 +50,7 @@ std::vector<std::string> names(const std::vector<Host>& hosts) {
   return names;
 }
 
-TEST(Plan, AsksTheHostsThatTheGuessPutsRanksOn) {
+TEST(Plan, StartsOnlyTheHostsOfTheProvisionalPlacement) {
   JobSpec spec;
   spec.ranks = 3;
   Plan plan;
@@ -63,7 +63,7 @@ TEST(Plan, AsksTheHostsThatTheGuessPutsRanksOn) {
   EXPECT_FALSE(plan.size);
 }
 
-TEST(Plan, BecomesFinalWhenTheHostsHaveAnswered) {
+TEST(Plan, IsFinalWhenEveryHostHasSentItsInventory) {
   JobSpec spec;
   Plan plan;
   plan.allocation.hosts = {host("a", {}, 0), host("b", {}, 0)};
@@ -78,7 +78,7 @@ TEST(Plan, BecomesFinalWhenTheHostsHaveAnswered) {
   EXPECT_EQ(expected_ranks(plan, "b"), 1u);
 }
 
-TEST(HostAddresses, AreTheNamesOfThisHostAndWhatTheUserTypedForOthers) {
+TEST(HostAddresses, AreTheNameOfThisHostAndTheTypedAddressOfOthers) {
   auto first = host("n1.cluster", 1, 1);
   first.is_this_machine = true;
   first.address = "localhost";
@@ -88,7 +88,7 @@ TEST(HostAddresses, AreTheNamesOfThisHostAndWhatTheUserTypedForOthers) {
   EXPECT_EQ(address_name(first), "n1");
 }
 
-TEST(HostAddresses, AreResolvedWhereRanksMeet) {
+TEST(HostAddresses, AreResolvedForRank0AndWithTensorflowForEveryHost) {
   JobSpec spec;
   std::vector<Host> hosts{host("a", 1, 1)};
   hosts[0].address = "a";

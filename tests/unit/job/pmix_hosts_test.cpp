@@ -1,4 +1,4 @@
-// PMIx over several hosts, with real servers and real programs: each host is a process.
+// Tests PMIx over several hosts with real servers and real programs. Each host is a process.
 #include "../temporary_folder.hpp"
 #include "simulated_hosts/pmix_job_on_hosts.hpp"
 
@@ -9,8 +9,8 @@
 #include <sys/wait.h>
 
 #ifdef __SANITIZE_THREAD__
-// libpmix's shared memory for many ranks (ds21) holds more than 64 locks at once, which is more
-// than the sanitizer's search for deadlocks can follow: it ends the process.
+// For many ranks, libpmix's shared memory (ds21) holds more than 64 locks at once. The sanitizer's
+// deadlock detector cannot follow that many and ends the process.
 extern "C" __attribute__((visibility("default"))) const char* __tsan_default_options() {
   return "detect_deadlocks=0";
 }
@@ -36,7 +36,7 @@ class PmixHosts : public ::testing::Test {
     return end ? std::move(*end) : JobEnd{};
   }
 
-  void expect_well(const JobEnd& end) {
+  void expect_all_succeeded(const JobEnd& end) {
     for (std::size_t rank = 0; rank < end.ranks.size(); ++rank)
       EXPECT_EQ(end.ranks[rank].wait_status, 0)
           << "rank " << rank << ": " << end.ranks[rank].output;
@@ -49,45 +49,45 @@ class PmixHosts : public ::testing::Test {
 
 const std::vector<int> kUneven{4, 3, 1, 1};
 
-TEST_F(PmixHosts, WhatAFenceCollectsIsThereForAll) {
-  expect_well(run("collected", kUneven));
+TEST_F(PmixHosts, CollectingFenceGivesEveryRankAllData) {
+  expect_all_succeeded(run("collected", kUneven));
 }
 
-TEST_F(PmixHosts, WhatAFenceDoesNotCollectIsAskedFor) {
-  expect_well(run("direct", kUneven));
+TEST_F(PmixHosts, GetAfterAPlainFenceRequestsTheData) {
+  expect_all_succeeded(run("direct", kUneven));
 }
 
-TEST_F(PmixHosts, WhatIsNotPutYetIsWaitedFor) {
-  expect_well(run("unfenced", kUneven));
+TEST_F(PmixHosts, GetWaitsUntilTheDataIsPut) {
+  expect_all_succeeded(run("unfenced", kUneven));
 }
 
-TEST_F(PmixHosts, ThirtyFencesInARow) {
+TEST_F(PmixHosts, ThirtyFencesInARowSucceed) {
   const auto end = run("in_a_row", kUneven);
-  expect_well(end);
+  expect_all_succeeded(end);
   EXPECT_GE(end.exchanged, 30 * kUneven.size());
 }
 
-TEST_F(PmixHosts, FencesOfSomeRanks) {
-  expect_well(run("groups", kUneven));
+TEST_F(PmixHosts, FencesOfSomeRanksSucceed) {
+  expect_all_succeeded(run("groups", kUneven));
 }
 
-TEST_F(PmixHosts, FencesInFlightAtOnce) {
-  expect_well(run("in_flight", kUneven));
+TEST_F(PmixHosts, ConcurrentFencesSucceed) {
+  expect_all_succeeded(run("in_flight", kUneven));
 }
 
-TEST_F(PmixHosts, TwentyJobsOneAfterTheOther) {
-  for (int i = 0; i < 20; ++i) expect_well(run("collected", {1, 2}));
+TEST_F(PmixHosts, TwentyConsecutiveJobsSucceed) {
+  for (int i = 0; i < 20; ++i) expect_all_succeeded(run("collected", {1, 2}));
 }
 
-TEST_F(PmixHosts, RanksOfOneHostNeedNoLauncher) {
+TEST_F(PmixHosts, FenceWithinOneHostSendsNothingToTheLauncher) {
   const auto end = run("groups", {5});
-  expect_well(end);
+  expect_all_succeeded(end);
   EXPECT_EQ(end.exchanged, 0u);
 }
 
-TEST_F(PmixHosts, EachRankIsToldWhereAllAre) {
+TEST_F(PmixHosts, EveryRankKnowsThePlacementOfAllRanks) {
   const auto end = run("places", kUneven);
-  expect_well(end);
+  expect_all_succeeded(end);
   ASSERT_EQ(end.ranks.size(), 9u);
   EXPECT_EQ(end.ranks[0].output,
             "host 0 of 4, peers 0,1,2,3 of 4, 0 on host0 as 0, 8 on host3 as 0\n");
@@ -95,23 +95,23 @@ TEST_F(PmixHosts, EachRankIsToldWhereAllAre) {
             "host 1 of 4, peers 4,5,6 of 3, 5 on host1 as 1, 8 on host3 as 0\n");
 }
 
-TEST_F(PmixHosts, AFenceWhoseTimeRunsOutEndsTheSameForAll) {
-  expect_well(run("late", kUneven));
+TEST_F(PmixHosts, FenceTimeoutGivesEveryRankTheSameStatus) {
+  expect_all_succeeded(run("late", kUneven));
 }
 
-TEST_F(PmixHosts, AGetWhoseTimeHasRunOutMayBeTriedAgain) {
-  expect_well(run("late_put", kUneven));
+TEST_F(PmixHosts, GetCanBeRepeatedAfterATimeout) {
+  expect_all_succeeded(run("late_put", kUneven));
 }
 
-TEST_F(PmixHosts, WhoAsksForWhatARankNeverPutIsTold) {
-  expect_well(run("never_put", kUneven));
+TEST_F(PmixHosts, GetOfAKeyThatIsNeverPutFails) {
+  expect_all_succeeded(run("never_put", kUneven));
 }
 
-TEST_F(PmixHosts, WhatARankPutOutlivesIt) {
-  expect_well(run("legacy", kUneven));
+TEST_F(PmixHosts, DataOfARankOutlivesTheRank) {
+  expect_all_succeeded(run("legacy", kUneven));
 }
 
-TEST_F(PmixHosts, ADeathInAFenceLeavesNobodyWaiting) {
+TEST_F(PmixHosts, RankDeathInAFenceReleasesTheOtherRanks) {
   for (int i = 0; i < 5; ++i) {
     const auto end = run("death", kUneven);
     ASSERT_EQ(end.ranks.size(), 9u);
@@ -121,7 +121,7 @@ TEST_F(PmixHosts, ADeathInAFenceLeavesNobodyWaiting) {
   }
 }
 
-TEST_F(PmixHosts, ALostHostFailsTheFencesThatWaitForIt) {
+TEST_F(PmixHosts, LostHostFailsTheFencesThatWaitForIt) {
   std::size_t came = 0;
   job_.on_exchange = [&](std::size_t, const Frame& frame, const auto& kill_host) {
     if (frame.type == FrameType::fence && ++came == 3) kill_host(3);
@@ -132,7 +132,7 @@ TEST_F(PmixHosts, ALostHostFailsTheFencesThatWaitForIt) {
     EXPECT_EQ(end.ranks[rank].output, "LOST_CONNECTION\n") << "rank " << rank;
 }
 
-TEST_F(PmixHosts, ALostHostAnswersNoRequest) {
+TEST_F(PmixHosts, GetFromALostHostFails) {
   job_.on_exchange = [](std::size_t, const Frame& frame, const auto& kill_host) {
     if (frame.type == FrameType::modex_request) kill_host(3);
   };
@@ -141,27 +141,27 @@ TEST_F(PmixHosts, ALostHostAnswersNoRequest) {
   EXPECT_EQ(end.ranks[0].output, "LOST_CONNECTION\n");
 }
 
-// Above 32 ranks on a host, these have their shared data through shared memory.
-TEST_F(PmixHosts, AHostMayHaveManyRanks) {
-  expect_well(run("collected", {34, 2}));
+// With more than 32 ranks on a host, libpmix passes shared data through shared memory.
+TEST_F(PmixHosts, HostWithMoreThan32RanksSucceeds) {
+  expect_all_succeeded(run("collected", {34, 2}));
 }
 
 #ifdef HVDRUN_HAS_EXAMPLES
-TEST_F(PmixHosts, AProgramOfOursRunsOverThem) {
+TEST_F(PmixHosts, HelloExampleRunsOverSeveralHosts) {
   job_.ranks_per_host = kUneven;
   job_.arguments = {HVDRUN_HELLO};
   const auto end = run_job();
-  expect_well(end);
+  expect_all_succeeded(end);
   EXPECT_EQ(end.ranks.at(0).output, "rank 0 of 9\nthe ranks add up to 36\n");
 }
 #endif
 
 #ifdef HVDRUN_HAS_OPENMPI
-TEST_F(PmixHosts, AnOpenMpiProgramRunsOverThem) {
+TEST_F(PmixHosts, OpenMpiProgramRunsOverSeveralHosts) {
   job_.ranks_per_host = kUneven;
   job_.arguments = {HVDRUN_TEST_PROGRAMS "/mpi_allreduce"};
   const auto end = run_job();
-  expect_well(end);
+  expect_all_succeeded(end);
   EXPECT_EQ(end.ranks.at(8).output, "rank 8 of 9: sum 45\n");
 }
 #endif

@@ -15,8 +15,8 @@ struct Sent {
   std::string payload;
 };
 
-// An exchange between four hosts that keeps what it would send.
-class ExchangeTest : public ::testing::Test {
+// Has a router for four hosts and records what it sends.
+class PmixRouterTest : public ::testing::Test {
  protected:
   Result<void> fence(std::size_t host, const std::string& key, std::vector<std::uint32_t> hosts,
                      std::int32_t status = kPmixSuccess) {
@@ -35,7 +35,7 @@ class ExchangeTest : public ::testing::Test {
     return router_.take(host, {type, destination, payload});
   }
 
-  // "host: key status data" for each result that was sent since the last call.
+  // Returns "host: key status data" for each result sent since the last call.
   std::vector<std::string> results() {
     std::vector<std::string> lines;
     for (const auto& sent : std::exchange(sent_, {})) {
@@ -46,7 +46,7 @@ class ExchangeTest : public ::testing::Test {
     }
     return lines;
   }
-  // "host: asker rank status data", likewise.
+  // Returns "host: asker rank status data" for each answer sent since the last call.
   std::vector<std::string> answers() {
     std::vector<std::string> lines;
     for (const auto& sent : std::exchange(sent_, {})) {
@@ -67,7 +67,7 @@ class ExchangeTest : public ::testing::Test {
 
 using Lines = std::vector<std::string>;
 
-TEST_F(ExchangeTest, AFenceEndsWhenAllItsHostsHaveCome) {
+TEST_F(PmixRouterTest, FenceCompletesWhenAllItsHostsHaveArrived) {
   ASSERT_TRUE(fence(3, "a", {0, 2, 3}));
   ASSERT_TRUE(fence(0, "a", {0, 2, 3}));
   EXPECT_EQ(results(), Lines{});
@@ -75,7 +75,7 @@ TEST_F(ExchangeTest, AFenceEndsWhenAllItsHostsHaveCome) {
   EXPECT_EQ(results(), (Lines{"0: a 0 <0><2><3>", "2: a 0 <0><2><3>", "3: a 0 <0><2><3>"}));
 }
 
-TEST_F(ExchangeTest, AResultStandsInMemoryOnce) {
+TEST_F(PmixRouterTest, HostsShareOneCopyOfAFenceResult) {
   std::vector<SharedPayload> payloads;
   PmixRouter router(2, [&](std::size_t, FrameType, const SharedPayload& payload) {
     payloads.push_back(payload);
@@ -88,7 +88,7 @@ TEST_F(ExchangeTest, AResultStandsInMemoryOnce) {
   EXPECT_EQ(payloads[0], payloads[1]);
 }
 
-TEST_F(ExchangeTest, FencesInFlightDoNotMix) {
+TEST_F(PmixRouterTest, ConcurrentFencesDoNotMix) {
   ASSERT_TRUE(fence(0, "a", {0, 1}));
   ASSERT_TRUE(fence(0, "b", {0, 1}));
   ASSERT_TRUE(fence(2, "c", {2, 3}));
@@ -98,23 +98,23 @@ TEST_F(ExchangeTest, FencesInFlightDoNotMix) {
   EXPECT_EQ(results(), (Lines{"0: a 0 <0><1>", "1: a 0 <0><1>"}));
 }
 
-TEST_F(ExchangeTest, AFailedPartFailsTheFenceAtOnceAndForWhoComesLater) {
+TEST_F(PmixRouterTest, FailedHostFailsTheFenceForPresentAndLateHosts) {
   ASSERT_TRUE(fence(0, "a", {0, 1, 2}));
   ASSERT_TRUE(fence(1, "a", {0, 1, 2}, -52));
   EXPECT_EQ(results(), (Lines{"0: a -52 ", "1: a -52 "}));
   ASSERT_TRUE(fence(2, "a", {0, 1, 2}));
   EXPECT_EQ(results(), (Lines{"2: a -52 "}));
-  // All were told: the name is free again.
+  // Every host has its result, so the key can be used again.
   ASSERT_TRUE(fence(0, "a", {0}));
   EXPECT_EQ(results(), (Lines{"0: a 0 <0>"}));
 }
 
-TEST_F(ExchangeTest, AFenceWhoseTimeHasRunOutFailsForAll) {
+TEST_F(PmixRouterTest, ExpiredFenceFailsForEveryHost) {
   ASSERT_TRUE(fence(0, "a", {0, 1, 2}));
   ASSERT_TRUE(fence(1, "a", {0, 1, 2}));
   ASSERT_TRUE(take(0, FrameType::fence_expired, "a"));
   EXPECT_EQ(results(), (Lines{"0: a -24 ", "1: a -24 "}));
-  ASSERT_TRUE(take(1, FrameType::fence_expired, "a"));  // it knew not yet
+  ASSERT_TRUE(take(1, FrameType::fence_expired, "a"));  // its own timeout crossed the result
   EXPECT_EQ(results(), Lines{});
   ASSERT_TRUE(fence(2, "a", {0, 1, 2}));
   EXPECT_EQ(results(), (Lines{"2: a -24 "}));
@@ -122,7 +122,7 @@ TEST_F(ExchangeTest, AFenceWhoseTimeHasRunOutFailsForAll) {
   EXPECT_EQ(results(), Lines{});
 }
 
-TEST_F(ExchangeTest, ALostHostFailsFencesThatWaitForIt) {
+TEST_F(PmixRouterTest, LostHostFailsFencesThatWaitForIt) {
   ASSERT_TRUE(fence(0, "a", {0, 1, 2}));
   ASSERT_TRUE(fence(0, "b", {0, 1}));
   router_.host_lost(2);
@@ -135,14 +135,14 @@ TEST_F(ExchangeTest, ALostHostFailsFencesThatWaitForIt) {
   EXPECT_EQ(results(), (Lines{"0: c -61 "}));
 }
 
-TEST_F(ExchangeTest, WhatALostHostHasBroughtCounts) {
+TEST_F(PmixRouterTest, FenceUsesDataThatALostHostHadSent) {
   ASSERT_TRUE(fence(2, "a", {0, 2}));
   router_.host_lost(2);
   ASSERT_TRUE(fence(0, "a", {0, 2}));
   EXPECT_EQ(results(), (Lines{"0: a 0 <0><2>"}));
 }
 
-TEST_F(ExchangeTest, AFailedFenceIsForgottenWhenItsLastHostIsLost) {
+TEST_F(PmixRouterTest, FailedFenceIsForgottenWhenItsRemainingHostsAreLost) {
   ASSERT_TRUE(fence(0, "a", {0, 1, 2}, -52));
   results();
   router_.host_lost(1);
@@ -152,17 +152,17 @@ TEST_F(ExchangeTest, AFailedFenceIsForgottenWhenItsLastHostIsLost) {
   EXPECT_EQ(results(), Lines{});
 }
 
-TEST_F(ExchangeTest, RefusesAgentsThatDoNotAgree) {
+TEST_F(PmixRouterTest, RefusesInconsistentFences) {
   ASSERT_TRUE(fence(0, "a", {0, 1}));
-  EXPECT_FALSE(fence(0, "a", {0, 1})) << "twice";
-  EXPECT_FALSE(fence(1, "a", {0, 1, 2})) << "with others";
-  EXPECT_FALSE(fence(2, "a", {0, 1})) << "uninvited";
-  EXPECT_FALSE(fence(0, "b", {0, 4})) << "with a host that is not there";
+  EXPECT_FALSE(fence(0, "a", {0, 1})) << "the same host twice";
+  EXPECT_FALSE(fence(1, "a", {0, 1, 2})) << "a different list of hosts";
+  EXPECT_FALSE(fence(2, "a", {0, 1})) << "a host outside the list";
+  EXPECT_FALSE(fence(0, "b", {0, 4})) << "a list with an unknown host";
   EXPECT_FALSE(take(0, FrameType::fence, "short"));
   EXPECT_FALSE(take(0, FrameType::output, ""));
 }
 
-TEST_F(ExchangeTest, RefusesAFenceThatNoFrameHolds) {
+TEST_F(PmixRouterTest, RefusesAFenceResultLargerThanAFrame) {
   const std::string half(kMaxPayload / 2, 'x');
   const auto payload = pack_fence({"a", {0, 1}, kPmixSuccess, half});
   ASSERT_TRUE(take(0, FrameType::fence, payload));
@@ -172,14 +172,14 @@ TEST_F(ExchangeTest, RefusesAFenceThatNoFrameHolds) {
       << taken.error().message;
 }
 
-TEST_F(ExchangeTest, DoesNotCollectMoreThanAFrameHolds) {
+TEST_F(PmixRouterTest, RefusesPartialFenceDataLargerThanAFrame) {
   const std::string most(kMaxPayload / 2 + 1, 'x');
   const auto payload = pack_fence({"a", {0, 1, 2, 3}, kPmixSuccess, most});
   ASSERT_TRUE(take(0, FrameType::fence, payload));
-  EXPECT_FALSE(take(1, FrameType::fence, payload)) << "and two hosts have not come yet";
+  EXPECT_FALSE(take(1, FrameType::fence, payload)) << "although two hosts are missing";
 }
 
-TEST_F(ExchangeTest, CarriesModexRequestsAndAnswers) {
+TEST_F(PmixRouterTest, ForwardsModexRequestsAndAnswers) {
   ASSERT_TRUE(ask(0, 2, 7));
   ASSERT_TRUE(ask(1, 2, 7));
   ASSERT_EQ(sent_.size(), 2u);
@@ -190,32 +190,33 @@ TEST_F(ExchangeTest, CarriesModexRequestsAndAnswers) {
   ASSERT_TRUE(answer(2, {1, 7}, "one"));
   ASSERT_TRUE(answer(2, {0, 7}, "two"));
   EXPECT_EQ(answers(), (Lines{"1: 1 7 0 one", "0: 0 7 0 two"}));
-  ASSERT_TRUE(ask(0, 2, 7)) << "again, now that it was answered";
+  ASSERT_TRUE(ask(0, 2, 7)) << "a second request after the first answer";
 }
 
-TEST_F(ExchangeTest, ALostHostLeavesNoRequestOpen) {
+TEST_F(PmixRouterTest, LostHostFailsOpenRequests) {
   ASSERT_TRUE(ask(0, 2, 7));
   ASSERT_TRUE(ask(2, 1, 4));
   ASSERT_TRUE(ask(3, 1, 4));
   sent_.clear();
   router_.host_lost(2);
   EXPECT_EQ(answers(), (Lines{"0: 0 7 -61 "}));
-  ASSERT_TRUE(answer(1, {2, 4}, "nobody is there for it"));
+  ASSERT_TRUE(answer(1, {2, 4}, "for a lost host"));
   EXPECT_EQ(answers(), Lines{});
-  ASSERT_TRUE(answer(1, {3, 4}, "well"));
-  EXPECT_EQ(answers(), (Lines{"3: 3 4 0 well"}));
+  ASSERT_TRUE(answer(1, {3, 4}, "found"));
+  EXPECT_EQ(answers(), (Lines{"3: 3 4 0 found"}));
   ASSERT_TRUE(ask(0, 2, 8));
   EXPECT_EQ(answers(), (Lines{"0: 0 8 -61 "}));
 }
 
-TEST_F(ExchangeTest, RefusesRequestsAndAnswersOfNobodysMaking) {
-  EXPECT_FALSE(take(0, FrameType::modex_request, pack_modex_request({1, 7}), 2)) << "for another";
-  EXPECT_FALSE(ask(0, 4, 7)) << "to a host that is not there";
+TEST_F(PmixRouterTest, RefusesForgedModexRequestsAndAnswers) {
+  EXPECT_FALSE(take(0, FrameType::modex_request, pack_modex_request({1, 7}), 2))
+      << "for another host";
+  EXPECT_FALSE(ask(0, 4, 7)) << "to an unknown host";
   ASSERT_TRUE(ask(0, 2, 7));
-  EXPECT_FALSE(ask(0, 2, 7)) << "twice";
-  EXPECT_FALSE(answer(1, {0, 7}, "by another"));
-  EXPECT_FALSE(answer(2, {0, 8}, "of another rank"));
-  EXPECT_FALSE(answer(2, {9, 7}, "to nobody"));
+  EXPECT_FALSE(ask(0, 2, 7)) << "the same request twice";
+  EXPECT_FALSE(answer(1, {0, 7}, "from a host that was not asked"));
+  EXPECT_FALSE(answer(2, {0, 8}, "for a rank that was not asked for"));
+  EXPECT_FALSE(answer(2, {9, 7}, "to an unknown host"));
 }
 
 }  // namespace

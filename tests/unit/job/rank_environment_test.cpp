@@ -9,7 +9,7 @@
 namespace hvdrun {
 namespace {
 
-// Two hosts, uneven: three ranks and one.
+// Returns a placement of three ranks on n1 and one on n2.
 Placement uneven() {
   Placement placement;
   placement.size = 4;
@@ -42,7 +42,7 @@ std::map<std::string, std::string> environment_of_last(const Environment& caller
   const auto variables =
       rank_environment(caller, spec, job, placement, 1, placement.hosts[1].ranks[0]);
   for (const auto& variable : variables) map.emplace(variable.name, variable.value);
-  EXPECT_EQ(map.size(), variables.size()) << "a name stands there twice";
+  EXPECT_EQ(map.size(), variables.size()) << "a variable is set twice";
   return map;
 }
 
@@ -50,7 +50,7 @@ bool has(const std::vector<std::string>& variables, const std::string& variable)
   return std::find(variables.begin(), variables.end(), variable) != variables.end();
 }
 
-TEST(RankEnvironment, TellsARankItsPlaceInEveryonesWords) {
+TEST(RankEnvironment, SetsThePlaceOfTheRankInTheVariablesOfEveryLauncher) {
   auto got = environment_of_last({});
   const std::map<std::string, std::string> expected{{"HVD_RANK", "3"},
                                                     {"HVD_SIZE", "4"},
@@ -91,7 +91,7 @@ TEST(RankEnvironment, TellsARankItsPlaceInEveryonesWords) {
   EXPECT_EQ(got, expected);
 }
 
-TEST(RankEnvironment, UnderSlurmItsVariablesSayTheTruthForTheRank) {
+TEST(RankEnvironment, SlurmVariablesDescribeTheRank) {
   const auto got = environment_of_last({{"SLURM_JOB_ID", "9"}, {"SLURM_PROCID", "0"}});
   EXPECT_EQ(got.at("SLURM_PROCID"), "3");
   EXPECT_EQ(got.at("SLURM_LOCALID"), "0");
@@ -99,7 +99,7 @@ TEST(RankEnvironment, UnderSlurmItsVariablesSayTheTruthForTheRank) {
   EXPECT_EQ(got.at("SLURM_NTASKS"), "4");
 }
 
-TEST(RankEnvironment, UnderSlurmTheyTellOfThisJobNotOfTheAllocation) {
+TEST(RankEnvironment, SlurmVariablesDescribeTheJobNotTheAllocation) {
   JobSpec spec;
   spec.environment = {{"SLURM_NODEID", "mine"}};
   const auto got = environment_of_last({{"SLURM_JOB_ID", "9"}, {"SLURM_NNODES", "7"}}, spec);
@@ -109,13 +109,13 @@ TEST(RankEnvironment, UnderSlurmTheyTellOfThisJobNotOfTheAllocation) {
     EXPECT_EQ(got.at(name), "n[1-2]") << name;
   EXPECT_EQ(got.at("SLURM_TASKS_PER_NODE"), "3,1");
   EXPECT_EQ(got.at("SLURM_STEP_NUM_TASKS"), "4");
-  EXPECT_FALSE(got.contains("SLURM_NTASKS_PER_NODE")) << "there is no such number";
-  EXPECT_FALSE(got.contains("SLURM_STEP_ID")) << "scontrol knows of no such step";
-  EXPECT_FALSE(got.contains("SLURM_NODEID")) << "-x has set it";
+  EXPECT_FALSE(got.contains("SLURM_NTASKS_PER_NODE")) << "the numbers of the hosts differ";
+  EXPECT_FALSE(got.contains("SLURM_STEP_ID")) << "the ranks are in no SLURM step";
+  EXPECT_FALSE(got.contains("SLURM_NODEID")) << "-x sets it";
   EXPECT_FALSE(environment_of_last({}).contains("SLURM_NNODES")) << "outside SLURM";
 }
 
-TEST(SlurmVariables, OfEqualHostsNameRank0sHostFirst) {
+TEST(SlurmVariables, NameRank0sHostFirstAndFoldEqualHosts) {
   auto placement = uneven();
   placement.hosts[0].ranks.resize(1);
   placement.size = 2;
@@ -128,7 +128,7 @@ TEST(SlurmVariables, OfEqualHostsNameRank0sHostFirst) {
   EXPECT_EQ(got.at("SLURM_TASKS_PER_NODE"), "1(x2)");
 }
 
-TEST(RankEnvironment, ForAFrameworkHasWhatChangesItsProgramsByBeingThere) {
+TEST(RankEnvironment, SetsFrameworkVariablesOnlyForNamedFrameworks) {
   JobSpec spec;
   spec.frameworks = {Framework::jax, Framework::mlx, Framework::tensorflow, Framework::torchrun};
   spec.max_restarts = 5;
@@ -155,7 +155,7 @@ TEST(RankEnvironment, ForAFrameworkHasWhatChangesItsProgramsByBeingThere) {
   EXPECT_FALSE(environment_of_last({}, spec).contains("TF_CONFIG"));
 }
 
-TEST(FrameworkVariables, PutAnAddressOfIpv6InBracketsBeforeItsPort) {
+TEST(FrameworkVariables, PutIpv6AddressesInBracketsBeforeThePort) {
   JobSpec spec;
   spec.frameworks = {Framework::jax, Framework::mlx, Framework::tensorflow};
   const auto placement = uneven();
@@ -174,7 +174,7 @@ TEST(FrameworkVariables, PutAnAddressOfIpv6InBracketsBeforeItsPort) {
   EXPECT_EQ(got.at("NCCL_PORT"), "7");
 }
 
-TEST(RankEnvironment, LetsRanksOfOpenMpiYieldWhereTheyShareCores) {
+TEST(RankEnvironment, OpenMpiRanksYieldWhereTheyShareCores) {
   const auto yields = [](bool shares, const Environment& caller, const JobSpec& spec = {}) {
     Placement placement = uneven();
     placement.hosts[0].shares_cores = !shares;  // another host's cores do not matter
@@ -196,7 +196,7 @@ TEST(RankEnvironment, LetsRanksOfOpenMpiYieldWhereTheyShareCores) {
   EXPECT_EQ(yields(true, {}, spec), "OMPI_MCA_mpi_oversubscribe=1 ");
 }
 
-TEST(RankEnvironment, ExceptsTheJobsHostsFromTheProxyOfGrpc) {
+TEST(RankEnvironment, ExcludesTheJobsHostsFromTheProxyOfGrpc) {
   const auto exceptions = [](const Environment& caller, const JobSpec& spec = {}) {
     const auto got = environment_of_last(caller, spec);
     const auto found = got.find("no_grpc_proxy");
@@ -214,10 +214,10 @@ TEST(RankEnvironment, ExceptsTheJobsHostsFromTheProxyOfGrpc) {
   spec.environment = {{"http_proxy", "p"}};
   EXPECT_EQ(exceptions({}, spec), hosts);
   spec.environment = {{"no_grpc_proxy", "mine"}};
-  EXPECT_EQ(exceptions({{"http_proxy", "p"}}, spec), "") << "-x has set it";
+  EXPECT_EQ(exceptions({{"http_proxy", "p"}}, spec), "") << "-x sets it";
 }
 
-TEST(RankEnvironment, ForMlxListsTheRing) {
+TEST(RankEnvironment, MlxVariablesListEveryRankInTheRing) {
   JobSpec spec;
   EXPECT_EQ(mlx_hosts(spec, {}, uneven()), "");
   spec.frameworks = {Framework::mlx};
@@ -229,7 +229,7 @@ TEST(RankEnvironment, ForMlxListsTheRing) {
   EXPECT_EQ(got.at("NCCL_PORT"), "4");
 }
 
-TEST(EnvironmentText, SaysWhatARankGetsAndWhy) {
+TEST(EnvironmentText, ListsTheVariablesOfARankWithReasons) {
   Plan plan;
   plan.placement = uneven();
   plan.allocation.hosts.resize(2);
@@ -249,13 +249,13 @@ TEST(EnvironmentText, SaysWhatARankGetsAndWhy) {
         "MASTER_PORT=<port>  # a port that is held there for the program",
         "# SLURM_STEP_ID is removed: it describes the process that called hvdrun"})
     EXPECT_NE(lines.find("\n" + std::string(line) + "\n"), std::string::npos) << line << *text;
-  EXPECT_EQ(lines.find("HOME"), std::string::npos) << "the caller's own";
+  EXPECT_EQ(lines.find("HOME"), std::string::npos) << "the caller's variables are not listed";
   plan.placement = {};
   plan.placement.to_ask = {"n1"};
   EXPECT_FALSE(environment_text(spec, plan, caller));
 }
 
-TEST(JobEnvironment, HasWhatAccelerateConfigHasChosenUnderTheUsersX) {
+TEST(JobEnvironment, AccelerateConfigOverridesTheCallerButNotOptionX) {
   JobSpec spec;
   spec.accelerate = {{"ACCELERATE_MIXED_PRECISION", "bf16"}, {"ACCELERATE_USE_CPU", "true"}};
   spec.environment = {{"ACCELERATE_USE_CPU", "false"}};
@@ -264,7 +264,7 @@ TEST(JobEnvironment, HasWhatAccelerateConfigHasChosenUnderTheUsersX) {
   EXPECT_TRUE(has(got, "ACCELERATE_USE_CPU=false"));
 }
 
-TEST(JobEnvironment, DropsWhatAnOuterLauncherSaidOfItsProcess) {
+TEST(JobEnvironment, DropsTheVariablesOfAnOuterLauncher) {
   const Environment caller{{"HOME", "/root"},        {"PMIX_RANK", "0"},
                            {"PMI_FD", "5"},          {"OMPI_COMM_WORLD_RANK", "0"},
                            {"OMPI_MCA_orte_x", "1"}, {"OMPI_MCA_btl", "self"},
@@ -277,16 +277,16 @@ TEST(JobEnvironment, DropsWhatAnOuterLauncherSaidOfItsProcess) {
                                            "PYTHONUNBUFFERED=1", "SLURM_JOB_ID=9"}));
 }
 
-TEST(JobEnvironment, TakesTheUsersChanges) {
+TEST(JobEnvironment, UsesTheLastValueOfOptionX) {
   JobSpec spec;
   spec.environment = {{"A", "1"}, {"B", std::nullopt}, {"A", "2"}, {"GONE", std::nullopt}};
   const auto got = job_environment({{"B", "b"}, {"A", "0"}}, spec);
   EXPECT_TRUE(has(got, "A=2"));
   EXPECT_TRUE(has(got, "B=b"));
-  EXPECT_EQ(got.size(), 5u);  // and PYTHONUNBUFFERED, and two of oneCCL
+  EXPECT_EQ(got.size(), 5u);  // A, B, PYTHONUNBUFFERED, two of oneCCL
 }
 
-TEST(JobIdentity, TheUsersOwnMasterWins) {
+TEST(JobIdentity, UsersPortsOverrideHeldPorts) {
   JobSpec spec;
   const RankPorts ports{{"127.0.0.1"}, {{"1", "2", "3"}}};
   spec.environment = {{"MASTER_PORT", "29611"}, {"MASTER_ADDR", std::nullopt}};
@@ -302,7 +302,7 @@ TEST(JobIdentity, TheUsersOwnMasterWins) {
   EXPECT_EQ(job.jax_port, "29800");
 }
 
-TEST(JobEnvironment, NamesTheNetworkToAllWhoSpeakToOtherHosts) {
+TEST(JobEnvironment, PassesTheNetworkInterfaceToLibhvdNcclGlooAndOpenMpi) {
   JobSpec spec;
   spec.remote.network_interface = "ib0,eth0";
   const auto got = job_environment({{"NCCL_SOCKET_IFNAME", "mine"}}, spec);
@@ -316,7 +316,7 @@ TEST(JobEnvironment, NamesTheNetworkToAllWhoSpeakToOtherHosts) {
     EXPECT_TRUE(has(chosen, name)) << name;
 }
 
-TEST(JobEnvironment, NamesTheTimelinesFileInFull) {
+TEST(JobEnvironment, MakesThePathOfTheTimelineAbsolute) {
   JobSpec spec;
   spec.working_directory = "/home/me";
   EXPECT_TRUE(has(job_environment({{"HVD_TIMELINE", "mine"}}, spec), "HVD_TIMELINE=mine"));
@@ -329,7 +329,7 @@ TEST(JobEnvironment, NamesTheTimelinesFileInFull) {
   EXPECT_TRUE(has(job_environment({}, spec), "HVD_TIMELINE=other"));
 }
 
-TEST(JobEnvironment, PutsFoldersOfHorovodAroundWhatTheUserHasOnPythonsPath) {
+TEST(JobEnvironment, AddsTheHorovodAndHvdFoldersToTheUsersPythonPath) {
   JobSpec spec;
   EXPECT_TRUE(has(job_environment({{"PYTHONPATH", "mine"}}, spec), "PYTHONPATH=mine"));
   spec.horovod_folder = "/h";
@@ -341,11 +341,11 @@ TEST(JobEnvironment, PutsFoldersOfHorovodAroundWhatTheUserHasOnPythonsPath) {
   EXPECT_TRUE(has(job_environment({{"PYTHONPATH", "mine"}}, spec), "PYTHONPATH=/h:x:/p"));
 }
 
-TEST(JobEnvironment, LeavesPythonsBufferingToTheUserWhoSetIt) {
+TEST(JobEnvironment, KeepsTheCallersPythonUnbuffered) {
   EXPECT_TRUE(has(job_environment({{"PYTHONUNBUFFERED", ""}}, {}), "PYTHONUNBUFFERED="));
 }
 
-TEST(JobEnvironment, OptionsOfCollectivesCountOverTheCallersAndUnderTheUsersX) {
+TEST(JobEnvironment, CollectiveOptionsOverrideTheCallerButNotOptionX) {
   JobSpec spec;
   const Environment caller{{"HVD_CACHE_CAPACITY", "1"}, {"HVD_STALL_CHECK_DISABLE", "1"}};
   EXPECT_TRUE(has(job_environment(caller, spec), "HVD_CACHE_CAPACITY=1"));

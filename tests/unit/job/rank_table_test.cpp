@@ -17,7 +17,7 @@ RankTable::Clock::time_point after(double seconds) {
                       std::chrono::duration<double>(seconds));
 }
 
-// Ranks 0 and 1 are on n1, 2 and 3 on n2.
+// Returns a table with ranks 0 and 1 on n1, and 2 and 3 on n2.
 RankTable table_of_two_hosts() {
   Placement placement;
   placement.size = 4;
@@ -35,7 +35,7 @@ RankTable table_of_two_hosts() {
   return {placement, kBegun};
 }
 
-// A rank that has raised `seconds_ago` before `agent_clock`.
+// Returns the message for a rank that raised an exception `seconds_ago` before `agent_clock`.
 ExitedMessage raised(int rank, double agent_clock, double seconds_ago) {
   ExitedMessage message;
   message.rank = rank;
@@ -52,7 +52,7 @@ std::size_t first_failure(const RankTable& table) {
   return find_first_failure(table.ranks(), table.end_order()).value();
 }
 
-TEST(RankTable, AMessageThatIsLateDoesNotChangeWhoFailedFirst) {
+TEST(RankTable, LateMessageDoesNotChangeTheFirstFailure) {
   for (const bool late_comes_first : {true, false}) {
     RankTable table = table_of_two_hosts();
     // Rank 1 raised at 5.0 on the agent's clock, rank 0 at 5.01. Rank 1's message took 0.1 s longer
@@ -75,7 +75,7 @@ TEST(RankTable, EachHostHasItsOwnClock) {
   EXPECT_NEAR(table.ranks()[2].failed_after, 3.1, 1e-6);
 }
 
-TEST(RankTable, ClocksMayDriftApart) {
+TEST(RankTable, CorrectsTheDriftOfClocks) {
   RankTable table = table_of_two_hosts();
   ASSERT_TRUE(table.exited(raised(0, 10, 0), after(10)));
   // After ten hours the agent's clock is 2 s slow.
@@ -83,7 +83,7 @@ TEST(RankTable, ClocksMayDriftApart) {
   EXPECT_NEAR(table.ranks()[1].failed_after, 36010, 1e-3);
 }
 
-TEST(RankTable, TakesTheGpuMemoryOfRanksThatExist) {
+TEST(RankTable, RecordsGpuMemoryOnlyOfExistingRanks) {
   RankTable table = table_of_two_hosts();
   GpuRecord record;
   record.rank_memory = {{-1, 1}, {1, 2000}, {3, 3000}, {4, 4}};

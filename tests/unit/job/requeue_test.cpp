@@ -20,7 +20,7 @@ JobSpec spec_of(int max_requeues) {
   return spec;
 }
 
-TEST(PlanRequeue, AJobThatHadToStopGoesBack) {
+TEST(PlanRequeue, JobThatHadToStopIsRequeued) {
   const auto first = plan_requeue(spec_of(3), stopped_report(), {{"SLURM_JOB_ID", "12"}});
   EXPECT_EQ(first.job, "12");
   EXPECT_EQ(first.note,
@@ -31,8 +31,8 @@ TEST(PlanRequeue, AJobThatHadToStopGoesBack) {
   EXPECT_EQ(third.exit_code, kExitOk);
 }
 
-// One of an array's tasks has the array's own number, which would stand for all of them.
-TEST(PlanRequeue, ATaskOfAnArrayGoesBackAlone) {
+// One task of an array has the array's job ID. To requeue that ID would requeue all tasks.
+TEST(PlanRequeue, ArrayTaskIsRequeuedAlone) {
   EXPECT_EQ(
       plan_requeue(
           spec_of(3), stopped_report(),
@@ -41,7 +41,7 @@ TEST(PlanRequeue, ATaskOfAnArrayGoesBackAlone) {
       "60_3");
 }
 
-TEST(PlanRequeue, WithoutScontrolAJobCannotGoBack) {
+TEST(PlanRequeue, JobIsNotRequeuedWithoutScontrol) {
   const Environment environment{{"SLURM_JOB_ID", "12"}, {"PATH", "/nowhere:/proc/self"}};
   const auto possible = check_requeue(spec_of(3), environment);
   ASSERT_FALSE(possible);
@@ -54,7 +54,7 @@ TEST(PlanRequeue, WithoutScontrolAJobCannotGoBack) {
   EXPECT_TRUE(check_requeue(spec_of(3), {{"PATH", "/nowhere"}}));
 }
 
-TEST(PlanRequeue, NotMoreOftenThanAllowed) {
+TEST(PlanRequeue, JobIsNotRequeuedMoreOftenThanMaxRequeues) {
   const auto over = plan_requeue(spec_of(3), stopped_report(),
                                  {{"SLURM_JOB_ID", "12"}, {"SLURM_RESTART_COUNT", "3"}});
   EXPECT_EQ(over.job, "");
@@ -65,7 +65,7 @@ TEST(PlanRequeue, NotMoreOftenThanAllowed) {
   EXPECT_EQ(over.exit_code, kExitTimeout);
 }
 
-TEST(PlanRequeue, AJobThatIsNotToGoBackIsNotDoneEither) {
+TEST(PlanRequeue, StoppedJobWithoutMaxRequeuesExitsWithTimeout) {
   const auto in_job = plan_requeue(spec_of(0), stopped_report(), {{"SLURM_JOB_ID", "12"}});
   EXPECT_EQ(in_job.job, "");
   EXPECT_EQ(in_job.exit_code, kExitTimeout);
@@ -77,7 +77,7 @@ TEST(PlanRequeue, AJobThatIsNotToGoBackIsNotDoneEither) {
   EXPECT_EQ(elsewhere.note, "the program stopped before its end; exit code 124");
 }
 
-TEST(PlanRequeue, OnlyWhenItHadToStop) {
+TEST(PlanRequeue, JobThatEndedByItselfIsNotRequeued) {
   for (const int code : {0, 3}) {
     Report report;
     report.ranks.resize(2);
@@ -88,7 +88,7 @@ TEST(PlanRequeue, OnlyWhenItHadToStop) {
   }
 }
 
-TEST(PlanRequeue, NeedsASlurmJob) {
+TEST(PlanRequeue, JobOutsideSlurmIsNotRequeued) {
   const auto requeue = plan_requeue(spec_of(3), stopped_report(), {});
   EXPECT_EQ(requeue.job, "");
   EXPECT_EQ(requeue.exit_code, kExitTimeout);

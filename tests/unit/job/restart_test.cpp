@@ -9,7 +9,7 @@
 namespace hvdrun {
 namespace {
 
-TEST(Restart, FollowsFailuresThatNobodyAskedFor) {
+TEST(Restart, FollowsFailedRanksLostAgentsAndStartTimeouts) {
   const std::pair<EndKind, bool> table[] = {
       {EndKind::stopped_early, false}, {EndKind::succeeded, false},
       {EndKind::rank_failed, true},    {EndKind::agent_lost, true},
@@ -21,7 +21,7 @@ TEST(Restart, FollowsFailuresThatNobodyAskedFor) {
     EXPECT_EQ(is_worth_a_restart(kind), restarted) << static_cast<int>(kind);
 }
 
-TEST(Restart, DoesNotFollowWhatAnAgentWouldMeetAgain) {
+TEST(Restart, DoesNotFollowErrorsThatWouldRecur) {
   EXPECT_EQ(kind_of_agent_failure(kExitLauncher), EndKind::agent_lost);
   EXPECT_EQ(kind_of_agent_failure(kExitUsage), EndKind::refused);
   EXPECT_EQ(kind_of_agent_failure(kExitNotExecutable), EndKind::refused);
@@ -61,13 +61,13 @@ Allocation left_after(const LostHosts& lost) {
 
 using Names = std::vector<std::string>;
 
-TEST(UsableHosts, LeavesOutTheLost) {
+TEST(UsableHosts, ExcludeLostHosts) {
   EXPECT_EQ(names(left_after({})), (Names{"a", "b", "c"}));
   EXPECT_EQ(names(left_after({{"b"}, {}})), (Names{"a", "c"}));
   EXPECT_EQ(names(left_after({{"b"}, {"c"}})), Names{"a"});
 }
 
-TEST(UsableHosts, KeepsTheOneThatHvdrunRunsOn) {
+TEST(UsableHosts, KeepTheHostOfTheLauncher) {
   auto allocation = three_hosts();
   allocation.hosts[1].is_this_machine = true;
   UsableHosts hosts(allocation);
@@ -75,7 +75,7 @@ TEST(UsableHosts, KeepsTheOneThatHvdrunRunsOn) {
   EXPECT_EQ(names(hosts.allocation()), Names{"b"});
 }
 
-TEST(UsableHosts, TakesBackOnceThoseThatMayBeHealthy) {
+TEST(UsableHosts, TakeBackPossiblyHealthyHostsOnce) {
   UsableHosts hosts(three_hosts());
   hosts.attempt_ended(three_hosts(), {{"a"}, {"c"}});
   EXPECT_EQ(hosts.take_back(), Names{"c"}) << "a does not answer";
@@ -85,7 +85,7 @@ TEST(UsableHosts, TakesBackOnceThoseThatMayBeHealthy) {
   EXPECT_EQ(hosts.take_back(), Names{}) << "c was lost twice in a row";
 }
 
-TEST(UsableHosts, TakesBackAgainAHostThatHasWorkedSince) {
+TEST(UsableHosts, TakeBackAHostAgainAfterASuccessfulAttempt) {
   UsableHosts hosts(three_hosts());
   hosts.attempt_ended(three_hosts(), {{}, {"c"}});
   hosts.take_back();
@@ -94,7 +94,7 @@ TEST(UsableHosts, TakesBackAgainAHostThatHasWorkedSince) {
   EXPECT_EQ(hosts.take_back(), Names{"c"});
 }
 
-TEST(UsableHosts, ForgetsASecondNameOfAHost) {
+TEST(UsableHosts, DropASecondNameOfTheSameHost) {
   UsableHosts hosts(three_hosts());
   auto used = three_hosts();
   used.hosts.pop_back();
@@ -105,8 +105,8 @@ TEST(UsableHosts, ForgetsASecondNameOfAHost) {
   EXPECT_EQ(hosts.allocation().hosts[0].slots, 4);
 }
 
-TEST(PlaceRanks, PutsAsManyAsBeforeOnWhatIsLeft) {
-  JobSpec spec;  // whose -np was left to the slots, six
+TEST(PlaceRanks, KeepsTheNumberOfRanksOnTheRemainingHosts) {
+  JobSpec spec;  // without -np; the first attempt had one rank per slot, six
   Plan plan{left_after({{"b"}, {}}), {}, 4};
   const auto placed = place_ranks(spec, plan);
   ASSERT_TRUE(placed) << placed.error().message;
@@ -116,7 +116,7 @@ TEST(PlaceRanks, PutsAsManyAsBeforeOnWhatIsLeft) {
   EXPECT_EQ(plan.placement.hosts[1].ranks.front().rank, 2);
 }
 
-TEST(PlaceRanks, SaysWhenTheyDoNotFit) {
+TEST(PlaceRanks, FailsWhenTheRanksDoNotFit) {
   Plan plan{left_after({{"b", "c"}, {}}), {}, 4};
   EXPECT_FALSE(place_ranks({}, plan));
   plan.allocation.hosts.clear();
@@ -124,7 +124,7 @@ TEST(PlaceRanks, SaysWhenTheyDoNotFit) {
   EXPECT_FALSE(place_ranks({}, plan));
 }
 
-TEST(PlaceRanks, KeepsToTheRanksOfEachHost) {
+TEST(PlaceRanks, RespectsRanksPerHost) {
   JobSpec spec;
   spec.ranks_per_host = 1;
   Plan plan{left_after({{"b"}, {}}), {}, 3};

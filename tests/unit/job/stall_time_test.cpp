@@ -7,7 +7,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-TEST(StallTime, IsAMinuteUnlessTheRanksAreToldOtherwise) {
+TEST(StallTime, IsAMinuteUnlessAVariableChangesIt) {
   EXPECT_EQ(stall_time({}), milliseconds(60'000));
   EXPECT_EQ(stall_time({"HVD_STALL_CHECK_TIME_SECONDS=5"}), milliseconds(5000));
   EXPECT_EQ(stall_time({"A=1", "HVD_STALL_CHECK_TIME_SECONDS=0.0001"}), milliseconds(1));
@@ -17,7 +17,7 @@ TEST(StallTime, IsAMinuteUnlessTheRanksAreToldOtherwise) {
   EXPECT_EQ(stall_time({"HVD_STALL_CHECK_DISABLE=0"}), milliseconds(60'000));
 }
 
-TEST(StallTime, HorovodsVariablesCountWhereOursAreNotSet) {
+TEST(StallTime, UsesHorovodsVariablesWhereHvdsAreNotSet) {
   EXPECT_EQ(stall_time({"HOROVOD_STALL_CHECK_TIME_SECONDS=7"}), milliseconds(7000));
   EXPECT_EQ(stall_time({"HOROVOD_STALL_CHECK_TIME_SECONDS=7", "HVD_STALL_CHECK_TIME_SECONDS=5"}),
             milliseconds(5000));
@@ -25,7 +25,7 @@ TEST(StallTime, HorovodsVariablesCountWhereOursAreNotSet) {
             milliseconds(0));
 }
 
-TEST(StallTime, NonsenseIsLeftToTheRanks) {
+TEST(StallTime, IgnoresInvalidValues) {
   for (const char* text : {"soon", "-1", "nan", "1e400", "5s"})
     EXPECT_EQ(stall_time({std::string("HVD_STALL_CHECK_TIME_SECONDS=") + text}),
               milliseconds(60'000))

@@ -10,9 +10,9 @@ using testing::IsEmpty;
 
 constexpr StallReporter::Clock::time_point kNow{std::chrono::seconds(1000)};
 
-// Ranks 0 and 1 on n1, 2 and 3 on n2, and so on; none is in anything.
-struct MadeJob {
-  explicit MadeJob(int size) : reports(static_cast<std::size_t>(size)) {
+// A job with ranks 0 and 1 on n1, 2 and 3 on n2, and so on. No rank is in a collective.
+struct FakeJob {
+  explicit FakeJob(int size) : reports(static_cast<std::size_t>(size)) {
     for (int rank = 0; rank < size; ++rank) {
       reports[static_cast<std::size_t>(rank)].host = "n" + std::to_string(rank / 2 + 1);
       RankState state;
@@ -47,8 +47,8 @@ StallsMessage ended(int rank, const std::string& collective, bool completed = tr
   return {{}, {{rank, collective, completed}}};
 }
 
-TEST(StallReporter, SaysOnceWhoWaitsForWhom) {
-  MadeJob job(4);
+TEST(StallReporter, WarnsOnceWhoWaitsForWhom) {
+  FakeJob job(4);
   job.put(0, "allreduce grad.3", 60.2);
   job.put(1, "allreduce grad.3", 59.9);
   job.put(3, "allreduce grad.3", 0.5);
@@ -63,11 +63,11 @@ TEST(StallReporter, SaysOnceWhoWaitsForWhom) {
                   "0-1,3 wait"));
   EXPECT_FALSE(table.asks());
   EXPECT_THAT(table.take(began(3, "allreduce grad.3"), kNow), IsEmpty());
-  EXPECT_FALSE(table.asks()) << "it has been told";
+  EXPECT_FALSE(table.asks()) << "the stall was reported";
 }
 
-TEST(StallReporter, SaysOnceThatItGoesOn) {
-  MadeJob job(2);
+TEST(StallReporter, ReportsOnceThatACollectiveContinues) {
+  FakeJob job(2);
   job.put(0, "barrier", 60);
   StallReporter table;
   EXPECT_THAT(table.take(began(0, "barrier"), kNow), IsEmpty());
@@ -78,11 +78,12 @@ TEST(StallReporter, SaysOnceThatItGoesOn) {
               ElementsAre("barrier continues after 75 s"));
   EXPECT_THAT(table.take(ended(1, "barrier"), kNow), IsEmpty());
   EXPECT_THAT(table.take(began(0, "barrier"), kNow), IsEmpty());
-  EXPECT_EQ(table.explain(job.states, job.reports, kNow).size(), 1u) << "the next one is told, too";
+  EXPECT_EQ(table.explain(job.states, job.reports, kNow).size(), 1u)
+      << "the next stall is reported, too";
 }
 
-TEST(StallReporter, WhatFailsDoesNotGoOn) {
-  MadeJob job(2);
+TEST(StallReporter, FailedCollectiveIsNotReportedAsContinuing) {
+  FakeJob job(2);
   job.put(0, "barrier", 60);
   StallReporter table;
   EXPECT_THAT(table.take(began(0, "barrier"), kNow), IsEmpty());
@@ -90,18 +91,18 @@ TEST(StallReporter, WhatFailsDoesNotGoOn) {
   EXPECT_THAT(table.take(ended(0, "barrier", false), kNow), IsEmpty());
 }
 
-TEST(StallReporter, WhatIsOverBeforeItIsExplainedIsNotTold) {
-  MadeJob job(2);
+TEST(StallReporter, StallThatEndsBeforeItsExplanationIsNotReported) {
+  FakeJob job(2);
   StallReporter table;
   EXPECT_THAT(table.take(began(0, "barrier"), kNow), IsEmpty());
-  EXPECT_THAT(table.explain(job.states, job.reports, kNow), IsEmpty()) << "nobody waits any more";
+  EXPECT_THAT(table.explain(job.states, job.reports, kNow), IsEmpty()) << "no rank waits any more";
   EXPECT_THAT(table.take(began(0, "barrier"), kNow), IsEmpty());
   EXPECT_THAT(table.take(ended(0, "barrier"), kNow), IsEmpty());
   EXPECT_FALSE(table.asks());
 }
 
 TEST(StallReporter, SaysThatNoRankIsMissing) {
-  MadeJob job(2);
+  FakeJob job(2);
   job.put(0, "allreduce g", 60);
   job.put(1, "allreduce g", 61);
   StallReporter table;
@@ -112,9 +113,9 @@ TEST(StallReporter, SaysThatNoRankIsMissing) {
                   "are in it"));
 }
 
-// On GPUs a rank knows only who takes part. The rank whose GPU has not come shows nothing.
-TEST(StallReporter, OnGpusTheRankThatShowsNothingIsMissing) {
-  MadeJob job(4);
+// On GPUs a rank knows only which ranks take part. A rank whose GPU has not arrived shows no call.
+TEST(StallReporter, RankThatShowsNoCollectiveIsMissingOnGpus) {
+  FakeJob job(4);
   job.put_background(0, "allreduce g", 61, "1-2");
   job.put_background(2, "allreduce g", 60, "0-1");
   StallReporter table;
@@ -125,8 +126,8 @@ TEST(StallReporter, OnGpusTheRankThatShowsNothingIsMissing) {
                   "wait"));
 }
 
-TEST(StallReporter, SaysWhatTheMissingAreDoing) {
-  MadeJob job(3);
+TEST(StallReporter, SaysWhatTheMissingRanksDo) {
+  FakeJob job(3);
   job.put(0, "allreduce g", 0.34);
   job.put(1, "broadcast w", 0.3);
   job.rank(2).state = "ended";
@@ -139,8 +140,8 @@ TEST(StallReporter, SaysWhatTheMissingAreDoing) {
           "\"w\"), rank 2 on n2 (pid 102, which has ended); rank 0 waits"));
 }
 
-TEST(StallReporter, FoldsManyRanks) {
-  MadeJob job(64);
+TEST(StallReporter, FoldsManyRanksIntoRanges) {
+  FakeJob job(64);
   for (int rank = 0; rank < 4; ++rank) job.put(rank, "allreduce g", 60);
   StallReporter table;
   EXPECT_THAT(table.take(began(0, "allreduce g"), kNow), IsEmpty());
@@ -150,10 +151,9 @@ TEST(StallReporter, FoldsManyRanks) {
           "warning: allreduce \"g\" has waited 60 s for ranks 4-63 on n[3-32]; ranks 0-3 wait"));
 }
 
-// In the background a rank may wait for much at a time, and tells of the oldest alone; but it knows
-// who is missing.
-TEST(StallReporter, InTheBackgroundTheRanksKnowWhoIsMissing) {
-  MadeJob job(4);
+// A rank shows only the oldest of its collectives in the background, and its missing ranks.
+TEST(StallReporter, BackgroundCollectivesNameTheirMissingRanks) {
+  FakeJob job(4);
   job.put_background(0, "allreduce a", 61, "2");
   job.put_background(1, "allreduce b", 61, "2");
   job.put_background(3, "allreduce a", 61, "2");
@@ -165,8 +165,8 @@ TEST(StallReporter, InTheBackgroundTheRanksKnowWhoIsMissing) {
           "warning: allreduce \"a\" has waited 61 s for rank 2 on n2 (pid 102); ranks 0,3 wait"));
 }
 
-TEST(StallReporter, WhatARankSaysOfOthersMayBeNonsense) {
-  MadeJob job(2);
+TEST(StallReporter, IgnoresAnInvalidListOfMissingRanks) {
+  FakeJob job(2);
   job.put_background(0, "allreduce a", 61, "x,999999999999");
   StallReporter table;
   EXPECT_THAT(table.take(began(0, "allreduce a"), kNow), IsEmpty());
@@ -176,8 +176,8 @@ TEST(StallReporter, WhatARankSaysOfOthersMayBeNonsense) {
           "warning: allreduce \"a\" has waited 61 s for rank 1 on n1 (pid 101); rank 0 waits"));
 }
 
-TEST(StallReporter, NamesAreMadeFitForALine) {
-  MadeJob job(2);
+TEST(StallReporter, EscapesControlCharactersInNames) {
+  FakeJob job(2);
   job.put(0, "allreduce a\nb", 60);
   StallReporter table;
   EXPECT_THAT(table.take(began(0, "allreduce a\nb"), kNow), IsEmpty());
@@ -187,8 +187,8 @@ TEST(StallReporter, NamesAreMadeFitForALine) {
           "warning: allreduce \"a\\nb\" has waited 60 s for rank 1 on n1 (pid 101); rank 0 waits"));
 }
 
-TEST(StallReporter, ManyStallsAreFewLines) {
-  MadeJob job(8);
+TEST(StallReporter, SummarizesManyStalls) {
+  FakeJob job(8);
   StallsMessage stalls;
   for (int rank = 0; rank < 8; ++rank) {
     job.put(rank, "allreduce of rank " + std::to_string(rank), 60);
@@ -201,8 +201,8 @@ TEST(StallReporter, ManyStallsAreFewLines) {
   EXPECT_EQ(lines.back(), "and 4 other collectives wait, too");
 }
 
-TEST(FindWaits, TellsWhoHadWaitedForWhom) {
-  MadeJob job(4);
+TEST(FindWaits, FindsWhoHadWaitedForWhom) {
+  FakeJob job(4);
   job.put(0, "allreduce grad", 14.2);
   job.put(2, "allreduce grad", 12);
   job.put(3, "broadcast w", 30);
@@ -217,8 +217,8 @@ TEST(FindWaits, TellsWhoHadWaitedForWhom) {
   EXPECT_THAT(waits[1].missing, ElementsAre(1, 3));
 }
 
-TEST(FindWaits, LeavesOutWhatHasOnlyBegunAndWhatIsOnlySlow) {
-  MadeJob job(3);
+TEST(FindWaits, IgnoresShortWaitsAndCollectivesWithoutMissingRanks) {
+  FakeJob job(3);
   EXPECT_THAT(find_waits(job.states, job.reports), IsEmpty());
   job.put(0, "allreduce a", 0.9);
   EXPECT_THAT(find_waits(job.states, job.reports), IsEmpty());
@@ -226,8 +226,8 @@ TEST(FindWaits, LeavesOutWhatHasOnlyBegunAndWhatIsOnlySlow) {
   EXPECT_THAT(find_waits(job.states, job.reports), IsEmpty());
 }
 
-TEST(FindWaits, KnowsWhatWaitsInTheBackground) {
-  MadeJob job(3);
+TEST(FindWaits, FindsWaitsInTheBackground) {
+  FakeJob job(3);
   job.put_background(0, "allreduce grad", 5, "2");
   const auto waits = find_waits(job.states, job.reports);
   ASSERT_EQ(waits.size(), 1u);

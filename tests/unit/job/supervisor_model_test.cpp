@@ -1,9 +1,9 @@
-// The supervisor (job, attempt, verdict, restarts) in a simulated world: hosts, agents and ranks
-// are values, time is a value, and random things befall all of them, from a seed. What hvdrun says
-// of the job's end is compared with what the ranks truly did.
+// Runs the supervisor (job, attempt, verdict, restarts) in a simulated world. Hosts, agents, ranks
+// and time are values. A seed decides which faults each of them has. The tests compare the report
+// of the job with what the ranks really did.
 //
-// Only the agents are simulated, by what they would send; the supervisor is the real one, its
-// frames are packed and parsed as on a real link.
+// Only the agents are simulated: they send the frames that real agents would send. The supervisor
+// is the real one. Frames are packed and parsed as on a real link.
 #include "base/event_loop.hpp"
 #include "base/system.hpp"
 #include "base/version.hpp"
@@ -37,34 +37,34 @@ namespace {
 using Clock = TimeSource::Clock;
 using Millis = std::chrono::milliseconds;
 
-// What becomes of a rank that nobody stops.
+// How a rank ends that is not stopped.
 enum class Fate { exits_0, exits_3, is_killed, aborts, leaves_without_finalize };
 
 // What a rank does when it is asked to end.
 enum class OnStop { dies, exits_0, ignores };
 
-// How likely each thing is. By rank and try:
+// The probability of each event. Per rank and attempt:
 struct Chances {
   double rank_fails = 0.15;
   double rank_lasts = 0.05;  // far longer than the others
-  // By agent and try:
+  // Per agent and attempt:
   double agent_is_killed = 0.04;
   double link_is_cut = 0.04;  // no frame passes any more, and no end of file
   double agent_pauses = 0.08;
-  double agent_gives_up = 0.03;  // it ends its ranks because it has heard nothing
+  double agent_gives_up = 0.03;  // it hears nothing of the launcher and ends its ranks
   double agent_never_greets = 0.02;
   double program_is_missing = 0.02;  // on that host
-  // By frame to the launcher:
+  // Per frame to the launcher:
   double frame_is_doubled = 0.003;
-  // By history:
+  // Per history:
   double launcher_pauses = 0.15;  // for up to a minute
   double user_interrupts = 0.12;
-  double user_asks = 0.05;  // by SIGQUIT: what the ranks do
+  double user_asks = 0.05;  // by SIGQUIT, for the states of the ranks
 
   static Chances none() { return {0, 0.05, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.05}; }
 };
 
-// A rank of one try: what it truly did, whatever was told of it.
+// What a rank really did in one attempt, whatever was reported.
 struct Rank {
   Fate fate = Fate::exits_0;
   OnStop on_stop = OnStop::dies;
@@ -73,8 +73,8 @@ struct Rank {
   bool alive = false;
   bool signalled = false;  // by a part of hvdrun, before its end
   bool aborted = false;
-  bool lost_a_peer = false;  // it failed since the host of another one was gone
-  bool reaped = false;       // the agent has told of its end
+  bool lost_a_peer = false;  // it failed because another rank's host was lost
+  bool reaped = false;       // the agent has reported its end
   int wait_status = 0;
 
   bool failed_by_itself() const {
@@ -87,11 +87,11 @@ struct Rank {
   }
 };
 
-struct Try {
+struct AttemptTruth {
   std::vector<Rank> ranks;  // by number
   std::set<std::string> hosts;
-  std::set<std::string> unreachable;  // of these, whatever the job's end
-  bool disturbed = false;             // something befell an agent, a link or a frame
+  std::set<std::string> unreachable;  // those of `hosts` that the launcher cannot reach
+  bool disturbed = false;             // an agent, a link or a frame had a fault
   bool ranks_succeeded() const {
     return std::all_of(ranks.begin(), ranks.end(),
                        [](const auto& rank) { return rank.succeeded(); });
@@ -103,12 +103,12 @@ struct SimulatedAgent;
 
 class World final : public TimeSource {
  public:
-  World(std::uint64_t seed, const Chances& its_chances, std::size_t ranks, bool tells)
-      : chances(its_chances), random_(seed), ranks_(ranks), tells_(tells) {
+  World(std::uint64_t seed, const Chances& its_chances, std::size_t ranks, bool verbose)
+      : chances(its_chances), random_(seed), ranks_(ranks), verbose_(verbose) {
     if (chance(chances.launcher_pauses))
       in(between(1, 6000), [this] {
         const auto time = between(500, 60000);
-        say("the launcher stands still for {} ms", time.count());
+        say("the launcher pauses for {} ms", time.count());
         frozen_until_ = now_ + time;
       });
     static constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP};
@@ -144,7 +144,7 @@ class World final : public TimeSource {
       } else {
         now_ = *frozen_until_;
         frozen_until_.reset();
-        say("the launcher goes on");
+        say("the launcher continues");
       }
       return true;
     }
@@ -156,8 +156,8 @@ class World final : public TimeSource {
   }
 
   MakeAgents make_agents();
-  Try& begin_try() {
-    auto& made = tries.emplace_back();
+  AttemptTruth& begin_attempt() {
+    auto& made = attempts.emplace_back();
     made.ranks.resize(ranks_);
     for (auto& rank : made.ranks) {
       if (chance(chances.rank_fails)) rank.fate = static_cast<Fate>(between(1, 4).count());
@@ -188,14 +188,14 @@ class World final : public TimeSource {
 
   template <class... Arguments>
   void say(fmt::format_string<Arguments...> text, Arguments&&... arguments) const {
-    if (!tells_) return;
+    if (!verbose_) return;
     const auto time = std::chrono::duration_cast<Millis>(now_.time_since_epoch()).count();
     fmt::print("{:7} ms  {}\n", time, fmt::format(text, std::forward<Arguments>(arguments)...));
   }
 
   const Chances chances;
-  std::vector<Try> tries;
-  std::vector<std::shared_ptr<SimulatedAgent>> agents;  // of the try that runs
+  std::vector<AttemptTruth> attempts;
+  std::vector<std::shared_ptr<SimulatedAgent>> agents;  // of the running attempt
   bool interrupted = false;
 
  private:
@@ -215,15 +215,14 @@ class World final : public TimeSource {
 
   std::mt19937_64 random_;
   const std::size_t ranks_;
-  const bool tells_;
+  const bool verbose_;
   Clock::time_point now_{};
   std::multimap<Clock::time_point, std::function<void()>> events_;
-  std::deque<std::function<void()>> withheld_;     // from a launcher that stands still
-  std::optional<Clock::time_point> frozen_until_;  // the launcher
+  std::deque<std::function<void()>> withheld_;     // from a launcher that is paused
+  std::optional<Clock::time_point> frozen_until_;  // until then the launcher is paused
 };
 
-// One agent with its guard and ranks. Shared by the events that concern it, which may come after
-// its try.
+// One agent with its guard and ranks. Its events share it: they may come after its attempt.
 struct SimulatedAgent : std::enable_shared_from_this<SimulatedAgent> {
   SimulatedAgent(World& its_world, SimulatedAgents& its_owner, AgentState& its_state)
       : world(its_world), owner(&its_owner), state(&its_state) {}
@@ -243,10 +242,12 @@ struct SimulatedAgent : std::enable_shared_from_this<SimulatedAgent> {
   void send(FrameType type, const std::string& payload);
   void close_link(std::string failure, Millis delay);
 
-  Rank& rank(int number) { return world.tries[try_index].ranks[static_cast<std::size_t>(number)]; }
-  void disturb() { world.tries[try_index].disturbed = true; }
-  void now_unreachable() { world.tries[try_index].unreachable.insert(host); }
-  // As soon as the agent runs.
+  Rank& rank(int number) {
+    return world.attempts[attempt_index].ranks[static_cast<std::size_t>(number)];
+  }
+  void disturb() { world.attempts[attempt_index].disturbed = true; }
+  void now_unreachable() { world.attempts[attempt_index].unreachable.insert(host); }
+  // Runs the event at once, or when the agent is no longer paused.
   void when_it_runs(Millis delay, std::function<void()> event) {
     world.in(delay, [self = shared_from_this(), event = std::move(event)] {
       if (!self->alive) return;
@@ -258,9 +259,9 @@ struct SimulatedAgent : std::enable_shared_from_this<SimulatedAgent> {
   }
 
   World& world;
-  SimulatedAgents* owner;  // null once the try is over
-  AgentState* state;       // likewise not to be used then
-  std::size_t try_index = 0;
+  SimulatedAgents* owner;  // null after its attempt
+  AgentState* state;       // must not be used after its attempt
+  std::size_t attempt_index = 0;
   std::string host;
   bool alive = true;
   bool cut = false;
@@ -270,7 +271,7 @@ struct SimulatedAgent : std::enable_shared_from_this<SimulatedAgent> {
   bool released = false;
   bool left = false;
   std::size_t hosts = 1;
-  std::vector<int> numbers;  // of its ranks; those that have started
+  std::vector<int> numbers;  // of its ranks that have started
   bool launched = false;
   Clock::time_point paused_until{};
   Clock::time_point last_up{};  // frames do not overtake each other
@@ -299,31 +300,31 @@ class SimulatedAgents final : public Agents {
   }
 
   Result<void> start(Start start) override {
-    world_.begin_try();
+    world_.begin_attempt();
     world_.agents.clear();
     for (const auto& host : start.hosts) {
       auto& state = add_agent(host);
       auto agent = std::make_shared<SimulatedAgent>(world_, *this, state);
       agent->host = host.name;
-      agent->try_index = world_.tries.size() - 1;
+      agent->attempt_index = world_.attempts.size() - 1;
       state.link = std::make_unique<SimulatedLink>(agent);
       world_.agents.push_back(agent);
-      world_.tries.back().hosts.insert(host.name);
+      world_.attempts.back().hosts.insert(host.name);
     }
     for (const auto& agent : world_.agents) agent->begin();
     return {};
   }
   std::string stage(const AgentState& agent) const override {
-    return agent.gone || agent.started ? "" : "it starts";
+    return agent.life.gone() || agent.life.has(AgentPhase::running) ? "" : "it starts";
   }
   void give_up(AgentState& state, std::string failure) override {
-    state.failure = std::move(failure);
+    loss_of(state).why = std::move(failure);
     world_.agents[state.number]->die();
   }
   std::vector<std::string> kill() override {
     std::vector<std::string> killed;
     for (const auto& agent : world_.agents) {
-      if (agent->state->gone) continue;
+      if (agent->state->life.gone()) continue;
       killed.push_back(agent->host);
       agent->disturb();
       agent->die();
@@ -334,29 +335,29 @@ class SimulatedAgents final : public Agents {
   std::vector<std::string> reap(const std::vector<pid_t>&) override {
     for (const auto& agent : world_.agents) {
       auto& state = *agent->state;
-      state.cleared_away = state.greeted && !state.done && !agent->cut;
+      loss_of(state).cleared_away =
+          state.life.has(AgentPhase::greeted) && !state.life.done() && !agent->cut;
     }
     return {};
   }
 
   void deliver(AgentState& state, FrameType type, const std::string& payload) {
-    if (state.link_closed) return;
-    state.reached = true;
+    if (state.life.link_closed()) return;
+    reach(state);
     events_.on_frame(state, Frame{type, kToLauncher, payload});
   }
   void deliver_end(AgentState& state, const std::string& failure,
                    std::optional<Clock::time_point> host_heard) {
-    if (state.gone) return;
-    if (!state.done) state.host_heard = host_heard;
-    if (state.failure.empty()) state.failure = failure;
-    state.link_closed = state.gone = true;
-    events_.on_gone(state);
+    if (state.life.gone()) return;
+    if (!state.life.done()) loss_of(state).host_heard = host_heard;
+    explain_loss(state, failure);
+    end(state);
   }
 
  private:
   void cut_starting() override {
     for (const auto& agent : world_.agents)
-      if (!agent->state->greeted) agent->die();
+      if (!agent->state->life.has(AgentPhase::greeted)) agent->die();
   }
 
   World& world_;
@@ -370,7 +371,7 @@ MakeAgents World::make_agents() {
 
 void SimulatedAgent::begin() {
   const auto& chances = world.chances;
-  const auto befall = [this](double chance, const char* what, auto event) {
+  const auto schedule_fault = [this](double chance, const char* what, auto event) {
     if (!world.chance(chance)) return;
     world.in(world.between(1, 6000), [self = shared_from_this(), what, event] {
       if (!self->alive || self->left) return;
@@ -379,13 +380,13 @@ void SimulatedAgent::begin() {
       event(*self);
     });
   };
-  befall(chances.agent_is_killed, "the agent is killed", [](auto& self) {
-    if (self.owner != nullptr && !self.state->greeted) self.now_unreachable();
+  schedule_fault(chances.agent_is_killed, "the agent is killed", [](auto& self) {
+    if (self.owner != nullptr && !self.state->life.has(AgentPhase::greeted)) self.now_unreachable();
     self.die();
   });
-  befall(chances.link_is_cut, "the link is cut", [](auto& self) { self.cut_link(); });
-  befall(chances.agent_gives_up, "the agent gives up", [](auto& self) {
-    // What it says of it may be lost, and it may be wrong: what became of the ranks decides.
+  schedule_fault(chances.link_is_cut, "the link is cut", [](auto& self) { self.cut_link(); });
+  schedule_fault(chances.agent_gives_up, "the agent gives up", [](auto& self) {
+    // Its message may be lost or wrong: the ends of the ranks decide.
     if (self.world.chance(0.5))
       self.send(FrameType::failed, pack(FailedMessage{"the agent heard nothing", kExitLauncher}));
     if (self.launched)
@@ -396,7 +397,7 @@ void SimulatedAgent::begin() {
   if (world.chance(chances.agent_pauses))
     world.in(world.between(1, 6000), [self = shared_from_this()] {
       self->paused_until = self->world.now() + self->world.between(500, 40000);
-      self->world.say("{}: the agent stands still", self->host);
+      self->world.say("{}: the agent pauses", self->host);
     });
   if (world.chance(chances.agent_never_greets)) {
     world.say("{}: will not greet", host);
@@ -409,7 +410,7 @@ void SimulatedAgent::begin() {
     hello.host = host;
     hello.pid = 100;
     hello.ports.resize(
-        static_cast<std::size_t>(world.between(0, 4).count()));  // some: the right number
+        static_cast<std::size_t>(world.between(0, 4).count()));  // sometimes the right number
     send(FrameType::hello, pack(hello));
   });
 }
@@ -525,7 +526,7 @@ void SimulatedAgent::let_live(int number) {
   });
 }
 
-// The agent learns of it when it runs.
+// Ends a rank. The agent notices when it is not paused.
 void SimulatedAgent::end_rank(int number, int wait_status) {
   Rank& its = rank(number);
   if (!its.alive) return;
@@ -573,7 +574,7 @@ void SimulatedAgent::consider_leaving() {
   const bool any_alive = std::any_of(numbers.begin(), numbers.end(),
                                      [this](int number) { return !rank(number).reaped; });
   if (left || any_alive || !(launched || stopping)) return;
-  if (numbers.empty() && !stopping) return;  // starting failed: the launcher says stop
+  if (numbers.empty() && !stopping) return;  // starting failed: the launcher will send stop
   if (hosts > 1 && !stopping && !released) return;
   leave();
 }
@@ -586,7 +587,7 @@ void SimulatedAgent::leave() {
   close_link("", world.between(0, 10));
 }
 
-// Its guard kills what it leaves.
+// Kills the agent. Its guard kills the ranks.
 void SimulatedAgent::die() {
   if (!alive) return;
   for (const int number : numbers) {
@@ -600,14 +601,15 @@ void SimulatedAgent::die() {
   close_link("", world.between(0, 20));
 }
 
-// The launcher gives the host up after --host-timeout, the agent the launcher after 15 of them.
+// Cuts the link. The launcher gives the host up after --host-timeout, the agent ends after 15 times
+// that.
 void SimulatedAgent::cut_link() {
   cut = true;
   cut_at = world.now();
   now_unreachable();
   close_link("the host has not answered for 5 s (--host-timeout)", Millis(5000));
   world.in(Millis(75000), [self = shared_from_this()] { self->die(); });
-  // Ranks that meet theirs in collectives find out before the launcher is sure.
+  // Ranks of other hosts may notice in a collective, before the launcher does.
   if (numbers.empty() || !world.chance(0.5)) return;
   for (const auto& other : world.agents)
     for (const int number : other->numbers)
@@ -619,7 +621,7 @@ void SimulatedAgent::cut_link() {
       });
 }
 
-// --- one history and what must be true of it -----------------------------------------------------
+// --- one history, and the checks of its report ---------------------------------------------------
 
 JobContext context() {
   JobContext context;
@@ -640,7 +642,7 @@ History draw(World& world, std::size_t hosts, std::size_t ranks) {
   spec.program = "/tmp/train";
   spec.working_directory = "/tmp";
   spec.bind_to = BindTo::none;
-  // With PMIx, an agent waits after its ranks' end for the end of all.
+  // With PMIx, an agent leaves only when the ranks of every host have ended.
   spec.pmix = world.chance(0.5) ? PmixMode::automatic : PmixMode::off;
   spec.oversubscribe = true;
   spec.input.to = InputSpec::To::none;
@@ -661,7 +663,7 @@ History draw(World& world, std::size_t hosts, std::size_t ranks) {
   return history;
 }
 
-// SIGINT and its like that were raised at the very end, and nobody read.
+// Drops signals that arrived at the very end and were never read.
 void forget_signals() {
   sigset_t all;
   sigemptyset(&all);
@@ -671,16 +673,16 @@ void forget_signals() {
   }
 }
 
-int code_of_signal(int code) {
+int signal_of(int code) {
   return code - kExitSignalBase;
 }
 
 void check_end(const World& world, const JobSpec& spec, const Report& report) {
-  const Try& last = world.tries.back();
-  const bool says_well = report_lines(report).front().find("succeeded") != std::string::npos;
-  EXPECT_EQ(says_well, report.exit_code == 0);
+  const AttemptTruth& last = world.attempts.back();
+  const bool says_succeeded = report_lines(report).front().find("succeeded") != std::string::npos;
+  EXPECT_EQ(says_succeeded, report.exit_code == 0);
 
-  // What had to stop before its end is not complete.
+  // A job that had to stop early is not complete.
   const bool had_to_stop = std::any_of(last.ranks.begin(), last.ranks.end(),
                                        [](const Rank& rank) { return rank.had_to_stop; });
   if (report.stopped_early) {
@@ -690,19 +692,19 @@ void check_end(const World& world, const JobSpec& spec, const Report& report) {
     EXPECT_TRUE(!requeue.job.empty() || requeue.exit_code != 0);
   }
 
-  // Exit code 0 has one meaning.
+  // Exit code 0 means that every rank succeeded and none had to stop.
   if (report.exit_code == 0) {
     EXPECT_TRUE(last.ranks_succeeded() && !had_to_stop);
     EXPECT_FALSE(report.first_failure);
     EXPECT_EQ(report.reason, "");
   } else {
-    EXPECT_TRUE(report.first_failure || !report.reason.empty()) << "it says nothing of why";
+    EXPECT_TRUE(report.first_failure || !report.reason.empty()) << "the report gives no reason";
   }
   if (last.ranks_succeeded() && !last.disturbed && !world.interrupted) {
     EXPECT_EQ(report.exit_code, had_to_stop ? kExitTimeout : 0) << report.reason;
   }
 
-  // Who is said to have failed did, and by itself.
+  // The rank that is named as the first failure failed by itself.
   if (report.first_failure) {
     EXPECT_TRUE(last.ranks[static_cast<std::size_t>(*report.first_failure)].failed_by_itself())
         << "rank " << *report.first_failure;
@@ -713,61 +715,60 @@ void check_end(const World& world, const JobSpec& spec, const Report& report) {
     EXPECT_TRUE(report.first_failure) << report.reason;
   }
 
-  // No rank is left untold, and what is told of each is true.
+  // The report has every rank, and each is reported as it ended.
   ASSERT_EQ(report.ranks.size(), last.ranks.size());
   for (std::size_t i = 0; i < last.ranks.size(); ++i) {
-    const auto& told = report.ranks[i];
+    const auto& reported = report.ranks[i];
     const auto& truth = last.ranks[i];
-    if (!told.exited) {
-      EXPECT_TRUE(told.stopped_by_us) << i;
+    if (!reported.exited) {
+      EXPECT_TRUE(reported.stopped_by_us) << i;
       EXPECT_NE(report.exit_code, 0);
       continue;
     }
     EXPECT_FALSE(truth.alive) << i;
-    EXPECT_EQ(told.stopped_by_us, truth.signalled) << i;
+    EXPECT_EQ(reported.stopped_by_us, truth.signalled) << i;
     if (WIFSIGNALED(truth.wait_status)) {
-      EXPECT_EQ(told.signal, WTERMSIG(truth.wait_status)) << i;
+      EXPECT_EQ(reported.signal, WTERMSIG(truth.wait_status)) << i;
     } else {
-      EXPECT_EQ(told.exit_code, WEXITSTATUS(truth.wait_status)) << i;
+      EXPECT_EQ(reported.exit_code, WEXITSTATUS(truth.wait_status)) << i;
     }
   }
 
-  // Restarts: as many as were allowed where a rank failed, none after a success.
-  ASSERT_EQ(report.attempts.size(), world.tries.size());
-  EXPECT_LE(world.tries.size(), static_cast<std::size_t>(spec.max_restarts) + 1);
+  // A job whose rank failed was restarted as often as allowed, and never after a success.
+  ASSERT_EQ(report.attempts.size(), world.attempts.size());
+  EXPECT_LE(world.attempts.size(), static_cast<std::size_t>(spec.max_restarts) + 1);
   for (std::size_t i = 0; i + 1 < report.attempts.size(); ++i)
     EXPECT_NE(report.attempts[i].exit_code, 0);
   if (report.first_failure && report.not_restarted.empty()) {
-    EXPECT_EQ(world.tries.size(), static_cast<std::size_t>(spec.max_restarts) + 1);
+    EXPECT_EQ(world.attempts.size(), static_cast<std::size_t>(spec.max_restarts) + 1);
   }
 
-  // The next try leaves out no host that can be reached. A host that is late for --start-timeout
-  // cannot.
-  for (std::size_t i = 0; i + 1 < world.tries.size(); ++i)
-    for (const auto& host : world.tries[i].hosts)
-      EXPECT_TRUE(world.tries[i + 1].hosts.contains(host) ||
-                  world.tries[i].unreachable.contains(host) ||
+  // The next attempt uses every host that can be reached, unless it exceeded --start-timeout.
+  for (std::size_t i = 0; i + 1 < world.attempts.size(); ++i)
+    for (const auto& host : world.attempts[i].hosts)
+      EXPECT_TRUE(world.attempts[i + 1].hosts.contains(host) ||
+                  world.attempts[i].unreachable.contains(host) ||
                   report.attempts[i].exit_code == kExitTimeout)
-          << host << " takes no part in try " << i + 1;
+          << host << " takes no part in attempt " << i + 1;
 
-  // An interrupt is the exit code where nothing had gone wrong before it.
+  // After an interrupt and no earlier failure, the exit code is that of the signal.
   if (world.interrupted && !last.disturbed && !any_failed && report.exit_code != 0 &&
-      !report.stopped_early && !spec.stop.exit_timeout && world.tries.size() == 1) {
-    const int signal = code_of_signal(report.exit_code);
+      !report.stopped_early && !spec.stop.exit_timeout && world.attempts.size() == 1) {
+    const int signal = signal_of(report.exit_code);
     EXPECT_TRUE(signal == SIGINT || signal == SIGTERM || signal == SIGHUP) << report.exit_code;
   }
 
-  // hvdrun has returned: nothing lives but what it cannot reach.
+  // After hvdrun has returned, only agents that it cannot reach are alive.
   for (const auto& agent : world.agents) EXPECT_TRUE(!agent->alive || agent->cut) << agent->host;
   const auto time = std::chrono::duration<double>(world.now().time_since_epoch()).count();
   EXPECT_LT(time, 2500.0) << "it took too long";
 }
 
-void run_history(std::uint64_t seed, const Chances& chances, bool tells) {
+void run_history(std::uint64_t seed, const Chances& chances, bool verbose) {
   std::mt19937_64 random(seed);
   const std::size_t hosts = 1 + random() % 4;
   const std::size_t ranks = hosts + random() % 4;
-  World world(random(), chances, ranks, tells);
+  World world(random(), chances, ranks, verbose);
   History history = draw(world, hosts, ranks);
   ASSERT_TRUE(place_ranks(history.spec, history.plan));
   ASSERT_TRUE(is_final(history.plan.placement));
@@ -792,7 +793,7 @@ class Supervisor : public testing::Test {
     ::sigprocmask(SIG_SETMASK, &before_, nullptr);
   }
 
-  // One that fails is told step by step.
+  // Runs histories. Repeats one that fails and prints each of its steps.
   static void run_many(std::uint64_t first, int count, const Chances& chances = {}) {
     for (int i = 0; i < count; ++i) {
       const std::uint64_t seed = first + static_cast<std::uint64_t>(i);
@@ -817,20 +818,20 @@ int histories() {
 #endif
 }
 
-// Seeds that failed once. A history changes with what the model draws, so what it has shown stands
-// as a case of JudgeEnd too.
-TEST_F(Supervisor, ToldSomethingWrongOnceOfTheseHistories) {
+// Seeds that once failed. A change of the model changes a seed's history, so what these showed is
+// also a case of the suite JudgeEnd.
+TEST_F(Supervisor, ReportsOnceFailedHistoriesCorrectly) {
   for (const std::uint64_t seed :
        std::vector<std::uint64_t>{232752267853815176, 12042840843594051199U})
     run_many(seed, 1);
 }
 
-TEST_F(Supervisor, TellsTheTruthOfJobsThatNothingDisturbs) {
+TEST_F(Supervisor, ReportsUndisturbedJobsCorrectly) {
   run_many(seeds::seed(100'000), histories() / 4, Chances::none());
 }
 
-// The launcher must not wait for ranks whose agent has left in order.
-TEST_F(Supervisor, LosesAnAgentThatLeavesBeforeItsRanks) {
+// The launcher must not wait for ranks whose agent has left properly.
+TEST_F(Supervisor, ReportsCorrectlyWhenAnAgentLeavesBeforeItsRanks) {
   Chances chances = Chances::none();
   chances.agent_gives_up = 0.5;
   chances.agent_pauses = 0.5;
@@ -839,8 +840,8 @@ TEST_F(Supervisor, LosesAnAgentThatLeavesBeforeItsRanks) {
 
 class SupervisorHistories : public Supervisor, public testing::WithParamInterface<int> {};
 
-TEST_P(SupervisorHistories, AreToldTruly) {
-  constexpr std::uint64_t kApart = 1000;  // so that no quarter repeats another one's
+TEST_P(SupervisorHistories, AreReportedCorrectly) {
+  constexpr std::uint64_t kApart = 1000;  // so that quarters do not share seeds
   run_many(seeds::seed(static_cast<std::uint64_t>(GetParam()) * kApart), histories());
 }
 

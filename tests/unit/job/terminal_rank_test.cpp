@@ -26,22 +26,22 @@ TEST_F(InterruptKeysTest, ThreeWithinASecondStopTheJob) {
   EXPECT_TRUE(type("\x03", 400));
 }
 
-TEST_F(InterruptKeysTest, ThreeAtOnceDo) {
+TEST_F(InterruptKeysTest, ThreeAtOnceStopTheJob) {
   EXPECT_TRUE(type("\x03\x03\x03", 0));
 }
 
-TEST_F(InterruptKeysTest, SlowerOnesAreTheRanks) {
+TEST_F(InterruptKeysTest, SlowerKeysDoNotStopTheJob) {
   for (int i = 0; i < 9; ++i) EXPECT_FALSE(type("\x03", 600));
   EXPECT_TRUE(keys_.any());
 }
 
-TEST_F(InterruptKeysTest, AnotherKeyBeginsAnew) {
+TEST_F(InterruptKeysTest, AnotherKeyRestartsTheCount) {
   EXPECT_FALSE(type("\x03\x03x\x03", 0));
   EXPECT_FALSE(type("\x03", 1));
   EXPECT_TRUE(type("\x03", 1));
 }
 
-TEST_F(InterruptKeysTest, OtherKeysAreNone) {
+TEST_F(InterruptKeysTest, OtherKeysAreIgnored) {
   EXPECT_FALSE(type("cccc", 0));
   EXPECT_FALSE(keys_.any());
 }

@@ -5,7 +5,7 @@
 namespace hvdrun {
 namespace {
 
-TEST(UnreachableHost, HostsWithOneTroubleShareALine) {
+TEST(UnreachableHost, HostsWithTheSameErrorShareALine) {
   const std::vector<UnreachableHost> hosts{
       {"n3", "refused"}, {"x", "no such name"}, {"n4", "refused"}};
   EXPECT_EQ(unreached_lines(hosts),
@@ -13,7 +13,7 @@ TEST(UnreachableHost, HostsWithOneTroubleShareALine) {
   EXPECT_EQ(unreached_reason(hosts), "could not start on n[3-4],x");
 }
 
-TEST(UnreachableHost, AHostIsNamedWhereItIsMeant) {
+TEST(UnreachableHost, WordHostIsReplacedByTheNameOfTheHost) {
   const std::vector<UnreachableHost> hosts{{"n4", "no HOST; `ssh HOST true`"},
                                            {"n3", "no HOST; `ssh HOST true`"},
                                            {"HOST-1", "MY_HOST is not HOSTS (HOST)"}};
@@ -22,7 +22,7 @@ TEST(UnreachableHost, AHostIsNamedWhereItIsMeant) {
                                       "HOST-1: MY_HOST is not HOSTS (HOST-1)"}));
 }
 
-TEST(UnconfirmedHost, IsNamedWithWhatMayBeLeftThere) {
+TEST(UnconfirmedHost, IsNamedWithTheProcessesThatMayRemain) {
   std::vector<RankReport> ranks(4);
   for (int rank = 0; rank < 4; ++rank) {
     auto& report = ranks[static_cast<std::size_t>(rank)];

@@ -5,7 +5,7 @@
 namespace hvdrun {
 namespace {
 
-TEST(FoldHostRequests, IsShortAndReadsBackTheSame) {
+TEST(FoldHostRequests, IsShortAndParsesToTheSameRequests) {
   const std::pair<const char*, const char*> cases[] = {
       {"n1:8,n2:8,n3:8,login:1", "n[1-3]:8,login:1"},
       {"n1,n2,n3:4", "n[1-2],n3:4"},

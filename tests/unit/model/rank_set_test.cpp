@@ -19,7 +19,7 @@ TEST(RankSet, WritesItsShortestForm) {
   EXPECT_EQ(RankSet::parse("0-3,2-9,10")->to_string(), "0-10");
 }
 
-TEST(RankSet, RefusesWhatIsNoSet) {
+TEST(RankSet, RefusesInvalidText) {
   for (const auto* text : {"", ",", "1,", "a", "-1", "1-", "3-1", "1 2", "99999999999", "1--2"}) {
     const auto set = RankSet::parse(text);
     ASSERT_FALSE(set) << text;
@@ -28,7 +28,7 @@ TEST(RankSet, RefusesWhatIsNoSet) {
 }
 
 TEST(RankSet, AgreesWithASetOfIntegersInEveryOrder) {
-  // All pairs of short ranges, in both orders: overlap, touch, enclose, apart.
+  // All pairs of short ranges, in both orders: overlapping, adjacent, nested and apart.
   for (int a = 0; a < 6; ++a)
     for (int b = a; b < 6; ++b)
       for (int c = 0; c < 6; ++c)

@@ -9,7 +9,7 @@
 namespace hvdrun {
 namespace {
 
-TEST(ByteQueue, GivesBackWhatWasAppendedInOrderHoweverItIsDropped) {
+TEST(ByteQueue, ReturnsAppendedBytesInOrder) {
   std::mt19937 random(7);
   ByteQueue queue;
   std::string expected;
@@ -24,7 +24,7 @@ TEST(ByteQueue, GivesBackWhatWasAppendedInOrderHoweverItIsDropped) {
   }
 }
 
-TEST(ByteQueue, StaysUsableAfterAVeryLongPieceHasGone) {
+TEST(ByteQueue, IsUsableAfterAVeryLongPiece) {
   ByteQueue queue;
   const std::string large(5'000'000, 'x');
   queue.append("a");

@@ -40,7 +40,7 @@ TEST(Color, IsDecidedByOptionTerminalAndEnvironment) {
     EXPECT_EQ(wants_color(test.mode, test.terminal, test.environment), test.colored) << test.what;
 }
 
-TEST(Color, NeighboursDifferAndAnyRankHasOne) {
+TEST(Color, EveryRankHasAColorThatDiffersFromTheNext) {
   for (const bool many : {false, true}) {
     for (int rank = 0; rank < 100; ++rank) {
       EXPECT_NE(label_color(rank, many), label_color(rank + 1, many));
@@ -49,7 +49,7 @@ TEST(Color, NeighboursDifferAndAnyRankHasOne) {
   }
 }
 
-TEST(Color, TwoHundredFiftySixWhereTheTerminalSaysSo) {
+TEST(Color, Has256ColorsIfTheTerminalSaysSo) {
   EXPECT_TRUE((TerminalEnvironment{"xterm-256color", nullptr, nullptr}.has_256_colors()));
   EXPECT_TRUE((TerminalEnvironment{"xterm", nullptr, "truecolor"}.has_256_colors()));
   EXPECT_FALSE((TerminalEnvironment{"xterm", nullptr, nullptr}.has_256_colors()));

@@ -1,4 +1,4 @@
-// Lines and unfinished lines, with a clock that the test turns.
+// Tests lines and unfinished lines with a clock that the test sets.
 #include "fixtures.hpp"
 
 #include <string>
@@ -16,7 +16,7 @@ TEST(Console, EveryLineGetsItsLabel) {
   EXPECT_EQ(console.out(), "[0] a\n[0] bb\n[1] \n[1] ccc\n");
 }
 
-TEST(Console, ALineThatComesInPiecesIsWholeAndOthersPassIt) {
+TEST(Console, LineInPiecesIsShownWholeAfterLinesOfOtherRanks) {
   TestConsole console;
   console.write(0, "one ");
   console.write(1, "other\n");
@@ -36,7 +36,7 @@ TEST(Console, OneRankHasNoLabelUnlessAskedFor) {
   EXPECT_EQ(asked.out(), "[0] a\n");
 }
 
-TEST(Console, StdoutAndStderrAreKeptApartWhereTheyAreTwoPlaces) {
+TEST(Console, KeepsStdoutAndStderrSeparateOnTwoDescriptors) {
   TestConsole console({.shared = false});
   console.write(0, "out\n");
   console.write(0, "err\n", Stream::err);
@@ -45,7 +45,7 @@ TEST(Console, StdoutAndStderrAreKeptApartWhereTheyAreTwoPlaces) {
   EXPECT_EQ(console.err(), "[0] err\nhvdrun: note\n");
 }
 
-TEST(Console, StdoutAndStderrKeepTheirOrderWhereTheyAreOnePlace) {
+TEST(Console, KeepsTheOrderOfStdoutAndStderrOnOneDescriptor) {
   TestConsole console;
   console.write(0, "1\n");
   console.write(0, "2\n", Stream::err);
@@ -61,7 +61,7 @@ TEST(Console, OnlyChosenRanksAreShown) {
   EXPECT_EQ(console.out(), "[0] x\n[2] x\n[3] x\n[0] part\n[2] part\n[3] part\n");
 }
 
-TEST(Console, ALastLineWithoutNewlineGetsOne) {
+TEST(Console, LastLineWithoutNewlineGetsOne) {
   TestConsole console;
   console.write(0, "the end");
   console.write(1, "another");
@@ -81,7 +81,7 @@ TEST(Console, AnyBytesPassUnchanged) {
   EXPECT_EQ(console.out(), "[1] " + bytes + "\n[1] " + bytes + "\n");
 }
 
-TEST(Console, APromptIsShownAfterAShortQuietAndItsAnswerFollows) {
+TEST(Console, ShowsAPromptAfterAShortPauseAndThenTheRest) {
   TestConsole console;
   console.write(0, "input: ");
   EXPECT_EQ(console.out(), "");
@@ -94,7 +94,7 @@ TEST(Console, APromptIsShownAfterAShortQuietAndItsAnswerFollows) {
   EXPECT_EQ(console.out(), "thanks\n[0] next\n");
 }
 
-TEST(Console, InAFileAnUnfinishedLineIsWaitedForLonger) {
+TEST(Console, WaitsLongerForTheRestOfALineInAFile) {
   TestConsole console({.terminal = false});
   console.write(0, "half a ");
   console.pass(milliseconds(1999));
@@ -106,7 +106,7 @@ TEST(Console, InAFileAnUnfinishedLineIsWaitedForLonger) {
   EXPECT_EQ(console.out(), "[0] never ended");
 }
 
-TEST(Console, ALineIsNeverCutInsideACharacter) {
+TEST(Console, NeverSplitsALineInsideACharacter) {
   const std::string star = "\u2605", face = "\U0001F600";
   for (const bool terminal : {false, true}) {
     TestConsole console({.terminal = terminal});
@@ -121,7 +121,7 @@ TEST(Console, ALineIsNeverCutInsideACharacter) {
     EXPECT_EQ(console.out(), "");
     console.close(0);
     EXPECT_EQ(console.out(), "[0] " + star.substr(0, 1) + "\n")
-        << "what is no UTF-8 is shown at the end";
+        << "invalid UTF-8 is shown at the end";
     console.write(0, "\xff\xff");
     console.pass(milliseconds(2000));
     EXPECT_EQ(console.out(), "[0] \xff\xff");
@@ -135,7 +135,7 @@ TEST(Console, ALineIsNeverCutInsideACharacter) {
   EXPECT_TRUE(console.out() == "[0] " + before + "\n[0] " + star + "\n");
 }
 
-TEST(Console, AnotherRanksLineIsNeverGluedToAPrompt) {
+TEST(Console, AnotherRanksLineStartsBelowAPrompt) {
   TestConsole console;
   console.write(0, "input: ");
   console.pass(milliseconds(200));
@@ -145,7 +145,7 @@ TEST(Console, AnotherRanksLineIsNeverGluedToAPrompt) {
   EXPECT_EQ(console.out(), "[0] rest\n");
 }
 
-TEST(Console, ANoteIsNeverGluedToAPrompt) {
+TEST(Console, NoteStartsBelowAPrompt) {
   TestConsole console;
   console.write(0, "input: ");
   console.pass(milliseconds(200));
@@ -153,19 +153,19 @@ TEST(Console, ANoteIsNeverGluedToAPrompt) {
   EXPECT_EQ(console.out(), "[0] input: \nhvdrun: rank 1 has ended\n");
 }
 
-TEST(Console, TwoPromptsStandOnTwoLines) {
+TEST(Console, TwoPromptsAreOnTwoLines) {
   TestConsole console;
   console.write(0, "input: ");
   console.write(1, "input: ");
   console.pass(milliseconds(200));
   EXPECT_EQ(console.out(), "[0] input: \n[1] input: ");
-  console.write(0, "\n");  // its newline has been written when the other came
+  console.write(0, "\n");  // the other prompt has already ended this line
   EXPECT_EQ(console.out(), "");
   console.write(1, "\n");
   EXPECT_EQ(console.out(), "\n");
 }
 
-TEST(Console, APromptThatStaysIsEndedWithItsStream) {
+TEST(Console, PromptEndsWithItsStream) {
   TestConsole console;
   console.write(0, "input: ");
   console.pass(milliseconds(200));
@@ -173,7 +173,7 @@ TEST(Console, APromptThatStaysIsEndedWithItsStream) {
   EXPECT_EQ(console.out(), "[0] input: \n");
 }
 
-TEST(Console, ARowOfDotsMovesWhileItGrows) {
+TEST(Console, ShowsAGrowingRowOfDots) {
   TestConsole console;
   std::string shown;
   for (int i = 0; i < 10; ++i) {
@@ -186,7 +186,7 @@ TEST(Console, ARowOfDotsMovesWhileItGrows) {
   EXPECT_EQ(shown + console.out(), "[0] ..........\n");
 }
 
-TEST(Console, ALongLineIsWaitedForWhileItGrows) {
+TEST(Console, WaitsForALongLineWhileItGrows) {
   TestConsole console;
   const std::string piece(70'001, 'x');
   for (int i = 0; i < 10; ++i) {
@@ -199,7 +199,7 @@ TEST(Console, ALongLineIsWaitedForWhileItGrows) {
   EXPECT_EQ(console.out().size(), 10 * piece.size() + 5);
 }
 
-TEST(Console, AFullStdioBufferIsNoPrompt) {
+TEST(Console, FullStdioBufferIsNoPrompt) {
   TestConsole console;
   console.write(0, std::string(4096, 'x'));
   console.pass(seconds(60));
@@ -209,7 +209,7 @@ TEST(Console, AFullStdioBufferIsNoPrompt) {
   EXPECT_EQ(console.out(), "[0] " + std::string(4096, 'x') + "the rest\n");
 }
 
-TEST(Console, NothingIsBrokenWhileASlowScreenHoldsTheRanksBack) {
+TEST(Console, DoesNotBreakLinesDuringBackPressure) {
   TestConsole console;
   console.write(0, "half ");
   console.pass(seconds(10), true);
@@ -217,7 +217,7 @@ TEST(Console, NothingIsBrokenWhileASlowScreenHoldsTheRanksBack) {
   EXPECT_EQ(console.out(), "[0] half and half\n");
 }
 
-TEST(Console, AfterALongStallTheRestOfALineGetsATurnToCome) {
+TEST(Console, WaitsForTheRestOfALineAfterAStallOfTheLoop) {
   TestConsole console;
   console.write(0, "half ");
   console.stall(seconds(10));
@@ -226,7 +226,7 @@ TEST(Console, AfterALongStallTheRestOfALineGetsATurnToCome) {
   EXPECT_EQ(console.out(), "[0] half and half\n");
 }
 
-TEST(Console, AnUnfinishedLineIsShownThoughEveryTurnIsLate) {
+TEST(Console, ShowsAnUnfinishedLineEvenIfEveryTurnIsLate) {
   TestConsole console;
   console.write(0, "prompt");
   console.stall(seconds(1));
@@ -234,7 +234,7 @@ TEST(Console, AnUnfinishedLineIsShownThoughEveryTurnIsLate) {
   EXPECT_EQ(console.out(), "[0] prompt");
 }
 
-TEST(Console, ALineIsLabelledWithTheTimeOfItsBeginning) {
+TEST(Console, LabelHasTheTimeOfTheLinesFirstByte) {
   ::setenv("TZ", "UTC", 1);
   ::tzset();
   TestConsole console({.spec = {.timestamps = true}});
@@ -247,7 +247,7 @@ TEST(Console, ALineIsLabelledWithTheTimeOfItsBeginning) {
             "1970-01-01T00:00:02.002 [0] c\n");
 }
 
-TEST(Console, TenMegabyteLinesPassWhole) {
+TEST(Console, LineOf10MegabytesIsShownWhole) {
   TestConsole console;
   const std::string line(10'000'000, 'z');
   for (std::size_t at = 0; at < line.size(); at += 65'536)
@@ -256,7 +256,7 @@ TEST(Console, TenMegabyteLinesPassWhole) {
   EXPECT_EQ(console.out(), "[0] " + line + "\n");
 }
 
-TEST(Console, ALineOfMoreThanTheCapIsBrokenIntoLabelledPieces) {
+TEST(Console, BreaksALineAboveTheLimitIntoLabelledPieces) {
   TestConsole console;
   const std::string mega(1024 * 1024, 'z');
   for (int i = 0; i < 40; ++i) console.write(0, mega);
@@ -267,7 +267,7 @@ TEST(Console, ALineOfMoreThanTheCapIsBrokenIntoLabelledPieces) {
             piece + piece + "[1] other\n[0] " + std::string(8 * mega.size(), 'z') + "\n");
 }
 
-TEST(Console, ALineOfExactlyTheCapHasNoEmptyLineBehindIt) {
+TEST(Console, LineOfExactlyTheLimitHasNoEmptyLineAfterIt) {
   TestConsole console;
   console.write(0, std::string(LineAssembler::kMaxLine, 'z'));
   console.write(0, "z");
@@ -278,7 +278,7 @@ TEST(Console, ALineOfExactlyTheCapHasNoEmptyLineBehindIt) {
   EXPECT_EQ(console.out(), "[1] " + std::string(LineAssembler::kMaxLine, 'z') + "\n");
 }
 
-TEST(Console, AllUnfinishedLinesTogetherAreBounded) {
+TEST(Console, LimitsTheMemoryOfAllUnfinishedLines) {
   TestConsole console({.ranks = 100});
   const std::string mega(1024 * 1024, 'z');
   std::size_t shown = 0;

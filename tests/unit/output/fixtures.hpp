@@ -1,4 +1,4 @@
-// What the tests of output/ share: placements, consoles whose clock the test turns, descriptors.
+// Helpers of the tests of output/: placements, consoles whose clock the test sets, descriptors.
 #pragma once
 
 #include "../temporary_folder.hpp"
@@ -25,18 +25,18 @@
 
 namespace hvdrun {
 
-// `ranks` ranks on hosts "n0", "n1", …, `per_host` on each.
+// Returns a placement of `ranks` ranks on hosts "n0", "n1", …, with `per_host` on each.
 Placement placement_of(int ranks, int per_host = 1000000);
 
-// A console that writes into strings, at a time that only passes when the test says so.
+// A console that writes into strings. Its clock moves only when the test calls pass() or stall().
 class TestConsole {
  public:
   struct Setup {
     int ranks = 2;
     OutputSpec spec = {};
-    int columns = -1;      // of a terminal; -1: nothing can be erased there
-    bool shared = true;    // stdout and stderr are the same place
-    bool terminal = true;  // somebody is watching
+    int columns = -1;      // of a terminal; -1: it cannot erase
+    bool shared = true;    // stdout and stderr are the same file
+    bool terminal = true;  // a user watches it
   };
 
   explicit TestConsole(Setup setup) {
@@ -60,16 +60,16 @@ class TestConsole {
     console_->status(std::move(fields));
     end_turn();
   }
-  // What the loop does after all output of a turn.
+  // Does what the loop does after all output of a turn.
   void end_turn() { console_->draw_status(); }
-  // Another width of the terminal.
+  // Changes the width of the terminal.
   void resize(int columns) {
     columns_ = columns;
     console_->erase_status();
     end_turn();
   }
 
-  // Time passes, and every tick happens when it was asked for.
+  // Lets time pass. Every tick happens when it is due.
   void pass(std::chrono::milliseconds time, bool held_back = false) {
     const auto until = now_ + time;
     while (console_->next_tick() && *console_->next_tick() <= until) {
@@ -78,7 +78,7 @@ class TestConsole {
     }
     now_ = until;
   }
-  // Time passes without the loop getting a turn before its end.
+  // Lets time pass with only one turn of the loop, at its end.
   void stall(std::chrono::milliseconds time) {
     now_ += time;
     console_->tick(now_, false);
@@ -86,7 +86,7 @@ class TestConsole {
   void set_wall(OutputTime time) { wall_ = time; }
   bool waits() const { return console_->next_tick().has_value(); }
 
-  // What has been shown since the last call.
+  // Returns the output since the last call.
   std::string out() { return take(out_); }
   std::string err() { return take(err_); }
 
@@ -106,7 +106,7 @@ class TestConsole {
 
 std::string contents(const std::filesystem::path& path);
 
-// What can be read at once from a non-blocking descriptor.
+// Returns the bytes that can be read at once from a non-blocking descriptor.
 std::string read_available(int fd);
 
 Pipe pipe_with_nonblocking_reader();

@@ -16,14 +16,15 @@ std::string label_of(std::string_view text, int rank, const Placement& placement
   return std::string(Labels(*label, placement, options).of(rank, stream, time));
 }
 
-// Sets the time zone for one test; ctest runs each test in a process of its own.
+// Returns a time and sets the time zone of this test to UTC. ctest runs each test in a process of
+// its own.
 OutputTime utc(std::time_t second, int ms) {
   ::setenv("TZ", "UTC", 1);
   ::tzset();
   return OutputTime(std::chrono::seconds(second) + std::chrono::milliseconds(ms));
 }
 
-TEST(Label, Forms) {
+TEST(Label, FormatsEachForm) {
   const Placement placement = placement_of(4, 2);
   EXPECT_EQ(label_of("none", 3, placement), "");
   EXPECT_EQ(label_of("rank", 3, placement), "[3] ");
@@ -36,14 +37,14 @@ TEST(Label, Forms) {
   EXPECT_EQ(label_of("", 3, placement), "");
 }
 
-TEST(Label, BuiltInFormsAlignTheTextAndKeepTheBracketsTight) {
+TEST(Label, BuiltInFormsAlignTheText) {
   EXPECT_EQ(label_of("rank", 3, placement_of(12)), "[3]  ");
   EXPECT_EQ(label_of("rank", 11, placement_of(12)), "[11] ");
   EXPECT_EQ(label_of("rank@host", 0, placement_of(12, 6)), "[0@n0]  ");
   EXPECT_EQ(label_of("{rank}: ", 3, placement_of(12)), "3: ");
 }
 
-TEST(Label, DefaultIsTheRankWhereThereAreSeveral) {
+TEST(Label, DefaultIsTheRankIfThereAreSeveral) {
   EXPECT_EQ(default_label(1), "none");
   EXPECT_EQ(default_label(2), "rank");
 }
@@ -75,7 +76,7 @@ TEST(Label, TimesAreIsoWithMilliseconds) {
             "2026-11-21T01:02:03.007 2026-11-21T01:02:03.0072026-11-21T01:02:03.007");
 }
 
-TEST(Label, TimesGoOnFromOneLineToTheNext) {
+TEST(Label, TimesFollowTheClockFromLineToLine) {
   const auto label = parse_label("{time}");
   ASSERT_TRUE(label);
   Labels labels(*label, placement_of(1), {});
@@ -86,7 +87,7 @@ TEST(Label, TimesGoOnFromOneLineToTheNext) {
   EXPECT_EQ(labels.of(0, Stream::out, utc(-1, 999)), "1969-12-31T23:59:59.999");
 }
 
-TEST(Label, ColourIsAroundTheLabelAlone) {
+TEST(Label, ColorsOnlyTheLabel) {
   const Placement placement = placement_of(12);
   EXPECT_EQ(label_of("rank", 0, placement, {.color = Labels::Color::few}), "\x1b[36m[0]\x1b[0m  ");
   EXPECT_EQ(label_of("rank", 1, placement, {.timestamps = true, .color = Labels::Color::few},

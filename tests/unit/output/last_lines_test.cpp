@@ -30,26 +30,26 @@ TEST(LastLines, KeepsTheLastTwentyInOrder) {
   EXPECT_EQ(kept.back(), "1000");
 }
 
-TEST(LastLines, AnUnfinishedLineIsTheLast) {
+TEST(LastLines, IncludesAnUnfinishedLine) {
   const Lines kept = lines_of({numbered(1, 20), "and then"});
   ASSERT_EQ(kept.size(), LastLines::kLines);
   EXPECT_EQ(kept.front(), "2");
   EXPECT_EQ(kept.back(), "and then");
 }
 
-TEST(LastLines, LongLinesAreCut) {
+TEST(LastLines, TruncatesLongLines) {
   const std::string tail(LastLines::kLength, 'x');
   EXPECT_EQ(lines_of({tail + "yyy\nz\n"}), (Lines{tail, "z"}));
   EXPECT_EQ(lines_of({tail, "yyy", "yyy\nz\n"}), (Lines{tail, "z"}));
 }
 
-TEST(LastLines, OfProgressTheLastTextIsKept) {
+TEST(LastLines, KeepsTheLastTextOfAProgressBar) {
   EXPECT_EQ(lines_of({"10%\r50%\r100%\n", "\r1\r2", "\r3"}), (Lines{"100%", "3"}));
   EXPECT_EQ(lines_of({"windows\r\n", "split\r", "\n", "50%\r", "60%\r"}),
             (Lines{"windows", "split", "60%"}));
 }
 
-TEST(LastLines, DoNotDependOnHowTheBytesAreCut) {
+TEST(LastLines, DoNotDependOnHowTheBytesAreSplit) {
   std::mt19937 random(3);
   for (int round = 0; round < 300; ++round) {
     std::string text;

@@ -1,4 +1,4 @@
-// An Output on an event loop that the test turns.
+// A fixture with an Output on an event loop that the test runs.
 #pragma once
 
 #include "fixtures.hpp"
@@ -31,11 +31,10 @@ class OutputTest : public testing::Test {
     output_->write(rank, stream, bytes, {});
   }
 
-  // One turn of the loop that does not wait.
+  // Runs one turn of the loop without waiting.
   void turn() { event_base_loop(loop_.get(), EVLOOP_NONBLOCK); }
 
-  // Turns the loop, waiting for its events, until `done`. ctest's time limit ends a test that
-  // hangs.
+  // Runs the loop until `done` returns true. ctest's time limit ends a test that hangs.
   void run_until(const std::function<bool()>& done) {
     while (!done())
       ASSERT_EQ(event_base_loop(loop_.get(), EVLOOP_ONCE), 0) << "nothing to wait for";

@@ -1,4 +1,4 @@
-// The whole of output/ on real descriptors and a real event loop.
+// Tests the whole of output/ on real descriptors and a real event loop.
 #include "output/output.hpp"
 
 #include "base/system.hpp"
@@ -17,7 +17,7 @@ Fd null_device() {
   return Fd(::open("/dev/null", O_WRONLY | O_CLOEXEC));
 }
 
-TEST_F(OutputTest, LinesReachTheirDescriptorsInOneTurn) {
+TEST_F(OutputTest, WritesLinesToTheirDescriptorsInOneTurn) {
   const Pipe out = pipe_with_nonblocking_reader(), err = pipe_with_nonblocking_reader();
   open({out.write.get(), err.write.get()});
   write(0, "a\n");
@@ -30,7 +30,7 @@ TEST_F(OutputTest, LinesReachTheirDescriptorsInOneTurn) {
   EXPECT_EQ(read_available(err.read.get()), "[1] b\nhvdrun: note: c\n");
 }
 
-TEST_F(OutputTest, WithBothDescriptorsOnOnePlaceLinesKeepTheirOrder) {
+TEST_F(OutputTest, KeepsTheOrderOfLinesIfBothDescriptorsAreOneFile) {
   const Pipe pipe = pipe_with_nonblocking_reader();
   const Fd copy(::dup(pipe.write.get()));
   open({pipe.write.get(), copy.get()});
@@ -43,7 +43,7 @@ TEST_F(OutputTest, WithBothDescriptorsOnOnePlaceLinesKeepTheirOrder) {
   EXPECT_EQ(read_available(pipe.read.get()), "[0] 1\n[1] 2\nhvdrun: note: 3\n[0] prompt\n");
 }
 
-TEST_F(OutputTest, StartingOverKeepsFilesAndForgetsLastLines) {
+TEST_F(OutputTest, NextAttemptKeepsFilesAndForgetsLastLines) {
   const TemporaryFolder folder;
   const Pipe out = pipe_with_nonblocking_reader();
   const Fd null = null_device();
@@ -62,7 +62,7 @@ TEST_F(OutputTest, StartingOverKeepsFilesAndForgetsLastLines) {
   EXPECT_EQ(contents(folder.path() / "rank.0001/stdout"), "first\nsecond\n");
 }
 
-TEST_F(OutputTest, TheLoopsTimerShowsAPrompt) {
+TEST_F(OutputTest, ShowsAPromptAfterAPause) {
   const Pipe out = pipe_with_nonblocking_reader();
   const Fd null = null_device();
   open({out.write.get(), null.get()});
@@ -75,7 +75,7 @@ TEST_F(OutputTest, TheLoopsTimerShowsAPrompt) {
   EXPECT_EQ(read_available(out.read.get()), "\n[0] line\n");
 }
 
-TEST_F(OutputTest, TheLoopsTimerIsMovedForAPromptBehindProgress) {
+TEST_F(OutputTest, ShowsAPromptBeforeTheNextLineOfProgressIsDue) {
   const Pipe out = pipe_with_nonblocking_reader();
   const Fd null = null_device();
   open({out.write.get(), null.get()});
@@ -90,7 +90,7 @@ TEST_F(OutputTest, TheLoopsTimerIsMovedForAPromptBehindProgress) {
   EXPECT_EQ(shown, "[0] 1%\n[1] input: ");
 }
 
-TEST_F(OutputTest, AReaderThatDoesNotReadCongestsAndReadingRelieves) {
+TEST_F(OutputTest, CongestsUntilTheReaderReads) {
   const Pipe out = pipe_with_nonblocking_reader();
   const Fd null = null_device();
   open({out.write.get(), null.get()});
@@ -118,18 +118,18 @@ TEST_F(OutputTest, AReaderThatDoesNotReadCongestsAndReadingRelieves) {
   EXPECT_EQ(reliefs_, 1);
 }
 
-TEST_F(OutputTest, AnUnfinishedLineOfAnyLengthDoesNotCongest) {
+TEST_F(OutputTest, UnfinishedLineDoesNotCongest) {
   const Pipe out = pipe_with_nonblocking_reader();
   const Fd null = null_device();
   open({out.write.get(), null.get()});
   const std::string mega(1024 * 1024, 'x');
   for (int i = 0; i < 10; ++i) write(0, mega);
-  EXPECT_FALSE(output_->congested()) << "its end could never come";
+  EXPECT_FALSE(output_->congested()) << "otherwise the rank could not send the line's end";
   write(0, "\n");
   EXPECT_TRUE(output_->congested());
 }
 
-TEST_F(OutputTest, AReaderWhoHasGoneStopsTheJobOnceWhateverTheOption) {
+TEST_F(OutputTest, ClosedReaderStopsTheJobOnceWithAnyOption) {
   Pipe out = pipe_with_nonblocking_reader();
   const Pipe err = pipe_with_nonblocking_reader();
   open({out.write.get(), err.write.get()}, {.on_error = OnOutputError::keep_running});
@@ -145,11 +145,12 @@ TEST_F(OutputTest, AReaderWhoHasGoneStopsTheJobOnceWhateverTheOption) {
   ASSERT_EQ(errors_.size(), 1u);
   EXPECT_EQ(errors_[0].first.exit_code, 141);
   EXPECT_TRUE(errors_[0].second);
-  EXPECT_EQ(read_available(err.read.get()), "[1] c\n[1] c\n[1] c\n") << "the other sink goes on";
+  EXPECT_EQ(read_available(err.read.get()), "[1] c\n[1] c\n[1] c\n")
+      << "the other sink still works";
   EXPECT_TRUE(output_->idle());
 }
 
-TEST_F(OutputTest, AReaderWhoGoesWhileMuchIsWaitingRelieves) {
+TEST_F(OutputTest, ClosedReaderEndsCongestion) {
   Pipe out = pipe_with_nonblocking_reader();
   const Fd null = null_device();
   open({out.write.get(), null.get()});
@@ -161,14 +162,14 @@ TEST_F(OutputTest, AReaderWhoGoesWhileMuchIsWaitingRelieves) {
   EXPECT_TRUE(output_->idle());
 }
 
-TEST_F(OutputTest, AFullDiskUnderStdoutIsSaidOnceAsTheOptionSays) {
+TEST_F(OutputTest, ReportsAFullDiskOfStdoutOnce) {
   for (const auto choice : {OnOutputError::keep_running, OnOutputError::stop}) {
     errors_.clear();
     const Fd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
     const Pipe err = pipe_with_nonblocking_reader();
     open({full.get(), err.write.get()}, {.on_error = choice});
     write(0, std::string(500'000, 'x') + "\n");
-    EXPECT_FALSE(output_->idle()) << "not before it has been said";
+    EXPECT_FALSE(output_->idle()) << "the error is not reported yet";
     turn();
     write(0, "y\n");
     write(0, "z\n", Stream::err);
@@ -182,7 +183,7 @@ TEST_F(OutputTest, AFullDiskUnderStdoutIsSaidOnceAsTheOptionSays) {
   }
 }
 
-TEST_F(OutputTest, AFullDiskUnderTheFilesLeavesTheTerminalAlone) {
+TEST_F(OutputTest, FullDiskOfTheFilesDoesNotAffectTheTerminal) {
   const TemporaryFolder folder;
   const Pipe out = pipe_with_nonblocking_reader();
   const Fd null = null_device();
@@ -201,7 +202,7 @@ TEST_F(OutputTest, AFullDiskUnderTheFilesLeavesTheTerminalAlone) {
   EXPECT_EQ(read_available(out.read.get()), "[0] x\n[1] x\n");
 }
 
-TEST_F(OutputTest, OnlyRankFiltersTheTerminalNotTheFilesNorTheReport) {
+TEST_F(OutputTest, OnlyRankFiltersTheTerminalButNotFilesAndReport) {
   const TemporaryFolder folder;
   const Pipe out = pipe_with_nonblocking_reader(), err = pipe_with_nonblocking_reader();
   open({out.write.get(), err.write.get()},
@@ -219,7 +220,7 @@ TEST_F(OutputTest, OnlyRankFiltersTheTerminalNotTheFilesNorTheReport) {
   EXPECT_TRUE(output_->last_stderr(7).empty());
 }
 
-TEST_F(OutputTest, WhatCannotBeOpenedIsAnError) {
+TEST_F(OutputTest, InvalidLabelOrDirectoryIsAnError) {
   const TemporaryFolder folder;
   std::ofstream(folder.path() / "file") << "x";
   OutputSpec bad_label, bad_directory;
@@ -233,7 +234,7 @@ TEST_F(OutputTest, WhatCannotBeOpenedIsAnError) {
   }
 }
 
-TEST_F(OutputTest, AMillionLinesArriveWholeAndInOrder) {
+TEST_F(OutputTest, MillionLinesArriveWholeAndInOrder) {
   constexpr int kRanks = 4, kLines = 250'000;
   auto pipe = make_pipe();
   ASSERT_TRUE(pipe);
@@ -267,7 +268,7 @@ TEST_F(OutputTest, AMillionLinesArriveWholeAndInOrder) {
   std::string texts[kRanks];
   for (auto& text : texts)
     for (int line = 0; line < kLines; ++line) text += "line " + std::to_string(line) + "\n";
-  // Chunks of odd sizes, a different one for each rank, so that nearly all are cut within a line.
+  // Each rank has chunks of another odd size, so that nearly all of them end within a line.
   for (std::size_t at = 0, done = 0; done < kRanks; ++at) {
     done = 0;
     for (int rank = 0; rank < kRanks; ++rank) {

@@ -7,17 +7,17 @@
 namespace hvdrun {
 namespace {
 
-TEST(OwnLine, BeginsWithItsSeverity) {
+TEST(OwnLine, StartsWithItsSeverity) {
   EXPECT_EQ(own_line(error_text("no room"), false), "hvdrun: error: no room");
   EXPECT_EQ(own_line(warning_text("rank 1 waits"), false), "hvdrun: warning: rank 1 waits");
   EXPECT_EQ(own_line("2 ranks succeeded", false), "hvdrun: note: 2 ranks succeeded");
 }
 
-TEST(OwnLine, WithoutOneIfItContinuesALine) {
+TEST(OwnLine, HasNoSeverityIfItContinuesALine) {
   EXPECT_EQ(own_line("  | error: of the program", true), "hvdrun:   | error: of the program");
 }
 
-TEST(OwnLine, ColorsTheSeverityAlone) {
+TEST(OwnLine, ColorsOnlyTheSeverity) {
   EXPECT_EQ(own_line("error: no room", true), "hvdrun: \x1b[1;31merror:\x1b[0m no room");
 }
 

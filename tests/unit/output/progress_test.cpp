@@ -1,4 +1,4 @@
-// Texts that end with "\r": progress bars and their like, with a clock that the test turns.
+// Tests progress bars and other texts that end with "\r", with a clock that the test sets.
 #include "fixtures.hpp"
 
 namespace hvdrun {
@@ -10,14 +10,14 @@ using std::chrono::seconds;
 constexpr int kColumns = 80;
 const std::string kErase = "\r\x1b[K";
 
-TEST(Progress, OnlyTheLastTextOfALineIsShown) {
+TEST(Progress, ShowsOnlyTheLastTextOfALine) {
   TestConsole console;
   console.write(0, "10%\r50%\r100%\nnext\n");
   console.write(1, "\r10%\r50%\r100%\nnext\n");
   EXPECT_EQ(console.out(), "[0] 100%\n[0] next\n[1] 100%\n[1] next\n");
 }
 
-TEST(Progress, AReturnBeforeANewlineEndsTheLine) {
+TEST(Progress, ReturnBeforeANewlineEndsTheLine) {
   TestConsole console;
   console.write(0, "windows\r\ntext\r\n");
   console.write(0, "split\r");
@@ -25,7 +25,7 @@ TEST(Progress, AReturnBeforeANewlineEndsTheLine) {
   EXPECT_EQ(console.out(), "[0] windows\r\n[0] text\r\n[0] split\r\n[0] \r\n");
 }
 
-TEST(Progress, WhatAClosedStreamShowedLastIsALine) {
+TEST(Progress, LastTextOfAClosedStreamIsALine) {
   TestConsole console;
   console.write(0, "10%\r20%\r");
   console.write(1, "\r10%\r20%");
@@ -34,7 +34,7 @@ TEST(Progress, WhatAClosedStreamShowedLastIsALine) {
   EXPECT_EQ(console.out(), "[0] 20%\n[1] 20%\n");
 }
 
-TEST(Progress, OnATerminalItIsRedrawnInPlaceNowAndThen) {
+TEST(Progress, TerminalRedrawsItFiveTimesPerSecond) {
   TestConsole console({.columns = kColumns});
   int updates = 0;
   std::string shown;
@@ -45,14 +45,14 @@ TEST(Progress, OnATerminalItIsRedrawnInPlaceNowAndThen) {
     updates += !now.empty();
     shown += now;
   }
-  EXPECT_EQ(updates, 10) << "two seconds, five a second";
+  EXPECT_EQ(updates, 10) << "five per second for two seconds";
   EXPECT_EQ(shown.find('\n'), std::string::npos);
   EXPECT_EQ(shown.substr(0, 7), "[0] 9%" + kErase.substr(0, 1));
   console.write(0, "\r100%\nnext\n");
   EXPECT_EQ(console.out(), kErase + "[0] 100%\n[0] next\n");
 }
 
-TEST(Progress, OnATerminalAnythingElseTakesItsPlace) {
+TEST(Progress, OtherOutputReplacesItOnATerminal) {
   TestConsole console({.columns = kColumns});
   console.write(0, "50%\r");
   console.pass(milliseconds(200));
@@ -66,10 +66,11 @@ TEST(Progress, OnATerminalAnythingElseTakesItsPlace) {
   console.note("hvdrun: note");
   EXPECT_EQ(console.out(), kErase + "hvdrun: note\n");
   console.write(0, "\n");
-  EXPECT_EQ(console.out(), "[0] 60%\r\n") << "the last state is a line, though a note came between";
+  EXPECT_EQ(console.out(), "[0] 60%\r\n")
+      << "the last text is a line, although a note came between";
 }
 
-TEST(Progress, AnUnchangedTextIsNotDrawnAgain) {
+TEST(Progress, DoesNotRedrawAnUnchangedText) {
   TestConsole console({.columns = kColumns});
   console.write(0, "50%\r");
   console.pass(seconds(1));
@@ -77,7 +78,7 @@ TEST(Progress, AnUnchangedTextIsNotDrawnAgain) {
   EXPECT_FALSE(console.waits());
 }
 
-TEST(Progress, APromptThatTheRankOverwritesIsErased) {
+TEST(Progress, ErasesAPromptThatTheRankOverwrites) {
   TestConsole console({.columns = kColumns});
   console.write(0, "loading");
   console.pass(milliseconds(200));
@@ -85,7 +86,7 @@ TEST(Progress, APromptThatTheRankOverwritesIsErased) {
   EXPECT_EQ(console.out(), "[0] loading" + kErase + "[0] loaded\n");
 }
 
-TEST(Progress, ATextWiderThanTheTerminalIsNotRedrawn) {
+TEST(Progress, DoesNotRedrawATextWiderThanTheTerminal) {
   TestConsole console({.columns = 20});
   console.write(0, std::string(16, '#') + "\r");
   console.pass(milliseconds(200));
@@ -93,7 +94,7 @@ TEST(Progress, ATextWiderThanTheTerminalIsNotRedrawn) {
   EXPECT_EQ(console.out(), "[0] " + std::string(16, '#') + "\n[1] x\n");
 }
 
-TEST(Progress, ElsewhereItIsALineAtTheFirstPauseAndThenSeldom) {
+TEST(Progress, WithoutATerminalIsALineAtTheFirstPauseAndThenEvery10Seconds) {
   TestConsole console;
   console.write(0, "\r1%");
   console.pass(milliseconds(200));
@@ -122,7 +123,7 @@ TEST(Progress, DoesNotDelayThePromptsOfOthers) {
   EXPECT_EQ(console.out(), "[1] input: ");
 }
 
-TEST(Progress, ElsewhereAFastBarWithoutAPauseIsSeldomToo) {
+TEST(Progress, WithoutATerminalIsShownRarelyEvenWithoutAPause) {
   TestConsole console;
   std::string shown;
   for (int i = 0; i < 1500; ++i) {
@@ -133,7 +134,7 @@ TEST(Progress, ElsewhereAFastBarWithoutAPauseIsSeldomToo) {
   EXPECT_EQ(std::count(shown.begin(), shown.end(), '\n'), 1) << shown;
 }
 
-TEST(Progress, ElsewhereAStateThatStandsAlreadyIsNotRepeatedAtTheEnd) {
+TEST(Progress, WithoutATerminalDoesNotRepeatTheLastTextAtTheEnd) {
   TestConsole console;
   console.write(0, "50%\r");
   console.pass(milliseconds(200));
@@ -145,7 +146,7 @@ TEST(Progress, ElsewhereAStateThatStandsAlreadyIsNotRepeatedAtTheEnd) {
   EXPECT_EQ(console.out(), "[0] 50%\n");
 }
 
-TEST(Progress, ARankThatWritesNothingButReturnsShowsNothing) {
+TEST(Progress, ShowsNothingForReturnsAlone) {
   TestConsole console;
   for (int i = 0; i < 1000; ++i) console.write(0, "\r\r\r");
   console.pass(seconds(30));
@@ -153,13 +154,13 @@ TEST(Progress, ARankThatWritesNothingButReturnsShowsNothing) {
   EXPECT_EQ(console.out(), "");
 }
 
-TEST(DisplayColumns, CountsWhatATerminalShows) {
+TEST(DisplayColumns, AreThoseThatATerminalShows) {
   EXPECT_EQ(display_columns("abc"), 3);
   EXPECT_EQ(display_columns("\x1b[38;5;32m[0]\x1b[0m "), 4);
   EXPECT_EQ(display_columns("\xe2\x96\x88\xe2\x96\x8f"), 2) << "block elements";
   EXPECT_EQ(display_columns("\xe4\xb8\xad"), 2) << "a wide character";
   EXPECT_EQ(display_columns("\t"), 8);
-  EXPECT_EQ(display_columns("\x1b["), 0) << "a sequence cut off";
+  EXPECT_EQ(display_columns("\x1b["), 0) << "an incomplete sequence";
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST(RankFiles, StandInAFolderARankEvenWhenEmpty) {
+TEST(RankFiles, AreCreatedInAFolderPerRankEvenIfEmpty) {
   const TemporaryFolder folder;
   auto files = RankFiles::create(folder.path() / "logs" / "today", 2);
   ASSERT_TRUE(files) << files.error().message;
@@ -25,7 +25,7 @@ TEST(RankFiles, StandInAFolderARankEvenWhenEmpty) {
   EXPECT_TRUE(files->losses().empty());
 }
 
-TEST(RankFiles, OfAFormerRunAreEmptied) {
+TEST(RankFiles, OfAnEarlierRunAreEmptied) {
   const TemporaryFolder folder;
   for (const char* text : {"a long text of the first run", "second"}) {
     auto files = RankFiles::create(folder.path(), 1);
@@ -41,7 +41,7 @@ void write_all(const fs::path& folder, int ranks, const JobPart& part, std::stri
   for (int rank = 0; rank < ranks; ++rank) files->write(rank, Stream::out, text);
 }
 
-TEST(RankFiles, OfAnEarlierPartOfTheJobGrow) {
+TEST(RankFiles, OfAnEarlierPartOfTheJobAreAppendedTo) {
   const TemporaryFolder folder;
   const auto out = folder.path() / "rank.0001/stdout";
   write_all(folder.path(), 2, {"12", 0}, "part 0\n");
@@ -53,7 +53,7 @@ TEST(RankFiles, OfAnEarlierPartOfTheJobGrow) {
   EXPECT_EQ(contents(out), "by hand\n");
 }
 
-TEST(RankFiles, OfRanksThatARunDoesNotHaveAreRemoved) {
+TEST(RankFiles, OfRanksThatTheRunDoesNotHaveAreRemoved) {
   const TemporaryFolder folder;
   const auto at = [&](const char* name) { return folder.path() / name; };
   write_all(folder.path(), 4, {}, "4 ranks");
@@ -72,7 +72,7 @@ TEST(RankFiles, OfRanksThatARunDoesNotHaveAreRemoved) {
     EXPECT_EQ(contents(at(name)), "the user's") << name;
 }
 
-TEST(RankFiles, AreOneRunsAtATime) {
+TEST(RankFiles, AreLockedAgainstASecondRun) {
   const TemporaryFolder folder;
   auto first = RankFiles::create(folder.path(), 1, {"12", 0});
   ASSERT_TRUE(first);
@@ -87,19 +87,19 @@ TEST(RankFiles, AreOneRunsAtATime) {
     EXPECT_NE(second.error().message.find("(SLURM job 12) writes to"), std::string::npos);
   }
   EXPECT_EQ(contents(folder.path() / "rank.0000/stdout"), "first");
-  // NFS may keep the lock of a host that was lost.
+  // A later part of the same job may write, since NFS may keep the lock of a lost host.
   EXPECT_TRUE(RankFiles::create(folder.path(), 1, {"12", 1}));
   EXPECT_EQ(contents(folder.path() / "rank.0000/stdout"), "first");
 }
 
-TEST(RankFiles, NumbersAreWideEnoughForTheHighestRank) {
+TEST(RankFiles, FolderNumbersAreWideEnoughForTheHighestRank) {
   EXPECT_EQ(RankFiles::folder_name(7, 8), "rank.0007");
   EXPECT_EQ(RankFiles::folder_name(7, 10'000), "rank.0007");
   EXPECT_EQ(RankFiles::folder_name(7, 10'001), "rank.00007");
   EXPECT_EQ(RankFiles::folder_name(10'000, 10'001), "rank.10000");
 }
 
-TEST(RankFiles, GoOnPastTheMostThatMayBeOpen) {
+TEST(RankFiles, WorkAboveTheLimitOfOpenFiles) {
   const TemporaryFolder folder;
   auto files = RankFiles::create(folder.path(), 10, {}, 3);
   ASSERT_TRUE(files);
@@ -109,7 +109,7 @@ TEST(RankFiles, GoOnPastTheMostThatMayBeOpen) {
     EXPECT_EQ(contents(folder.path() / ("rank.000" + std::to_string(rank)) / "stdout"), "01234");
 }
 
-TEST(RankFiles, AFullDiskIsSaidOnceAndTheOthersGoOn) {
+TEST(RankFiles, FullDiskIsReportedOnceAndOtherFilesStillWork) {
   const TemporaryFolder folder;
   auto files = RankFiles::create(folder.path(), 2);
   ASSERT_TRUE(files);
@@ -130,7 +130,7 @@ TEST(RankFiles, AFullDiskIsSaidOnceAndTheOthersGoOn) {
   EXPECT_EQ(contents(folder.path() / "rank.0001/stdout"), "fine");
 }
 
-TEST(RankFiles, WhatCannotBeMadeIsAUsageErrorThatNamesThePath) {
+TEST(RankFiles, FailureToCreateIsAUsageErrorThatNamesThePath) {
   const TemporaryFolder folder;
   const fs::path file = folder.path() / "file";
   std::ofstream(file) << "x";

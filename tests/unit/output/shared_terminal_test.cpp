@@ -18,7 +18,7 @@ class SharedTerminalTest : public testing::Test {
     terminal_.weave();
   }
 
-  // Returns what was written since the last call.
+  // Returns the bytes that were written since the last call.
   std::string shown() {
     std::string bytes(queue_.view());
     queue_.clear();
@@ -29,26 +29,26 @@ class SharedTerminalTest : public testing::Test {
   SharedTerminal terminal_{queue_, [] { return 20; }};
 };
 
-TEST_F(SharedTerminalTest, TheRanksBytesStayAsTheyAre) {
+TEST_F(SharedTerminalTest, DoesNotChangeTheBytesOfTheRank) {
   const std::string_view bytes("a\0\x1b[2J\xff\r\nb", 11);
   terminal_.write(bytes);
   EXPECT_EQ(shown(), bytes);
 }
 
-TEST_F(SharedTerminalTest, OtherLinesComeAtTheBeginningOfALine) {
+TEST_F(SharedTerminalTest, OtherLinesStartAtTheBeginningOfALine) {
   terminal_.write("text\r\n");
   other("[0] one\n[0] two\n");
   terminal_.write("more");
   EXPECT_EQ(shown(), "text\r\n[0] one\r\n[0] two\r\nmore");
 }
 
-TEST_F(SharedTerminalTest, OutsideOfRawModeALineEndsWithNewlineOnly) {
+TEST_F(SharedTerminalTest, LineEndsWithNewlineOnlyOutsideRawMode) {
   terminal_.set_raw(false);
   other("[0] one\n");
   EXPECT_EQ(shown(), "[0] one\n");
 }
 
-TEST_F(SharedTerminalTest, AnUnfinishedLineIsWrittenAgainBelow) {
+TEST_F(SharedTerminalTest, RewritesAnUnfinishedLineBelowOtherLines) {
   terminal_.write("text\r\n(Pdb) \x1b[1mp x\a");
   shown();
   other("[0] one\n");
@@ -58,7 +58,7 @@ TEST_F(SharedTerminalTest, AnUnfinishedLineIsWrittenAgainBelow) {
   EXPECT_EQ(shown(), " + 1\r\x1b[K\x1b[0m[0] two\r\n(Pdb) \x1b[1mp x + 1");
 }
 
-TEST_F(SharedTerminalTest, ALineThatCannotBeErasedIsLeft) {
+TEST_F(SharedTerminalTest, DoesNotErasePartsOfALineThatItCannotRewrite) {
   for (const std::string_view line : {"more than twenty columns", "a\x1b[Ab", "a\x1b[6n",
                                       "a\x1b"
                                       "7b"}) {
@@ -70,7 +70,7 @@ TEST_F(SharedTerminalTest, ALineThatCannotBeErasedIsLeft) {
   }
 }
 
-TEST_F(SharedTerminalTest, NothingComesIntoACharacterOrASequence) {
+TEST_F(SharedTerminalTest, DoesNotSplitACharacterOrAnEscapeSequence) {
   for (const std::string_view text : {"\xc3\xa4", "\xe2\x82\xac", "\x1b[31m", "\x1b]0;title\x07",
                                       "\x1b]0;title\x1b\\", "\x1b(B"}) {
     for (std::size_t cut = 1; cut < text.size(); ++cut) {
@@ -85,7 +85,7 @@ TEST_F(SharedTerminalTest, NothingComesIntoACharacterOrASequence) {
   }
 }
 
-TEST_F(SharedTerminalTest, LinesWaitWhileAProgramHasTheWholeScreen) {
+TEST_F(SharedTerminalTest, HoldsLinesBackDuringAFullScreenProgram) {
   terminal_.write("\x1b[?1049h\x1b[H~\r\n");
   shown();
   other("[0] one\n");
@@ -94,7 +94,7 @@ TEST_F(SharedTerminalTest, LinesWaitWhileAProgramHasTheWholeScreen) {
   EXPECT_EQ(shown(), "\x1b[?1049l\r\n[0] one\r\n");
 }
 
-TEST_F(SharedTerminalTest, OfTooManyWaitingLinesTheOldestAreDroppedAndCounted) {
+TEST_F(SharedTerminalTest, DropsTheOldestOfTooManyWaitingLinesWithANote) {
   terminal_.write("\x1b[?1049h");
   const std::string line(1023, 'x');
   constexpr std::size_t kLines = SharedTerminal::kMostWaiting / 1024 + 3;
@@ -107,7 +107,7 @@ TEST_F(SharedTerminalTest, OfTooManyWaitingLinesTheOldestAreDroppedAndCounted) {
   EXPECT_EQ(static_cast<std::size_t>(std::count(bytes.begin(), bytes.end(), '\n')), kLines - 3 + 2);
 }
 
-TEST_F(SharedTerminalTest, WhatTheRankLeavesThereIsTakenBack) {
+TEST_F(SharedTerminalTest, ResetsTheModesThatTheRankLeaves) {
   terminal_.write("\x1b[?1049h\x1b[?25l\x1b[?1;2004h\x1b=\x1b[31m~");
   EXPECT_EQ(terminal_.undo(), "\x1b[?1l\x1b[?25h\x1b[?1049l\x1b[?2004l\x1b>\x1b[0m");
   shown();
@@ -118,7 +118,7 @@ TEST_F(SharedTerminalTest, WhatTheRankLeavesThereIsTakenBack) {
   EXPECT_EQ(shown(), "");
 }
 
-TEST_F(SharedTerminalTest, ATidyRankLeavesNothing) {
+TEST_F(SharedTerminalTest, ResetsNothingAfterARankThatResetItsModes) {
   terminal_.write("\x1b[?1049h\x1b[?25l\x1b=\x1b[31m~\x1b[m\x1b[?25h\x1b[?1049l\x1b>\r\n");
   EXPECT_EQ(terminal_.undo(), "");
   shown();
@@ -126,7 +126,7 @@ TEST_F(SharedTerminalTest, ATidyRankLeavesNothing) {
   EXPECT_EQ(shown(), "");
 }
 
-TEST_F(SharedTerminalTest, TheStatusIsThereOnlyAtTheBeginningOfALine) {
+TEST_F(SharedTerminalTest, ShowsTheStatusOnlyAtTheBeginningOfALine) {
   terminal_.status({"step 1"});
   terminal_.draw_status();
   EXPECT_EQ(shown(), "\x1b[?7lstep 1\x1b[?7h\r");

@@ -16,18 +16,18 @@ class SinkTest : public testing::Test {
   void SetUp() override { std::signal(SIGPIPE, SIG_IGN); }
 };
 
-const std::string kMany(8'000'000, 'x');  // more than a pipe or socket takes
+const std::string kMany(8'000'000, 'x');  // more than a pipe or socket holds
 
-TEST_F(SinkTest, LeavesTheFlagsOfASharedPipeAlone) {
+TEST_F(SinkTest, DoesNotChangeTheFlagsOfASharedPipe) {
   const Pipe pipe = pipe_with_nonblocking_reader();
   Sink sink(pipe.write.get(), "out");
   EXPECT_EQ(::fcntl(pipe.write.get(), F_GETFL) & O_NONBLOCK, 0);
   sink.queue().append(kMany);
-  EXPECT_EQ(sink.pump(), Sink::State::blocked) << "it must not wait";
+  EXPECT_EQ(sink.pump(), Sink::State::blocked) << "pump() must not wait";
   EXPECT_EQ(::fcntl(pipe.write.get(), F_GETFL) & O_NONBLOCK, 0);
 }
 
-TEST_F(SinkTest, WritesAllToAReaderThatReads) {
+TEST_F(SinkTest, WritesEverythingToAReader) {
   const Pipe pipe = pipe_with_nonblocking_reader();
   Sink sink(pipe.write.get(), "out");
   sink.queue().append(kMany);
@@ -50,7 +50,7 @@ TEST_F(SinkTest, DoesNotWaitForASocket) {
   EXPECT_EQ(sink.error()->exit_code, kExitSignalBase + SIGPIPE);
 }
 
-TEST_F(SinkTest, AReaderWhoHasGoneIsAnErrorOfItsOwnAndTheRestIsDropped) {
+TEST_F(SinkTest, ClosedReaderIsASpecialErrorAndTheRestIsDropped) {
   for (const bool before : {true, false}) {
     Pipe pipe = pipe_with_nonblocking_reader();
     if (before) pipe.read.reset();
@@ -68,7 +68,7 @@ TEST_F(SinkTest, AReaderWhoHasGoneIsAnErrorOfItsOwnAndTheRestIsDropped) {
   }
 }
 
-TEST_F(SinkTest, AFullDiskIsNamed) {
+TEST_F(SinkTest, ReportsAFullDisk) {
   const Fd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
   ASSERT_TRUE(full);
   Sink sink(full.get(), "hvdrun's stdout");
@@ -79,7 +79,7 @@ TEST_F(SinkTest, AFullDiskIsNamed) {
   EXPECT_NE(sink.error()->message.find("No space left on device"), std::string::npos);
 }
 
-TEST_F(SinkTest, TriesAgainAfterAFailureOnALineOfItsOwn) {
+TEST_F(SinkTest, RetriesAfterAFailureAndStartsANewLine) {
   const TemporaryFolder folder;
   const Fd file(::open((folder.path() / "f").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   const Fd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
@@ -93,18 +93,18 @@ TEST_F(SinkTest, TriesAgainAfterAFailureOnALineOfItsOwn) {
   EXPECT_TRUE(sink.failed());
   sink.try_again();
   EXPECT_EQ(sink.pump(), Sink::State::empty);
-  EXPECT_TRUE(sink.failed()) << "it is still full";
+  EXPECT_TRUE(sink.failed()) << "the disk is still full";
   ASSERT_EQ(::dup2(file.get(), place.get()), place.get());
   sink.try_again();
   sink.queue().append("the last line\n");
   EXPECT_EQ(sink.pump(), Sink::State::empty);
   EXPECT_FALSE(sink.failed());
   EXPECT_EQ(contents(folder.path() / "f"), "half a\nthe last line\n");
-  ASSERT_TRUE(sink.loss()) << "what was lost before stays lost";
+  ASSERT_TRUE(sink.loss()) << "bytes lost before stay lost";
   EXPECT_TRUE(sink.loss()->starts_with("7 bytes for hvdrun's stdout were lost: ")) << *sink.loss();
 }
 
-TEST_F(SinkTest, WritesToARegularFileFromWhereItsOffsetIs) {
+TEST_F(SinkTest, WritesToARegularFileAtItsOffset) {
   const TemporaryFolder folder;
   const Fd file(::open((folder.path() / "f").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   ASSERT_EQ(::write(file.get(), "before ", 7), 7);
@@ -114,7 +114,7 @@ TEST_F(SinkTest, WritesToARegularFileFromWhereItsOffsetIs) {
   EXPECT_EQ(contents(folder.path() / "f"), "before after");
 }
 
-TEST_F(SinkTest, KnowsWhenTwoDescriptorsAreOnePlace) {
+TEST_F(SinkTest, RecognizesTwoDescriptorsOfOneFile) {
   const Pipe pipe = pipe_with_nonblocking_reader();
   const Pipe other = pipe_with_nonblocking_reader();
   const Fd copy(::dup(pipe.write.get()));

@@ -1,4 +1,4 @@
-// The status line: below all output, and nowhere else.
+// Tests the status line, which is always below all output.
 #include "fixtures.hpp"
 
 namespace hvdrun {
@@ -11,7 +11,7 @@ const std::string kEraseProgress = "\r\x1b[K";
 const std::string kEraseStatus = "\r\x1b[K\x1b[J";
 const std::string kUp = "\x1b[A";
 
-// The status as it is drawn.
+// Returns the bytes that draw the status.
 std::string drawn(const std::string& text) {
   return "\x1b[?7l" + text + "\x1b[?7h\r";
 }
@@ -19,7 +19,7 @@ std::string drawn(const std::string& text) {
 const std::vector<std::string> kTraining{"epoch 3/20", "step 1,204/9,380", "7,346 samples/s",
                                          "loss 0.12",  "12 % waiting",     "0:14 left"};
 
-TEST(FitFields, LeavesOutFieldsFromTheRight) {
+TEST(FitFields, DropsFieldsFromTheRight) {
   const std::string all =
       "epoch 3/20 · step 1,204/9,380 · 7,346 samples/s · loss 0.12 · 12 % waiting · 0:14 left";
   EXPECT_EQ(fit_fields(kTraining, 200), all);
@@ -38,7 +38,7 @@ TEST(FitFields, NeverExceedsAnyWidth) {
     ASSERT_LE(display_columns(fit_fields(kTraining, columns)), columns);
 }
 
-TEST(FitFields, WideCharactersTakeTwoColumns) {
+TEST(FitFields, MeasuresWideCharactersAsTwoColumns) {
   const std::vector<std::string> fields{"損失", "精度"};
   EXPECT_EQ(fit_fields(fields, 11), "損失 · 精度");
   EXPECT_EQ(fit_fields(fields, 10), "損失");
@@ -50,7 +50,7 @@ TEST(Status, StaysBelowAllOutput) {
   console.status({"step 1"});
   EXPECT_EQ(console.out(), drawn("step 1"));
   console.status({"step 1"});
-  EXPECT_EQ(console.out(), "") << "it is shown already";
+  EXPECT_EQ(console.out(), "") << "the same status is already shown";
   console.status({"step 2"});
   EXPECT_EQ(console.out(), kEraseStatus + drawn("step 2"));
   console.write(0, "hello\nworld\n");
@@ -120,7 +120,7 @@ TEST(Status, FitsAfterAResize) {
             drawn("epoch 3/20 · step 1,204/9,380 · 7,346 samples/s · loss 0.12 · 12 % waiting"));
 }
 
-TEST(Status, IsNotShownWhereItCouldNotBeErased) {
+TEST(Status, IsNotShownIfItCannotBeErased) {
   TestConsole pipe;
   pipe.status({"starting"});
   pipe.write(0, "x\n");

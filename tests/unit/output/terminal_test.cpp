@@ -1,4 +1,4 @@
-// What stands on a terminal, through a pseudo-terminal.
+// Tests the output on a terminal, with a pseudo-terminal.
 #include "loop_fixture.hpp"
 
 #include <pty.h>
@@ -41,7 +41,7 @@ TEST_F(TerminalTest, LabelsAreColouredByRank) {
   EXPECT_EQ(shown(), "\x1b[36m[0]\x1b[0m a\n\x1b[35m[1]\x1b[0m b\n");
 }
 
-TEST_F(TerminalTest, NoColorIsObeyed) {
+TEST_F(TerminalTest, NoColorTurnsColorsOff) {
   ::setenv("NO_COLOR", "1", 1);
   open_terminal();
   write(0, "a\n");
@@ -52,7 +52,7 @@ TEST_F(TerminalTest, NoColorIsObeyed) {
   EXPECT_EQ(shown(), "\x1b[36m[0]\x1b[0m a\n");
 }
 
-TEST_F(TerminalTest, ProgressIsRedrawnWhereTheTerminalCan) {
+TEST_F(TerminalTest, ProgressIsRedrawnIfTheTerminalCanErase) {
   open_terminal({.color = ColorMode::never});
   write(0, "50%\r");
   std::string text;
@@ -62,7 +62,7 @@ TEST_F(TerminalTest, ProgressIsRedrawnWhereTheTerminalCan) {
   EXPECT_EQ(shown(), "\r\x1b[K[1] x\n");
 }
 
-TEST_F(TerminalTest, ADumbTerminalGetsLinesOnly) {
+TEST_F(TerminalTest, DumbTerminalGetsOnlyLines) {
   ::setenv("TERM", "dumb", 1);
   open_terminal();
   write(0, "50%\r");
@@ -71,7 +71,7 @@ TEST_F(TerminalTest, ADumbTerminalGetsLinesOnly) {
   EXPECT_EQ(text, "[0] 50%\n");
 }
 
-TEST_F(TerminalTest, TheStatusIsOnALineOfItsOwn) {
+TEST_F(TerminalTest, StatusHasALineOfItsOwn) {
   open_terminal({.color = ColorMode::never});
   output_->status({"epoch 3/20", "step\x1b[2J"});
   const std::string line = "\x1b[?7lepoch 3/20 \u00b7 step\\x1b[2J\x1b[?7h\r";
@@ -88,7 +88,7 @@ TEST_F(TerminalTest, TheStatusIsOnALineOfItsOwn) {
   EXPECT_EQ(shown(), "\r\x1b[K\x1b[J");
 }
 
-TEST_F(TerminalTest, WhereTheStatusIsShownFollowsTheTerminalAndTheOption) {
+TEST_F(TerminalTest, ProgressStyleFollowsTheTerminalAndTheOption) {
   using enum Output::ProgressStyle;
   const auto style = [this](ProgressMode mode, Output::Descriptors to) {
     open(to, {.progress = mode});
@@ -114,7 +114,7 @@ TEST_F(TerminalTest, WhereTheStatusIsShownFollowsTheTerminalAndTheOption) {
   EXPECT_EQ(style(ProgressMode::always, terminal), log);
 }
 
-TEST_F(TerminalTest, AStoppedTerminalCongestsAndDoesNotBlock) {
+TEST_F(TerminalTest, StoppedTerminalCongestsWithoutBlocking) {
   open_terminal();
   const std::string chunk(64 * 1024 - 1, 'x');
   while (!output_->congested()) {

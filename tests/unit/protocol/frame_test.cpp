@@ -28,7 +28,7 @@ std::string encode(const std::vector<Sent>& frames) {
   return bytes;
 }
 
-// Feeds `bytes` in pieces of at most `piece` and collects what comes out.
+// Feeds `bytes` in pieces of at most `piece` bytes and returns the frames.
 Result<std::vector<Sent>> decode(const std::string& bytes, std::size_t piece) {
   FrameReader reader;
   std::vector<Sent> frames;
@@ -48,7 +48,7 @@ Result<std::vector<Sent>> decode(const std::string& bytes, std::size_t piece) {
   return frames;
 }
 
-TEST(FrameReader, GivesTheSameFramesHoweverTheBytesAreCut) {
+TEST(FrameReader, ReturnsTheSameFramesHoweverTheBytesAreSplit) {
   const std::vector<Sent> sent{{FrameType::hello, 0, "abc"},
                                {FrameType::output, kToLauncher, ""},
                                {FrameType::launch, 7, std::string(1000, 'x')}};
@@ -65,7 +65,7 @@ TEST(FrameReader, GivesTheSameFramesHoweverTheBytesAreCut) {
   }
 }
 
-TEST(FrameReader, TakesFramesLargerThanItsBuffer) {
+TEST(FrameReader, ReadsFramesLargerThanItsBuffer) {
   std::mt19937 random(1);
   std::vector<Sent> sent;
   for (int i = 0; i < 20; ++i)
@@ -77,7 +77,7 @@ TEST(FrameReader, TakesFramesLargerThanItsBuffer) {
   for (std::size_t i = 0; i < sent.size(); ++i) EXPECT_EQ((*got)[i].payload, sent[i].payload);
 }
 
-TEST(FrameReader, RefusesAFrameThatIsTooLong) {
+TEST(FrameReader, RefusesATooLargeFrame) {
   char header[kFrameHeaderSize];
   encode_frame_header(header, FrameType::hello, 0, kMaxPayload + 1);
   const auto got = decode(std::string(header, sizeof header), 12);
@@ -85,7 +85,7 @@ TEST(FrameReader, RefusesAFrameThatIsTooLong) {
   EXPECT_NE(got.error().message.find("67108865 bytes"), std::string::npos) << got.error().message;
 }
 
-TEST(FrameReader, WaitsForTheRestOfACutFrame) {
+TEST(FrameReader, WaitsForTheRestOfAnIncompleteFrame) {
   auto bytes = encode({{FrameType::hello, 0, "abc"}});
   bytes.pop_back();
   const auto got = decode(bytes, bytes.size());
@@ -93,10 +93,10 @@ TEST(FrameReader, WaitsForTheRestOfACutFrame) {
   EXPECT_TRUE(got->empty());
 }
 
-// --- what a login shell prints before the first frame
-// ---------------------------------------------
+// --- text of a login shell before the first frame ------------------------------------------------
 
-// The types of the frames in `bytes`, which come in pieces of at most `piece`.
+// Feeds `bytes` in pieces of at most `piece` bytes. Returns the types of the frames and the text
+// before them.
 Result<std::vector<FrameType>> types_after_text(const std::string& bytes, std::size_t piece,
                                                 std::string& text) {
   FrameReader reader(true);
@@ -120,7 +120,7 @@ Result<std::vector<FrameType>> types_after_text(const std::string& bytes, std::s
 
 TEST(FrameReader, SkipsTextBeforeTheFirstFrame) {
   const auto frames = encode({{FrameType::alive, kToLauncher, ""}, {FrameType::hello, 0, "x"}});
-  // The last ones look like the beginning of a frame, or of the first one.
+  // The last two look like the beginning of a frame.
   for (const std::string& before :
        {std::string(), std::string("hello from bashrc\nno newline"), std::string(500, 'x'),
         std::string(11, '\0'), std::string("\0\0\0\0\x80", 5)})
@@ -134,7 +134,7 @@ TEST(FrameReader, SkipsTextBeforeTheFirstFrame) {
     }
 }
 
-TEST(FrameReader, KeepsTextThatNoFrameFollows) {
+TEST(FrameReader, KeepsTextWithoutAFrame) {
   std::string text;
   EXPECT_TRUE(types_after_text("This account is currently not available.\n", 5, text)->empty());
   EXPECT_EQ(text, "This account is currently not available.\n");

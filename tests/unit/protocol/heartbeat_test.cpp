@@ -13,7 +13,7 @@ using std::chrono::seconds;
 
 constexpr milliseconds kTimeout{5000};
 
-TEST(Silence, GrowsUntilTheOtherSideIsHeard) {
+TEST(Silence, GrowsUntilThePeerIsHeard) {
   const Silence::Clock::time_point begin{};
   Silence silence(kTimeout, begin);
   for (int second = 1; second <= 6; ++second)
@@ -22,15 +22,15 @@ TEST(Silence, GrowsUntilTheOtherSideIsHeard) {
   EXPECT_EQ(silence.grow(begin + seconds(7)), seconds(1));
 }
 
-TEST(Silence, ASideThatWasStoppedItselfBlamesNobody) {
+TEST(Silence, GrowsByLittleAfterAPauseOfThisProcess) {
   const Silence::Clock::time_point begin{};
   Silence silence(kTimeout, begin);
   EXPECT_EQ(silence.grow(begin + seconds(60)), seconds(2));
   EXPECT_EQ(silence.grow(begin + seconds(61)), seconds(3));
 }
 
-// Nothing runs the loop of the side that sends: its thread may be waiting for anything.
-TEST(HeartbeatSender, SendsWithoutTheLoop) {
+// The loop of the sender does not run, as if its thread were blocked.
+TEST(HeartbeatSender, SendsWhileTheLoopIsBlocked) {
   const EventLoop loop;
   auto pair = make_local_link();
   ASSERT_TRUE(pair);
@@ -43,7 +43,7 @@ TEST(HeartbeatSender, SendsWithoutTheLoop) {
     sender.add(link);
     while (heard < 3) {
       pollfd waiting{pair->agent.in.get(), POLLIN, 0};
-      ASSERT_EQ(::poll(&waiting, 1, 30000), 1) << "no sign of life came";
+      ASSERT_EQ(::poll(&waiting, 1, 30000), 1) << "no heartbeat arrived";
       const auto room = reader.room();
       const auto got = ::read(pair->agent.in.get(), room.data, room.size);
       ASSERT_GT(got, 0);
@@ -57,8 +57,8 @@ TEST(HeartbeatSender, SendsWithoutTheLoop) {
   }
 }
 
-// A sign of life never lands inside a frame that waits for the kernel to take the rest of it.
-TEST(HeartbeatSender, KeepsFramesWhole) {
+// A heartbeat must not be written into the middle of a frame that is partly written.
+TEST(HeartbeatSender, DoesNotSplitFrames) {
   const EventLoop loop;
   auto pair = make_local_link();
   ASSERT_TRUE(pair);

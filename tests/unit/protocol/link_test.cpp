@@ -1,15 +1,20 @@
 #include "protocol/link.hpp"
 
 #include "base/system.hpp"
+#include "connection_pairs.hpp"
 
 #include <atomic>
 #include <cerrno>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
+#include <utility>
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 
 namespace {
@@ -19,7 +24,7 @@ int refused_with = 0;
 
 }  // namespace
 
-// In the place of libc's, which libevent calls.
+// Replaces libc's function, which libevent calls. It can fail with an error of the test's choice.
 extern "C" ssize_t writev(int fd, const iovec* parts, int count) {
   if (refused_writes > 0) {
     --refused_writes;
@@ -46,7 +51,27 @@ class LinkTest : public ::testing::Test {
   LinkPair ends_;
 };
 
-TEST_F(LinkTest, CarriesManyFramesBothWaysInOrder) {
+LinkEnd tls_end(Connection connection) {
+  LinkEnd end;
+  end.tls = std::make_shared<TlsLink>(TlsLink{std::move(connection), {}});
+  return end;
+}
+
+// The same over TLS, if the parameter says so. A key serves for a few records.
+class AnyLinkTest : public LinkTest, public testing::WithParamInterface<bool> {
+ protected:
+  void SetUp() override {
+    if (!GetParam()) return LinkTest::SetUp();
+    auto [agent, launcher] = common::test::secure_pair(common::test::tcp_pair(), 3);
+    ends_.launcher = tls_end(std::move(launcher));
+    ends_.agent = tls_end(std::move(agent));
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Streams, AnyLinkTest, testing::Bool(),
+                         [](const auto& tls) { return tls.param ? "Tls" : "Plain"; });
+
+TEST_P(AnyLinkTest, CarriesManyFramesInOrderInBothDirections) {
   constexpr int kFrames = 20'000;
   int at_launcher = 0;
   int at_agent = 0;
@@ -67,7 +92,7 @@ TEST_F(LinkTest, CarriesManyFramesBothWaysInOrder) {
   EXPECT_EQ(at_agent, kFrames);
 }
 
-TEST_F(LinkTest, SaysOnceThatTheOtherSideHasGoneAfterWhatItSent) {
+TEST_P(AnyLinkTest, ReportsTheEndOnceAfterAllFrames) {
   int frames = 0;
   int closed = 0;
   Link launcher(loop_, std::move(ends_.launcher),
@@ -89,10 +114,10 @@ TEST_F(LinkTest, SaysOnceThatTheOtherSideHasGoneAfterWhatItSent) {
   EXPECT_EQ(frames, 100);
   EXPECT_EQ(closed, 1);
   EXPECT_TRUE(launcher.closed());
-  launcher.send(FrameType::stop, 0, "into the void");  // harmless
+  launcher.send(FrameType::stop, 0, "after the end");  // harmless
 }
 
-TEST_F(LinkTest, ABadFrameEndsTheLinkWithAnError) {
+TEST_P(AnyLinkTest, InvalidFrameEndsTheLinkWithAnError) {
   std::optional<Error> error;
   Link launcher(loop_, std::move(ends_.launcher),
                 {[](const Frame&) { FAIL() << "no frame was sent"; },
@@ -101,13 +126,15 @@ TEST_F(LinkTest, ABadFrameEndsTheLinkWithAnError) {
                    loop_.stop();
                  }});
   const std::string garbage(64, '\xff');
-  ASSERT_EQ(::write(ends_.agent.out.get(), garbage.data(), garbage.size()), 64);
+  const ssize_t sent = GetParam() ? ends_.agent.tls->connection.send(garbage.data(), garbage.size())
+                                  : ::write(ends_.agent.out.get(), garbage.data(), garbage.size());
+  ASSERT_EQ(sent, 64);
   loop_.run();
   ASSERT_TRUE(error);
   EXPECT_NE(error->message.find("protocol"), std::string::npos) << error->message;
 }
 
-TEST_F(LinkTest, AFrameThatIsTooLargeIsAnsweredWithTheReason) {
+TEST_P(AnyLinkTest, TooLargeFrameIsAnsweredWithTheReason) {
   std::string reason;
   Link launcher(loop_, std::move(ends_.launcher),
                 {[&](const Frame& frame) {
@@ -115,7 +142,7 @@ TEST_F(LinkTest, AFrameThatIsTooLargeIsAnsweredWithTheReason) {
                    reason = frame.payload;
                    loop_.stop();
                  },
-                 [](auto) { FAIL() << "the other direction is whole"; }});
+                 [](auto) { FAIL() << "the other direction still works"; }});
   std::optional<Link> agent;
   agent.emplace(loop_, std::move(ends_.agent),
                 Link::Events{[](const Frame&) { FAIL() << "no whole frame was sent"; },
@@ -129,7 +156,7 @@ TEST_F(LinkTest, AFrameThatIsTooLargeIsAnsweredWithTheReason) {
   EXPECT_NE(reason.find("a frame of 67108865 bytes"), std::string::npos) << reason;
 }
 
-TEST_F(LinkTest, SendsOnePayloadManyTimesWithoutCopies) {
+TEST_P(AnyLinkTest, SendsASharedPayloadWithoutCopies) {
   constexpr int kFrames = 50;
   const auto payload = std::make_shared<const std::string>(300'000, 'x');
   int frames = 0;
@@ -144,7 +171,7 @@ TEST_F(LinkTest, SendsOnePayloadManyTimesWithoutCopies) {
   EXPECT_GT(payload.use_count(), 1);
   loop_.run();
   EXPECT_EQ(frames, kFrames);
-  EXPECT_EQ(payload.use_count(), 1) << "given up once it was sent";
+  EXPECT_EQ(payload.use_count(), 1) << "released after the last send";
   {
     auto pair = make_local_link();
     ASSERT_TRUE(pair);
@@ -152,10 +179,10 @@ TEST_F(LinkTest, SendsOnePayloadManyTimesWithoutCopies) {
     for (int i = 0; i < kFrames; ++i) unread.send_shared(FrameType::fence_result, 0, payload);
     EXPECT_GT(payload.use_count(), 1);
   }
-  EXPECT_EQ(payload.use_count(), 1) << "given up with the link";
+  EXPECT_EQ(payload.use_count(), 1) << "released with the link";
 }
 
-TEST_F(LinkTest, ReadsAPipeStraightIntoAFrame) {
+TEST_P(AnyLinkTest, ReadsAPipeDirectlyIntoAFrame) {
   auto pipe = make_pipe();
   ASSERT_TRUE(pipe);
   ASSERT_EQ(::write(pipe->write.get(), "hello world", 11), 11);
@@ -175,7 +202,7 @@ TEST_F(LinkTest, ReadsAPipeStraightIntoAFrame) {
   EXPECT_EQ(agent.send_read(FrameType::output, kToLauncher, "<", pipe->read.get(), 100), 0);
 }
 
-TEST_F(LinkTest, LosesNothingWhenTheKernelIsShortOfMemory) {
+TEST_F(LinkTest, LosesNothingWhenTheKernelLacksMemory) {
   for (const int error : {ENOBUFS, ENOMEM}) {
     SetUp();
     int frames = 0;
@@ -204,7 +231,7 @@ TEST_F(LinkTest, LosesNothingWhenTheKernelIsShortOfMemory) {
   }
 }
 
-TEST_F(LinkTest, AWriteThatFailsOtherwiseEndsTheLink) {
+TEST_F(LinkTest, OtherWriteErrorEndsTheLink) {
   std::optional<Error> error;
   int closed = 0;
   Link agent(loop_, std::move(ends_.agent),
@@ -224,6 +251,71 @@ TEST_F(LinkTest, AWriteThatFailsOtherwiseEndsTheLink) {
   EXPECT_TRUE(agent.closed());
   ASSERT_TRUE(error);
   EXPECT_EQ(error->message, "cannot write to the link: Input/output error");
+}
+
+// More than the connection holds, while another thread sends signs of life.
+TEST_P(AnyLinkTest, SignsOfLifeComeBetweenFramesAlsoWhereThereIsNoRoom) {
+  constexpr int kFrames = 200;
+  int frames = 0;
+  int signs = 0;
+  Link launcher(loop_, std::move(ends_.launcher), {[](const Frame&) {}, [](auto) {}});
+  std::atomic<bool> over = false;
+  std::thread beats([&] {
+    while (!over) launcher.send_alive();
+  });
+  for (int i = 0; i < kFrames; ++i) launcher.send(FrameType::input, 0, std::string(50'000, 'x'));
+  Link agent(loop_, std::move(ends_.agent),
+             {[&](const Frame& frame) {
+                frame.type == FrameType::alive ? ++signs : ++frames;
+                EXPECT_EQ(frame.payload.size(), frame.type == FrameType::alive ? 0u : 50'000u);
+              },
+              [](auto) { FAIL() << "nothing closes it"; }});
+  while (frames < kFrames || signs == 0) loop_.run_once();
+  over = true;
+  beats.join();
+}
+
+TEST(TlsLinkTest, RecordsWhyItWasLost) {
+  for (const std::string how : {"closed", "cut", "changed"}) {
+    auto [far, near] = common::test::secure_pair(common::test::tcp_pair());
+    LinkEnd end = tls_end(std::move(near));
+    const auto tls = end.tls;
+    EventLoop loop;
+    int closed = 0;
+    Link link(loop, std::move(end),
+              {[](const Frame&) {},
+               [&](const auto& error) {
+                 EXPECT_FALSE(error);
+                 ++closed;
+                 loop.stop();
+               }});
+    if (how == "changed") {
+      ASSERT_EQ(::send(far.get(), "no record of TLS", 16, MSG_NOSIGNAL), 16);
+    }
+    if (how == "closed") far.end_sending();
+    if (how != "changed") far.close();
+    loop.run();
+    EXPECT_EQ(closed, 1);
+    EXPECT_EQ(tls->lost, how == "closed" ? ""
+                         : how == "cut"  ? "the connection was cut"
+                                         : "what it sent was changed on its way");
+  }
+}
+
+// The other side notices, though another owner has the connection, too.
+TEST(TlsLinkTest, EndsTheConnectionWithTheLink) {
+  auto [far, near] = common::test::secure_pair(common::test::tcp_pair());
+  LinkEnd end = tls_end(std::move(near));
+  const auto shared = end.tls;
+  EventLoop loop;
+  {
+    const Link link(loop, std::move(end), {[](const Frame&) {}, [](const auto&) {}});
+  }
+  pollfd waiting{far.get(), POLLIN, 0};
+  ASSERT_EQ(::poll(&waiting, 1, 60000), 1);
+  char byte = 0;
+  EXPECT_EQ(far.receive(&byte, 1), 0);
+  EXPECT_TRUE(far.has_ended_properly());
 }
 
 }  // namespace

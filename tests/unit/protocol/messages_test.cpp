@@ -43,7 +43,7 @@ LaunchMessage example_launch() {
   return m;
 }
 
-TEST(Messages, LaunchComesThroughUnchanged) {
+TEST(Messages, LaunchMessageRoundTrips) {
   const auto sent = example_launch();
   const auto got = parse<LaunchMessage>(pack(sent));
   ASSERT_TRUE(got) << got.error().message;
@@ -78,7 +78,7 @@ TEST(Messages, LaunchComesThroughUnchanged) {
   EXPECT_EQ(got->progress_interval.count(), 251);
 }
 
-TEST(Messages, TheOthersComeThroughUnchanged) {
+TEST(Messages, OtherMessagesRoundTrip) {
   HelloMessage greeting{1, "0.1", "n1", 7, "a > b", {}, "no PMIx", {4000, 4001}};
   auto hello = parse<HelloMessage>(pack(greeting));
   ASSERT_TRUE(hello) << hello.error().message;
@@ -243,7 +243,7 @@ TEST(Messages, TheOthersComeThroughUnchanged) {
   EXPECT_TRUE(stalls->over[0].completed);
 }
 
-TEST(Messages, ProgressKeepsWhatIsNotKnown) {
+TEST(Messages, ProgressKeepsUnknownValues) {
   HostProgress host;
   host.called_init = 3;
   host.in_init = 1;
@@ -263,20 +263,20 @@ TEST(Messages, ProgressKeepsWhatIsNotKnown) {
   EXPECT_EQ(known->host.progress, host.progress);
 }
 
-TEST(Messages, EveryPrefixOfAMessageIsRefused) {
+TEST(Messages, EveryIncompleteMessageIsRefused) {
   auto launch = example_launch();
-  launch.environment.pop_back();  // keep the prefixes few
+  launch.environment.pop_back();  // for fewer prefixes
   const auto payload = pack(launch);
   for (std::size_t size = 0; size < payload.size(); ++size)
     ASSERT_FALSE(parse<LaunchMessage>(payload.substr(0, size))) << "prefix of " << size;
 }
 
-TEST(Messages, AMessageOfAnotherKindIsRefused) {
+TEST(Messages, MessageOfAnotherTypeIsRefused) {
   EXPECT_FALSE(parse<LaunchMessage>(pack(StopMessage{15, std::chrono::seconds(1)})));
   EXPECT_FALSE(parse<StopMessage>("not CBOR at all"));
 }
 
-TEST(Messages, PackedByHand) {
+TEST(Messages, BinaryMessagesRoundTrip) {
   auto payload = pack_output_header({7, 2, 1234567890123});
   ASSERT_EQ(payload.size(), kOutputHeaderSize);
   payload += "text";
@@ -296,9 +296,8 @@ TEST(Messages, PackedByHand) {
   EXPECT_FALSE(parse_input_credit("1234"));
 }
 
-TEST(Messages, NestingWithoutEndIsMalformed) {
-  // A list of one list, a list of any length, and a map with one key; each in itself, again and
-  // again.
+TEST(Messages, DeepNestingIsMalformed) {
+  // Nests a list of one element, a list of indefinite length, and a map with one key.
   for (const std::string level : {"\x81", "\x9f", "\xa1\x61x"}) {
     std::string nested;
     while (nested.size() < 1'000'000) nested += level;

@@ -9,7 +9,7 @@ namespace {
 
 const std::string kKey = pack_fence_key(7, {1, 2, 300});
 
-TEST(ExchangeMessages, AFenceComesThroughUnchanged) {
+TEST(PmixMessages, FenceRoundTrips) {
   const auto payload = pack_fence({kKey, {0, 3, 70'000}, -52, std::string_view("a\0b", 3)});
   const auto got = parse_fence(payload);
   ASSERT_TRUE(got) << got.error().message;
@@ -19,7 +19,7 @@ TEST(ExchangeMessages, AFenceComesThroughUnchanged) {
   EXPECT_EQ(got->data, std::string_view("a\0b", 3));
 }
 
-TEST(ExchangeMessages, AResultComesThroughUnchanged) {
+TEST(PmixMessages, FenceResultRoundTrips) {
   const auto payload = pack_fence_result(kKey, kPmixTimeout, 3) + "abc";
   const auto got = parse_fence_result(payload);
   ASSERT_TRUE(got);
@@ -28,7 +28,7 @@ TEST(ExchangeMessages, AResultComesThroughUnchanged) {
   EXPECT_EQ(got->data, "abc");
 }
 
-TEST(ExchangeMessages, ModexRequestsAndAnswersComeThroughUnchanged) {
+TEST(PmixMessages, ModexRequestsAndAnswersRoundTrip) {
   const auto request = parse_modex_request(pack_modex_request({3, 1023}));
   ASSERT_TRUE(request);
   EXPECT_EQ(request->asker, 3u);
@@ -42,15 +42,15 @@ TEST(ExchangeMessages, ModexRequestsAndAnswersComeThroughUnchanged) {
   EXPECT_EQ(answer->data, "abc");
 }
 
-TEST(ExchangeMessages, KeysOfOtherFencesDiffer) {
+TEST(PmixMessages, KeysOfOtherFencesDiffer) {
   EXPECT_EQ(pack_fence_key(7, {1, 2, 300}), kKey);
   EXPECT_NE(pack_fence_key(8, {1, 2, 300}), kKey);
   EXPECT_NE(pack_fence_key(7, {1, 2}), kKey);
   EXPECT_NE(pack_fence_key(7, {}), kKey);
 }
 
-// What is cut short somewhere before its data, whose length is open.
-TEST(ExchangeMessages, EveryPrefixIsRefused) {
+// Truncates messages anywhere before their data, whose length is variable.
+TEST(PmixMessages, IncompleteMessagesAreRefused) {
   const auto fence = pack_fence({kKey, {0, 3}, 0, {}});
   for (std::size_t size = 0; size < fence.size(); ++size)
     EXPECT_FALSE(parse_fence(fence.substr(0, size))) << size;
@@ -65,7 +65,7 @@ TEST(ExchangeMessages, EveryPrefixIsRefused) {
     EXPECT_FALSE(parse_modex_answer(answer.substr(0, size))) << size;
 }
 
-TEST(ExchangeMessages, WhatCannotBeIsRefused) {
+TEST(PmixMessages, InvalidMessagesAreRefused) {
   EXPECT_FALSE(parse_fence(pack_fence({kKey, {}, 0, {}}))) << "no host";
   EXPECT_FALSE(parse_fence(pack_fence({kKey, {1, 1}, 0, {}}))) << "a host twice";
   EXPECT_FALSE(parse_fence(pack_fence({kKey, {2, 1}, 0, {}}))) << "not ascending";
@@ -75,7 +75,7 @@ TEST(ExchangeMessages, WhatCannotBeIsRefused) {
   EXPECT_FALSE(parse_fence(endless)) << "more hosts than bytes";
 }
 
-TEST(ExchangeMessages, NoBytesAreTooStrange) {
+TEST(PmixMessages, RandomBytesDoNotCrash) {
   std::mt19937 random(1);
   for (int i = 0; i < 20'000; ++i) {
     std::string bytes(random() % 40, '\0');

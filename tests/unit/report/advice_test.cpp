@@ -19,7 +19,7 @@ class Advice : public testing::Test {
     spec_.command = {"python", "my train.py"};
   }
 
-  // Returns the advice if the rank that failed first has printed this last.
+  // Returns the advice for a job whose first failure printed these lines last.
   std::string after(const std::vector<std::string>& lines) {
     report_.ranks[2].last_stderr = lines;
     const auto found = advice(report_, spec_);
@@ -40,10 +40,10 @@ TEST_F(Advice, NamesTheRankThatNeedsATerminal) {
             "input() needs a terminal, and rank 2 had none; in a terminal: hvdrun --tty 2 -np 4 "
             "python \"my train.py\"");
   report_.ranks[2].has_terminal = true;
-  EXPECT_EQ(after({"bdb.BdbQuit"}), "") << "the user has left the debugger";
+  EXPECT_EQ(after({"bdb.BdbQuit"}), "") << "the user has quit the debugger";
 }
 
-TEST_F(Advice, SaysHowAProgramOfMpichIsStarted) {
+TEST_F(Advice, NamesTheMpiexecForAProgramOfMpich) {
   EXPECT_EQ(after({"check_MPIR_CVAR_PMI_VERSION(167):  Runtime environment uses unsupported PMI "
                    "version PMIx. Aborting."}),
             "the program is built with MPICH, whose ranks hvdrun cannot bring together: mpiexec -n "
@@ -57,7 +57,7 @@ class ModuleAdvice : public Advice {
   }
 };
 
-TEST_F(ModuleAdvice, SaysWhatToTypeWhereHorovodOrHvdIsMissing) {
+TEST_F(ModuleAdvice, NamesTheCommandIfHorovodOrHvdIsMissing) {
   spec_.hvd_folder = "/opt/share/hvd/python";
   EXPECT_TRUE(advice(report_, spec_).empty());
   EXPECT_EQ(missing("horovod"),
@@ -83,7 +83,7 @@ TEST_F(ModuleAdvice, SaysWhatToTypeWhereHorovodOrHvdIsMissing) {
 
 class FrameworkAdvice : public Advice {};
 
-TEST_F(FrameworkAdvice, NamesTheOptionForWhichAFrameworkFoundNoRanks) {
+TEST_F(FrameworkAdvice, NamesTheOptionForAFrameworkThatFoundNoRanks) {
   const std::string command = "-np 4 python \"my train.py\"";
   EXPECT_EQ(
       after({"  File \"distributed.py\", line 96, in initialize",
@@ -108,7 +108,7 @@ TEST_F(FrameworkAdvice, NamesTheOptionForWhichAFrameworkFoundNoRanks) {
   EXPECT_EQ(after({"KeyError: 'TF_CONFIG'"}),
             "--for tensorflow sets TF_CONFIG: hvdrun --for tensorflow --horovod " + command);
   spec_.frameworks = {Framework::tensorflow};
-  EXPECT_EQ(after({"KeyError: 'TF_CONFIG'"}), "") << "it was given";
+  EXPECT_EQ(after({"KeyError: 'TF_CONFIG'"}), "") << "--for tensorflow was given";
 }
 
 class ExitAdvice : public Advice {};

@@ -32,7 +32,7 @@ RankReport raised(double after) {
   return rank;
 }
 
-RankReport for_a_peer(RankReport rank) {
+RankReport because_of_a_peer(RankReport rank) {
   rank.failure.reported = true;
   rank.failure.text = "Error: rank 1 has left";
   rank.failure.because_of_peer = true;
@@ -45,58 +45,58 @@ RankReport stopped(RankReport rank) {
   return rank;
 }
 
-TEST(Blame, TheFirstFailureInTimeAmongEquals) {
+TEST(FirstFailure, EarliestFailureWinsAmongExitCodes) {
   const std::vector<RankReport> ranks{exited(1), exited(3), exited(0)};
   EXPECT_EQ(find_first_failure(ranks, {2, 1, 0}), 1u);
   EXPECT_EQ(find_first_failure(ranks, {0, 1, 2}), 0u);
 }
 
-TEST(Blame, ASignalComesBeforeAnExitCodeThatWasHeardFirst) {
+TEST(FirstFailure, SignalWinsOverAnEarlierExitCode) {
   const std::vector<RankReport> ranks{exited(1), killed(SIGSEGV), exited(1)};
   EXPECT_EQ(find_first_failure(ranks, {0, 2, 1}), 1u);
 }
 
-TEST(Blame, AnAbortComesBeforeAnExitCodeAndAfterASignal) {
+TEST(FirstFailure, AbortWinsOverAnExitCodeButNotOverASignal) {
   auto aborted = exited(7);
   aborted.abort_code = 7;
   EXPECT_EQ(find_first_failure({exited(1), aborted}, {0, 1}), 1u);
   EXPECT_EQ(find_first_failure({killed(SIGKILL), aborted}, {1, 0}), 0u);
   aborted = stopped(killed(SIGTERM));
-  aborted.abort_code = 7;  // our signal was faster than its own exit
+  aborted.abort_code = 7;  // hvdrun's signal ended it before its own exit
   EXPECT_EQ(find_first_failure({exited(1), aborted}, {0, 1}), 1u);
   EXPECT_EQ(exit_code_of(aborted), 7);
 }
 
-TEST(Blame, NobodyWhomWeStopped) {
+TEST(FirstFailure, RankThatHvdrunStoppedIsNotBlamed) {
   EXPECT_EQ(find_first_failure({stopped(killed(SIGTERM)), exited(2)}, {0, 1}), 1u);
   EXPECT_EQ(find_first_failure({stopped(killed(SIGTERM)), exited(0)}, {0, 1}), std::nullopt);
   EXPECT_EQ(find_first_failure({RankReport{}}, {}), std::nullopt);
 }
 
-TEST(Blame, WhoTellsFirstAmongThoseThatTell) {
+TEST(FirstFailure, EarliestReportedErrorWins) {
   EXPECT_EQ(find_first_failure({raised(3), raised(1), raised(2)}, {0, 2, 1}), 1u);
   EXPECT_EQ(find_first_failure({raised(1), killed(SIGSEGV)}, {0, 1}), 1u);
 }
 
-TEST(Blame, FailingForAPeerComesLast) {
-  EXPECT_EQ(find_first_failure({for_a_peer(exited(1)), exited(3)}, {0, 1}), 1u);
-  EXPECT_EQ(find_first_failure({for_a_peer(killed(SIGABRT)), exited(3)}, {0, 1}), 1u);
-  EXPECT_EQ(find_first_failure({for_a_peer(exited(1)), exited(0)}, {1, 0}), 0u)
-      << "there is no other";
-  EXPECT_FALSE(failed_by_itself(stopped(for_a_peer(killed(SIGTERM)))));
+TEST(FirstFailure, FailureBecauseOfAPeerComesLast) {
+  EXPECT_EQ(find_first_failure({because_of_a_peer(exited(1)), exited(3)}, {0, 1}), 1u);
+  EXPECT_EQ(find_first_failure({because_of_a_peer(killed(SIGABRT)), exited(3)}, {0, 1}), 1u);
+  EXPECT_EQ(find_first_failure({because_of_a_peer(exited(1)), exited(0)}, {1, 0}), 0u)
+      << "no other rank failed";
+  EXPECT_FALSE(failed_by_itself(stopped(because_of_a_peer(killed(SIGTERM)))));
 }
 
-TEST(Blame, WhoWasStoppedAfterItHadTold) {
+TEST(FirstFailure, RankThatReportedAnErrorBeforeItWasStoppedIsBlamed) {
   auto ending = stopped(raised(1));
   ending.signal = SIGTERM;
-  EXPECT_EQ(find_first_failure({for_a_peer(exited(1)), ending}, {0, 1}), 1u);
+  EXPECT_EQ(find_first_failure({because_of_a_peer(exited(1)), ending}, {0, 1}), 1u);
   EXPECT_EQ(exit_code_of(ending), 1);
-  ending.failure.before_stop = false;  // a consequence of being stopped
-  EXPECT_EQ(find_first_failure({for_a_peer(exited(1)), ending}, {0, 1}), 0u);
+  ending.failure.before_stop = false;  // it failed because it was stopped
+  EXPECT_EQ(find_first_failure({because_of_a_peer(exited(1)), ending}, {0, 1}), 0u);
 }
 
-// All ranks fail alike. hvdrun stops one that has reported it before that one exits.
-TEST(JudgeEnd, TheExitCodeIsThatOfARankThatExitedIfTheFirstWasStoppedBefore) {
+// All ranks fail in the same way. hvdrun stops one of them after its report and before its exit.
+TEST(JudgeEnd, UsesTheExitCodeOfAnotherRankIfTheFirstFailureWasStopped) {
   auto ending = stopped(raised(1));
   ending.signal = SIGTERM;
   auto other = raised(2);
@@ -108,8 +108,8 @@ TEST(JudgeEnd, TheExitCodeIsThatOfARankThatExitedIfTheFirstWasStoppedBefore) {
   EXPECT_EQ(alone.exit_code, 1);
 }
 
-// libhvd reports a failed exit without a text, before the peers can learn of it.
-TEST(Blame, WhoWasStoppedWhileItExited) {
+// libhvd reports a failed exit without a text, before other ranks can notice it.
+TEST(FirstFailure, RankThatWasStoppedDuringItsFailedExitIsBlamed) {
   auto ending = stopped(killed(SIGTERM));
   ending.failure = {true, "", false, true, 0};
   ending.failed_after = 1;
@@ -123,14 +123,14 @@ TEST(Blame, WhoWasStoppedWhileItExited) {
   EXPECT_EQ(exit_code_of(ending), 3);
 }
 
-TEST(Blame, LeavingWithoutFinalizeIsAFailure) {
+TEST(FirstFailure, ExitWithoutFinalizeIsAFailure) {
   auto left = exited(0);
   left.lost_connection = true;
   EXPECT_EQ(find_first_failure({exited(1), left}, {0, 1}), 1u);
   EXPECT_EQ(exit_code_of(left), 1);
 }
 
-TEST(Blame, TheExitCodeIsTheRanksOwnAndNeverZero) {
+TEST(FirstFailure, ExitCodeOfAFailedRankIsNeverZero) {
   EXPECT_EQ(exit_code_of(exited(3)), 3);
   EXPECT_EQ(exit_code_of(killed(SIGKILL)), 137);
   auto aborted = exited(0);
@@ -140,38 +140,38 @@ TEST(Blame, TheExitCodeIsTheRanksOwnAndNeverZero) {
   EXPECT_EQ(exit_code_of(aborted), 7);
 }
 
-// --- the end of a try ----------------------------------------------------------------------------
+// --- the end of an attempt -----------------------------------------------------------------------
 
 const StopCause kAgentLost{EndKind::agent_lost, "the agent on n2 was lost", kExitLauncher};
 
-TEST(JudgeEnd, IsWellOnlyWhereEveryRankHasExitedWith0ByItself) {
+TEST(JudgeEnd, SucceedsOnlyIfEveryRankExitedWith0) {
   EXPECT_EQ(judge_end({}, {}, {exited(0), exited(0)}, {0, 1}).exit_code, 0);
   EXPECT_EQ(judge_end({}, {}, {exited(0), exited(3)}, {0, 1}).exit_code, 3);
   EXPECT_EQ(judge_end({}, {}, {}, {}).exit_code, kExitLauncher);
 }
 
-TEST(JudgeEnd, AnAgentThatEndedItsRanksIsNoSuccess) {
+TEST(JudgeEnd, RankStoppedByItsAgentIsAFailure) {
   const auto verdict = judge_end({}, {}, {exited(0), stopped(killed(SIGTERM))}, {0, 1});
   EXPECT_EQ(verdict.exit_code, kExitLauncher);
   EXPECT_EQ(verdict.kind, EndKind::agent_lost);
   EXPECT_NE(verdict.reason.find("was stopped by its agent"), std::string::npos) << verdict.reason;
 }
 
-TEST(JudgeEnd, ARankThatNothingIsKnownOfIsNoSuccess) {
+TEST(JudgeEnd, RankWithAnUnknownEndIsAFailure) {
   const auto verdict = judge_end({}, {}, {exited(0), RankReport{}}, {0});
   EXPECT_EQ(verdict.exit_code, kExitLauncher);
   EXPECT_NE(verdict.reason.find("ended in an unknown way"), std::string::npos) << verdict.reason;
 }
 
-TEST(JudgeEnd, WhatComesAfterEveryRankHasSucceededChangesNothing) {
+TEST(JudgeEnd, InterruptOrTimeoutAfterEveryRankSucceededIsIgnored) {
   const std::vector<RankReport> ranks{exited(0), exited(0)};
   for (const auto kind : {EndKind::interrupted, EndKind::exit_timeout, EndKind::start_timeout})
     EXPECT_EQ(judge_end(StopCause{kind, "x", 1}, {}, ranks, {0, 1}).exit_code, 0);
   EXPECT_EQ(judge_end(kAgentLost, {}, ranks, {0, 1}).exit_code, kExitLauncher)
-      << "its output may be missing";
+      << "output of its ranks may be missing";
 }
 
-TEST(JudgeEnd, AProgramThatStoppedBeforeItsEndHasNotSucceeded) {
+TEST(JudgeEnd, ProgramThatStoppedEarlyHasNotSucceeded) {
   std::vector<RankReport> ranks{exited(0), exited(0)};
   ranks[1].counters.had_to_stop = true;
   const auto verdict = judge_end({}, {}, ranks, {0, 1});
@@ -180,15 +180,15 @@ TEST(JudgeEnd, AProgramThatStoppedBeforeItsEndHasNotSucceeded) {
   EXPECT_EQ(verdict.reason, "the program stopped before its end");
   EXPECT_FALSE(verdict.first_failure);
   ranks[0] = exited(3);
-  EXPECT_EQ(judge_end({}, {}, ranks, {0, 1}).exit_code, 3) << "a failure decides";
+  EXPECT_EQ(judge_end({}, {}, ranks, {0, 1}).exit_code, 3) << "a failure takes precedence";
 }
 
-TEST(JudgeEnd, ACauseWithoutACodeIsAFailureAllTheSame) {
+TEST(JudgeEnd, CauseWithoutAnExitCodeIsAFailure) {
   EXPECT_EQ(judge_end(StopCause{EndKind::refused, "x", 0}, {}, {exited(1)}, {0}).exit_code,
             kExitLauncher);
 }
 
-TEST(JudgeEnd, RanksThatNoticedALostHostAreNotToBlame) {
+TEST(JudgeEnd, RanksThatFailedAfterAHostWasLostAreNotBlamed) {
   std::vector<RankReport> ranks{exited(1), RankReport{}};
   ranks[0].failed_after = 14;
   const auto verdict = judge_end(StopCause{}, LostHost{10, kAgentLost}, ranks, {0});
@@ -197,7 +197,7 @@ TEST(JudgeEnd, RanksThatNoticedALostHostAreNotToBlame) {
   EXPECT_FALSE(verdict.first_failure);
   ranks[0].failed_after = 9;
   EXPECT_EQ(judge_end(StopCause{}, LostHost{10, kAgentLost}, ranks, {0}).first_failure, 0u)
-      << "it failed while the host was there";
+      << "it failed before the host was lost";
 }
 
 }  // namespace

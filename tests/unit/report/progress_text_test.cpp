@@ -18,7 +18,7 @@ Progress only(std::optional<T> Progress::*member, T value) {
   return progress;
 }
 
-TEST(ProgressText, HasAFieldForAllThatIsKnown) {
+TEST(ProgressText, HasAFieldForEachKnownValue) {
   EXPECT_THAT(progress_fields({2, 20, 1204, 9380, 7346.4, 0.12, 0.123, 14.2}),
               ElementsAre("epoch 3/20", "step 1,204/9,380", "7,346 samples/s", "loss 0.12",
                           "12 % waiting", "0:14 left"));
@@ -30,7 +30,7 @@ TEST(ProgressText, HasAFieldForAllThatIsKnown) {
   EXPECT_THAT(progress_fields(over), ElementsAre("epoch 20/20")) << "after the last epoch";
 }
 
-TEST(ProgressText, NumbersOfEverySizeAreReadable) {
+TEST(ProgressText, FormatsNumbersOfEverySize) {
   const auto rate = [](double value) {
     return progress_fields(only(&Progress::samples_per_second, value))[0];
   };
@@ -63,7 +63,7 @@ RankReport with_counters(double seconds, double waiting, double rate) {
   return rank;
 }
 
-TEST(ProgressText, TheReportHasTheSameNumbers) {
+TEST(ProgressText, FinalProgressCombinesTheRanks) {
   const auto progress = final_progress({with_counters(10, 1, 100), with_counters(10, 3, 50)});
   ASSERT_TRUE(progress);
   EXPECT_THAT(progress_fields(*progress),
@@ -72,15 +72,15 @@ TEST(ProgressText, TheReportHasTheSameNumbers) {
   EXPECT_FALSE(final_progress({}));
 }
 
-// A program that stops early has begun an epoch in which it did nothing.
-TEST(ProgressText, AnEpochOfASuccessThatIsNotOverIsNone) {
+// A program that stops early has begun one more epoch, in which it did no step.
+TEST(ProgressText, SuccessfulRankDoesNotShowAnUnfinishedEpoch) {
   RankReport rank = with_counters(10, 1, 100);
   rank.counters.epoch = 6;
   rank.counters.epochs_in_all = 10;
   rank.counters.epochs = {{4, 1.0, 0}, {5, 1.0, 0}};
   rank.exited = true;
   EXPECT_EQ(progress_fields(*final_progress({rank}))[0], "epoch 6/10");
-  rank.exit_code = 1;  // it failed in the next one
+  rank.exit_code = 1;  // it failed in the next epoch
   EXPECT_EQ(progress_fields(*final_progress({rank}))[0], "epoch 7/10");
   rank.exit_code = 0;
   rank.counters.epochs.clear();

@@ -53,7 +53,7 @@ Report failed_job() {
   return report;
 }
 
-TEST(ReportText, NamesTheCulpritWithItsLastWordsAndFoldsTheOthers) {
+TEST(ReportText, NamesTheFirstFailureWithItsLastLinesAndFoldsTheOthers) {
   EXPECT_EQ(report_lines(failed_job()),
             (std::vector<std::string>{
                 "ranks 0-1,3: stopped by hvdrun", "job stopped after 2.60 s; exit code 3",
@@ -72,13 +72,13 @@ TEST(ReportText, DoesNotRepeatWhatTheTerminalShows) {
   EXPECT_EQ(lines[lines.size() - 2],
             "error: rank 2 on n1 failed: exit code 3 (pid 102, GPU 2 (NVIDIA V100), after 2.50 s); "
             "its last lines on stderr are above");
-  rank.failure.text = "Traceback\nKeyError: 7";  // which Python has not printed
+  rank.failure.text = "Traceback\nKeyError: 7";  // Python has not printed this
   EXPECT_EQ(report_lines(report).back(), "  | KeyError: 7");
   rank.last_stderr.push_back("KeyError: 7");
   EXPECT_EQ(report_lines(report).back(), "  it was in allreduce grad.3");
 }
 
-TEST(ReportText, HasTheCauseBelowALongTraceback) {
+TEST(ReportText, ShowsTheCauseBelowALongTraceback) {
   auto report = failed_job();
   report.ranks[2].failure.text =
       "Traceback\n" + std::string(100, '\n') + "InternalError: in a graph";
@@ -94,10 +94,10 @@ constexpr const char* kTraceback =
     "  File \"train.py\", line 3, in <module>\n"
     "ValueError: bad batch\n";
 
-TEST(ReportText, QuotesWhatTheCulpritToldAndFoldsTheOthers) {
+TEST(ReportText, QuotesTheReportedExceptionAndFoldsTheOthers) {
   auto report = failed_job();
   report.ranks[2].failure.text = kTraceback;
-  report.ranks[2].last_error = "bad batch";  // stands in the text
+  report.ranks[2].last_error = "bad batch";  // a part of the text
   report.ranks[0] = rank_report(0);
   report.ranks[0].failure.text = kTraceback;
   report.ranks[1].failure = {true, "Error: rank 2 has left", true, true, 0};
@@ -121,7 +121,7 @@ TEST(ReportText, QuotesWhatTheCulpritToldAndFoldsTheOthers) {
           "  | ValueError: bad batch", "rank 0 raised the same", "rank 3: KeyError: 'a"}));
 }
 
-TEST(ReportText, TellsOfSomeExceptionsAndCountsTheRest) {
+TEST(ReportText, ListsSomeExceptionsAndFoldsTheRest) {
   Report report;
   for (int rank = 0; rank < 12; ++rank) {
     report.ranks.push_back(rank_report(rank));
@@ -138,7 +138,7 @@ TEST(ReportText, TellsOfSomeExceptionsAndCountsTheRest) {
   EXPECT_EQ(lines[11], "  | E: 0");
 }
 
-TEST(ExceptionLine, IsTheExceptionOfTheLastTracebackOfAChain) {
+TEST(ExceptionLine, IsThatOfTheLastTracebackOfAChain) {
   EXPECT_EQ(exception_line(kTraceback), "ValueError: bad batch");
   EXPECT_EQ(exception_line("Traceback (most recent call last):\n  File\nOSError: disk\n\n"
                            "During handling of the above exception, another exception occurred:\n\n"
@@ -158,7 +158,7 @@ TEST(ExceptionLine, IsTheExceptionOfTheLastTracebackOfAChain) {
   EXPECT_EQ(exception_line(""), "");
 }
 
-TEST(ReportText, IsOneLineWhenAllWentWell) {
+TEST(ReportText, IsOneLineAfterASuccess) {
   Report report;
   report.ranks = {rank_report(0), rank_report(1)};
   report.ranks[1].peak_memory_bytes = 45'000'000;
@@ -169,11 +169,11 @@ TEST(ReportText, IsOneLineWhenAllWentWell) {
                 "2 ranks succeeded in 1.83 s (CPU 1.50 s, peak memory of a rank 45 MB)"});
 }
 
-// The report of a job as Job makes it of its tries' reports.
-Report with_tries(const std::vector<Report>& tries) {
-  Report report = tries.back();
+// Returns the report that Job makes from the reports of its attempts.
+Report with_attempts(const std::vector<Report>& attempts) {
+  Report report = attempts.back();
   report.wall_seconds = 0;
-  for (const auto& each : tries) {
+  for (const auto& each : attempts) {
     report.attempts.push_back(in_short(each));
     report.wall_seconds += each.wall_seconds;
   }
@@ -203,8 +203,8 @@ Report lost_agent() {
 constexpr const char* kFirstFailure =
     "rank 2 on n1 failed: exit code 3 (pid 102, GPU 2 (NVIDIA V100), after 2.50 s)";
 
-TEST(ReportText, TellsOfRestartsWhenAllWentWellInTheEnd) {
-  EXPECT_EQ(report_lines(with_tries({failed_job(), lost_agent(), good_job()})),
+TEST(ReportText, ListsTheRestartsBeforeASuccess) {
+  EXPECT_EQ(report_lines(with_attempts({failed_job(), lost_agent(), good_job()})),
             (std::vector<std::string>{
                 "2 ranks succeeded in 5.43 s with 2 restarts (CPU 1.75 s, peak memory of a rank "
                 "45 MB)",
@@ -212,8 +212,8 @@ TEST(ReportText, TellsOfRestartsWhenAllWentWellInTheEnd) {
                 "  restart 1: the agent on n1 was lost"}));
 }
 
-TEST(ReportText, TellsOfEarlierTriesAfterTheLastOnesFailure) {
-  EXPECT_EQ(report_lines(with_tries({failed_job(), lost_agent()})),
+TEST(ReportText, ListsTheEarlierAttemptsAfterAFailure) {
+  EXPECT_EQ(report_lines(with_attempts({failed_job(), lost_agent()})),
             (std::vector<std::string>{
                 "rank 0: stopped by hvdrun",
                 "error: job stopped after 3.60 s with 1 restart: the agent on n1 was lost; exit "
@@ -221,8 +221,8 @@ TEST(ReportText, TellsOfEarlierTriesAfterTheLastOnesFailure) {
                 std::string("  first start: ") + kFirstFailure}));
 }
 
-TEST(ReportText, SaysWhyThereWasNoFurtherTry) {
-  auto report = with_tries({failed_job()});
+TEST(ReportText, SaysWhyThereWasNoFurtherAttempt) {
+  auto report = with_attempts({failed_job()});
   report.not_restarted = "interrupted";
   report.exit_code = 130;
   const auto lines = report_lines(report);
@@ -245,7 +245,7 @@ Report on_hosts(int hosts) {
   return report;
 }
 
-TEST(ReportText, HasATableOfTheHosts) {
+TEST(ReportText, HasATableOfHosts) {
   const auto lines = report_lines(on_hosts(2));
   ASSERT_EQ(lines.size(), 4u);
   EXPECT_EQ(lines[1], "  HOST  RANKS  TIME       CPU     CORES  MEMORY");
@@ -253,7 +253,7 @@ TEST(ReportText, HasATableOfTheHosts) {
   EXPECT_EQ(lines[3], "  n2    2-3    3 min 0 s  5.00 s  0.0    3 MB");
 }
 
-TEST(ReportText, SaysThatRanksMayHaveRunApartAndWhatToDo) {
+TEST(ReportText, WarnsOfPossiblySeparateRunsWithAdvice) {
   auto report = on_hosts(1);
   report.may_be_separate_runs = true;
   const std::string said =
@@ -273,7 +273,7 @@ TEST(ReportText, SaysThatRanksMayHaveRunApartAndWhatToDo) {
                 "--ranks-per-host 1");
 }
 
-// As libhvd's ranks tell it.
+// Sets the counters as a rank with libhvd does.
 void let_wait(RankReport& rank, double seconds) {
   rank.counters.joined = true;
   rank.counters.waiting_seconds = seconds;
@@ -290,7 +290,7 @@ GpuUse gpu(const std::string& uuid, std::optional<double> busy_percent,
   return use;
 }
 
-TEST(ReportText, HasColumnsForWhatLibhvdAndNvmlTell) {
+TEST(ReportText, HasColumnsForTheValuesOfLibhvdAndNvml) {
   auto report = on_hosts(2);
   for (auto& rank : report.ranks) rank.seconds = 100;
   let_wait(report.ranks[0], 20);
@@ -321,7 +321,7 @@ TEST(ReportText, HasALineForOneHostWithLibhvd) {
             "rank, 1 GPU, peak memory of one 2.0 GB");
 }
 
-// All that NVML can tell of a GPU, which was at its power cap in a third of 30 samples.
+// Returns every value that NVML has for a GPU. It was at its power cap in a third of 30 samples.
 GpuUse whole_gpu(const std::string& uuid) {
   auto use = gpu(uuid, 85, 31'000'000'000);
   use.samples = 30;
@@ -338,7 +338,7 @@ void throttle(GpuUse& use, ThrottleReason reason, std::uint64_t samples) {
   use.throttling->seen[static_cast<std::size_t>(reason)] = samples;
 }
 
-TEST(ReportText, TellsOfGpusInALine) {
+TEST(ReportText, DescribesGpusInOneLine) {
   auto report = on_hosts(1);
   for (auto& rank : report.ranks) rank.seconds = 10;
   report.ranks[1].peak_gpu_memory_bytes = 30'200'000'000;
@@ -348,7 +348,7 @@ TEST(ReportText, TellsOfGpusInALine) {
       "W";
   EXPECT_EQ(report_lines(report).back(), std::string(gpus) + ", throttled: power cap 33 %");
   report.gpus[0].gpus[0].throttling->seen = {};
-  EXPECT_EQ(report_lines(report).back(), gpus) << "of a healthy GPU there is no more";
+  EXPECT_EQ(report_lines(report).back(), gpus) << "no throttling";
   report.gpus[0].gpus.push_back(whole_gpu("GPU-2"));
   report.gpus[0].gpus[1].mean_watts = 600;
   report.gpus[0].gpus[1].peak_celsius = 68;
@@ -358,10 +358,10 @@ TEST(ReportText, TellsOfGpusInALine) {
             "°C, 606 W each, throttled: power cap 17 %");
   report.gpus[0].gpus = {gpu("GPU-1", std::nullopt, std::nullopt)};
   report.ranks[1].peak_gpu_memory_bytes.reset();
-  EXPECT_EQ(report_lines(report).size(), 1u) << "of a GPU of which nothing is known";
+  EXPECT_EQ(report_lines(report).size(), 1u) << "a GPU without any value has no line";
 }
 
-TEST(ReportText, HasColumnsForHeatPowerAndThrottlingOfSeveralHosts) {
+TEST(ReportText, HasColumnsForTemperaturePowerAndThrottling) {
   auto report = on_hosts(2);
   for (auto& rank : report.ranks) rank.seconds = 10;
   report.ranks[0].peak_gpu_memory_bytes = 30'000'000'000;
@@ -379,7 +379,7 @@ TEST(ReportText, HasColumnsForHeatPowerAndThrottlingOfSeveralHosts) {
                            "-     -           -          -      -      -"));
 }
 
-TEST(ReportText, WarnsOfAGpuThatHeatOrThePowerSupplySlowedDown) {
+TEST(ReportText, WarnsOfAGpuThatHeatOrPowerThrottled) {
   auto report = on_hosts(1);
   report.gpus = {{"n1", {whole_gpu("GPU-1")}}};
   auto& use = report.gpus[0].gpus[0];
@@ -390,7 +390,7 @@ TEST(ReportText, WarnsOfAGpuThatHeatOrThePowerSupplySlowedDown) {
   throttle(use, ThrottleReason::power_cap, 30);
   throttle(use, ThrottleReason::hardware, 30);
   throttle(use, ThrottleReason::hardware_thermal, 2);
-  EXPECT_EQ(warning(), "") << "not notable";
+  EXPECT_EQ(warning(), "") << "below 10 % of the samples";
   throttle(use, ThrottleReason::hardware_thermal, 3);
   EXPECT_EQ(warning(),
             "warning: GPU-1 on n1 was throttled: HW thermal slowdown in 10 % of the samples, up to "
@@ -414,7 +414,7 @@ TEST(ReportText, WarnsOfAGpuThatHeatOrThePowerSupplySlowedDown) {
   EXPECT_NE(warning().find("; so were 3 other GPUs ("), std::string::npos);
 }
 
-TEST(ReportText, WarnsOfThrottledGpusAlsoAfterAFailureAndOfEachTry) {
+TEST(ReportText, WarnsOfThrottledGpusAfterAFailureAndForEachAttempt) {
   auto report = failed_job();
   report.gpus = {{"n1", {whole_gpu("GPU-1")}}};
   throttle(report.gpus[0].gpus[0], ThrottleReason::hardware_thermal, 30);
@@ -426,7 +426,7 @@ TEST(ReportText, WarnsOfThrottledGpusAlsoAfterAFailureAndOfEachTry) {
   EXPECT_EQ(in_short(report).failures.back(), warning);
 }
 
-TEST(Stragglers, AreTheRanksThatTheOthersWaitFor) {
+TEST(Stragglers, AreTheRanksThatOthersWaitFor) {
   auto report = on_hosts(2);
   for (auto& rank : report.ranks) rank.seconds = 100;
   for (const std::size_t rank : {0u, 1u, 3u}) let_wait(report.ranks[rank], 30);
@@ -452,7 +452,7 @@ TEST(Stragglers, MayBeAllRanksOfAHost) {
             "time), they at most 1.00 s");
 }
 
-TEST(Stragglers, AreStuckIfTheyNeverReachedACollective) {
+TEST(Stragglers, AreStuckIfTheyNeverReachedTheCollective) {
   auto report = on_hosts(2);
   for (auto& rank : report.ranks) rank.seconds = 100;
   for (const std::size_t rank : {0u, 1u, 3u}) let_wait(report.ranks[rank], 30);
@@ -462,7 +462,7 @@ TEST(Stragglers, AreStuckIfTheyNeverReachedACollective) {
   ASSERT_TRUE(found);
   EXPECT_EQ(describe_stragglers(*found, report.ranks),
             "rank 2 on n2 was stuck: it never reached allreduce grad, in which others waited");
-  report.waits.front().seconds = 10;  // most of the waiting was before
+  report.waits.front().seconds = 10;  // others had waited longer before that
   EXPECT_EQ(find_stragglers(report.ranks, report.waits)->missed, "");
   report.waits.front() = {"allreduce grad", 20, {0, 1}, {3}, "…"};
   EXPECT_EQ(find_stragglers(report.ranks, report.waits)->missed, "");
@@ -481,7 +481,7 @@ Report interrupted(int ranks) {
   return report;
 }
 
-TEST(ReportText, HasWhatEachRankDidWhenInterrupted) {
+TEST(ReportText, SaysWhatEachRankDidWhenInterrupted) {
   auto report = interrupted(2);
   report.ranks[1].at_stop = {101, "train", "computing", 8.1, 7.5};
   const auto lines = report_lines(report);
@@ -494,14 +494,14 @@ TEST(ReportText, HasWhatEachRankDidWhenInterrupted) {
                        "on n1: py-spy dump --pid 100"));
 }
 
-TEST(ReportText, HasTheExceptionAfterWhichARankHung) {
+TEST(ReportText, ShowsTheExceptionAfterWhichARankHung) {
   auto report = interrupted(3);
   report.ranks[0].last_stderr = {"loading"};
   report.ranks[1].last_stderr = {
       "Traceback (most recent call last):", "  File \"a.py\", line 3, in f",
       "    raise RuntimeError(\"rank 1 is unhappy\")", "RuntimeError: rank 1 is unhappy"};
   report.ranks[2].last_stderr = report.ranks[1].last_stderr;
-  report.ranks[2].last_stderr.emplace_back("caught; going on");
+  report.ranks[2].last_stderr.emplace_back("caught; continuing");
   const auto lines = report_lines(report);
   EXPECT_THAT(lines,
               Contains("rank 1 had printed an exception, and may have waited in its exit for "
@@ -513,7 +513,7 @@ TEST(ReportText, HasTheExceptionAfterWhichARankHung) {
   EXPECT_THAT(lines, Not(Contains(HasSubstr("rank 2 had printed"))));
 }
 
-TEST(ReportText, FoldsWhatManyRanksDid) {
+TEST(ReportText, FoldsTheStatesOfManyRanks) {
   auto report = interrupted(9);
   report.ranks[4].at_stop->system_call = "";
   const auto lines = report_lines(report);
@@ -522,7 +522,7 @@ TEST(ReportText, FoldsWhatManyRanksDid) {
   EXPECT_THAT(lines, Contains("rank 4 had run 8.10 s (CPU 0.25 s)"));
 }
 
-TEST(ReportText, LeavesOutWhatRanksDidInAShortJobOrUnderLibhvd) {
+TEST(ReportText, OmitsTheStatesOfRanksInAShortJobOrWithLibhvd) {
   auto report = interrupted(1);
   report.ranks[0].at_stop->seconds = 1;
   EXPECT_THAT(report_lines(report), Not(Contains(HasSubstr("had run"))));
@@ -537,11 +537,11 @@ struct NoStragglers {
   std::vector<double> waiting;
 };
 
-TEST(Stragglers, AreNotCalledOutLightly) {
+TEST(Stragglers, AreNotReportedBelowTheLimits) {
   for (const auto& [why, seconds, waiting] : std::vector<NoStragglers>{
            {"one rank", 100, {30}},
-           {"nobody waits", 100, {0, 0, 0}},
-           {"all wait alike", 100, {30, 28, 31}},
+           {"no rank waits", 100, {0, 0, 0}},
+           {"all ranks wait equally", 100, {30, 28, 31}},
            {"in turn", 100, {30, 12, 31}},
            {"less than a second", 3, {0.9, 0, 0.9}},
            {"less than a tenth", 100, {9, 0, 9}},
@@ -566,7 +566,7 @@ TEST(Stragglers, AreOnlyRanksThatUseLibhvd) {
   EXPECT_EQ(found->ranks, std::vector{2});
 }
 
-TEST(ReportText, HasDashesForAHostThatWasLost) {
+TEST(ReportText, HasDashesForALostHost) {
   auto report = on_hosts(2);
   report.ranks[2].exited = report.ranks[3].exited = false;
   const auto lines = report_lines(report);
@@ -575,7 +575,7 @@ TEST(ReportText, HasDashesForAHostThatWasLost) {
       << lines[2];
 }
 
-TEST(ReportText, NamesOfManyHostsTheFirst) {
+TEST(ReportText, ListsOnlyTheFirstOfManyHosts) {
   const auto lines = report_lines(on_hosts(40));
   ASSERT_EQ(lines.size(), 19u);
   EXPECT_EQ(lines.back(), "  and 24 more hosts (--report FILE has all)");
@@ -618,7 +618,7 @@ TEST(ReportText, SaysHowARankEnded) {
   EXPECT_EQ(describe_end(rank), "reported an error before hvdrun stopped it");
 }
 
-TEST(ReportText, WritesDurationsAndSizesForPeople) {
+TEST(ReportText, FormatsDurationsAndSizes) {
   EXPECT_EQ(format_duration(0.126), "0.13 s");
   EXPECT_EQ(format_duration(125), "2 min 5 s");
   EXPECT_EQ(format_duration(3725), "1 h 2 min");
@@ -627,7 +627,7 @@ TEST(ReportText, WritesDurationsAndSizesForPeople) {
   EXPECT_EQ(format_bytes(139'500'000'000), "139.5 GB");
 }
 
-TEST(ReportJson, HoldsAllOfItAndIsValidWhateverRanksPrint) {
+TEST(ReportJson, IsValidWithAnyOutputOfRanks) {
   const auto json = nlohmann::json::parse(report_json(failed_job()));
   EXPECT_EQ(json["version"], 1);
   EXPECT_EQ(json["exit_code"], 3);
@@ -642,7 +642,7 @@ TEST(ReportJson, HoldsAllOfItAndIsValidWhateverRanksPrint) {
   EXPECT_EQ(json["ranks"][0]["gpu"], nullptr);
 }
 
-TEST(ReportJson, HoldsWhatRanksHaveCounted) {
+TEST(ReportJson, HoldsTheCountersOfRanks) {
   auto report = good_job();
   report.ranks[1].counters = {
       true, 5,  640, 0.5, 0.25, 12, {{11, 0.5, 64}}, {{"loss", 0.5}, {"x", std::nan("")}},
@@ -671,14 +671,14 @@ TEST(ReportJson, HoldsWhatRanksHaveCounted) {
   const auto& host = json["hosts"][0];
   EXPECT_EQ(host["host"], "n1");
   EXPECT_EQ(host["cpu_cores"], 0.6);
-  EXPECT_EQ(host["waiting_seconds"], 0.25) << "of those that have told";
+  EXPECT_EQ(host["waiting_seconds"], 0.25) << "the mean of the ranks with libhvd";
   EXPECT_EQ(host["gpus"][0]["busy_percent"], 60);
   EXPECT_EQ(host["gpus"][1]["busy_percent"], nullptr);
   EXPECT_EQ(host["gpus"][1]["peak_memory_bytes"], 2000);
   EXPECT_EQ(json["stragglers"], nullptr);
 }
 
-TEST(ReportJson, HoldsWhatNvmlTold) {
+TEST(ReportJson, HoldsTheValuesOfNvml) {
   auto report = good_job();
   report.ranks[1].peak_gpu_memory_bytes = 30'000'000'000;
   auto hot = whole_gpu("GPU-1");
@@ -702,30 +702,30 @@ TEST(ReportJson, HoldsWhatNvmlTold) {
                       {"peak_watts", 700},
                       {"throttling", reasons}};
   EXPECT_EQ(gpus[0], expected);
-  EXPECT_EQ(gpus[1]["throttling"], Json::array()) << "none was seen";
+  EXPECT_EQ(gpus[1]["throttling"], Json::array()) << "no throttling was seen";
   for (const auto& [name, value] : gpus[2].items())
     EXPECT_EQ(value.is_null(), name != "uuid" && name != "samples") << name;
   EXPECT_EQ(json["ranks"][0]["peak_gpu_memory_bytes"], nullptr);
   EXPECT_EQ(json["ranks"][1]["peak_gpu_memory_bytes"], 30'000'000'000);
 }
 
-TEST(ReportJson, HoldsTheGpuMemoryOfEveryTry) {
+TEST(ReportJson, HoldsTheGpuMemoryOfEveryAttempt) {
   auto first = failed_job();
   first.ranks[1].peak_gpu_memory_bytes = 3000;
   first.ranks[3].peak_gpu_memory_bytes = 5000;
   auto last = good_job();
   last.ranks[0].peak_gpu_memory_bytes = 4000;
-  const auto json = nlohmann::json::parse(report_json(with_tries({first, lost_agent(), last})));
+  const auto json = nlohmann::json::parse(report_json(with_attempts({first, lost_agent(), last})));
   EXPECT_EQ(json["attempts"][0]["peak_gpu_memory_bytes"], 5000);
   EXPECT_EQ(json["attempts"][1]["peak_gpu_memory_bytes"], nullptr);
   EXPECT_EQ(json["attempts"][2]["peak_gpu_memory_bytes"], 4000);
-  EXPECT_EQ(json["ranks"][0]["peak_gpu_memory_bytes"], 4000) << "of the last try";
+  EXPECT_EQ(json["ranks"][0]["peak_gpu_memory_bytes"], 4000) << "of the last attempt";
   EXPECT_EQ(json["ranks"][1]["peak_gpu_memory_bytes"], nullptr);
 }
 
-TEST(ReportJson, HoldsEveryTry) {
+TEST(ReportJson, HoldsEveryAttempt) {
   const auto json =
-      nlohmann::json::parse(report_json(with_tries({failed_job(), lost_agent(), good_job()})));
+      nlohmann::json::parse(report_json(with_attempts({failed_job(), lost_agent(), good_job()})));
   EXPECT_EQ(json["exit_code"], 0);
   EXPECT_EQ(json["first_failure"], nullptr);
   EXPECT_EQ(json["not_restarted"], "");
@@ -742,7 +742,7 @@ TEST(ReportJson, HoldsEveryTry) {
   EXPECT_EQ(attempts[2]["reason"], "");
 }
 
-TEST(ReportFile, IsWrittenWholeWithNothingBesideIt) {
+TEST(ReportFile, IsWrittenWithoutLeavingTemporaryFiles) {
   const TemporaryFolder folder;
   const auto file = folder.path() / "report.json";
   ASSERT_TRUE(write_report(failed_job(), file));
@@ -751,7 +751,7 @@ TEST(ReportFile, IsWrittenWholeWithNothingBesideIt) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
 }
 
-TEST(ReportFile, ThatCannotBeWrittenIsFoundBeforeTheJobStarts) {
+TEST(ReportFile, IsCheckedBeforeTheJobStarts) {
   const TemporaryFolder folder;
   EXPECT_TRUE(check_report_file(folder.path() / "report.json"));
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
@@ -759,7 +759,7 @@ TEST(ReportFile, ThatCannotBeWrittenIsFoundBeforeTheJobStarts) {
   EXPECT_EQ(check_report_file("/nonexistent/report.json").error().exit_code, kExitUsage);
 }
 
-TEST(ReportFile, ThatCannotBeWrittenIsNamed) {
+TEST(ReportFile, ErrorNamesTheFile) {
   const TemporaryFolder folder;
   const auto written = write_report(failed_job(), folder.path() / "missing" / "report.json");
   ASSERT_FALSE(written);

@@ -1,7 +1,7 @@
 #include "resources/bind_cores.hpp"
 
 #include "common/text.hpp"
-#include "made_hosts.hpp"
+#include "fake_hosts.hpp"
 #include "model/rank_set.hpp"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ std::vector<std::optional<int>> near_nodes(const std::vector<int>& nodes) {
   return near;
 }
 
-// "0-1 2-3": the cores of each rank; "-" is not bound.
+// Returns the cores of each rank, such as "0-1 2-3"; "-" for a rank that is not bound.
 std::string brief(const CoreBinding& binding) {
   std::string text;
   for (const auto& cores : binding.cores)
@@ -33,7 +33,7 @@ struct BindingCase {
   const char* what;
   int nodes;
   int cores_per_node;
-  std::vector<int> near;  // one a rank
+  std::vector<int> near;  // the NUMA node of each rank's GPU
   BindTo bind_to;
   std::optional<int> cpus_per_rank;
   const char* expected;
@@ -43,7 +43,7 @@ const std::vector<int> kFourAndFour = {0, 0, 0, 0, 1, 1, 1, 1};
 const std::vector<int> kTwoWithoutGpu(2, kUnknown);
 const std::vector<int> kFourWithoutGpu(4, kUnknown);
 
-TEST(BindCores, GivesEachRankItsPart) {
+TEST(BindCores, GivesEachRankItsCores) {
   const auto automatic = BindTo::automatic;
   const auto core = BindTo::core;
   const auto numa = BindTo::numa;
@@ -52,8 +52,8 @@ TEST(BindCores, GivesEachRankItsPart) {
       {"a host's only rank", 2, 8, {0}, automatic, {}, "-"},
       {"a host's only rank, core", 2, 8, {0}, core, {}, "-"},
       {"a host's only rank, numa", 2, 8, {0}, numa, {}, "-"},
-      {"a host's only rank, cores a rank", 2, 8, {0}, automatic, 4, "-"},
-      {"a host's only rank, core and cores a rank", 2, 8, {1}, core, 4, "8-11"},
+      {"a host's only rank, --cpus-per-rank", 2, 8, {0}, automatic, 4, "-"},
+      {"a host's only rank, core and --cpus-per-rank", 2, 8, {1}, core, 4, "8-11"},
 
       {"equal parts", 1, 8, kTwoWithoutGpu, automatic, {}, "0-3 4-7"},
       {"one core each", 1, 2, kTwoWithoutGpu, automatic, {}, "0 1"},
@@ -77,14 +77,14 @@ TEST(BindCores, GivesEachRankItsPart) {
        automatic,
        {},
        "0 1-2 3 4-5 6 7-8 9 10-11"},
-      {"GPUs on one node: the other's cores are shared out",
+      {"GPUs on one node: the other node's cores are distributed",
        2,
        8,
        {0, 0, 0, 0},
        automatic,
        {},
        "0-1,8-9 2-3,10-11 4-5,12-13 6-7,14-15"},
-      {"GPUs on one node, core: the other's stay idle",
+      {"GPUs on one node, core: the other node's cores stay idle",
        2,
        8,
        {0, 0, 0, 0},
@@ -102,24 +102,24 @@ TEST(BindCores, GivesEachRankItsPart) {
       {"unknown nodes", 2, 4, {-1, -1}, core, {}, "0-3 4-7"},
       {"one node known", 2, 4, {-1, 0}, automatic, {}, "4-7 0-3"},
       {"one node known, core", 2, 4, {-1, 0}, core, {}, "4-7 0-3"},
-      {"a node whose cores are not ours", 1, 8, {3, 3}, automatic, {}, "0-3 4-7"},
-      {"a node whose cores are not ours, core", 1, 8, {3, 3}, core, {}, "0-3 4-7"},
+      {"a node whose cores the job may not use", 1, 8, {3, 3}, automatic, {}, "0-3 4-7"},
+      {"a node whose cores the job may not use, core", 1, 8, {3, 3}, core, {}, "0-3 4-7"},
       {"a node with too few cores, core", 2, 2, {0, 0, 0}, core, {}, "2 0 1,3"},
 
-      {"cores a rank", 2, 8, kFourWithoutGpu, automatic, 3, "0-2 3-5 6-8 9-11"},
-      {"cores a rank near the GPU", 2, 8, {1, 0}, automatic, 2, "8-9 0-1"},
-      {"cores a rank, more than the node has", 2, 4, {0, 0}, core, 4, "0-1,4-5 2-3,6-7"},
-      {"cores a rank, too many", 1, 4, kTwoWithoutGpu, automatic, 3, "- -"},
+      {"--cpus-per-rank", 2, 8, kFourWithoutGpu, automatic, 3, "0-2 3-5 6-8 9-11"},
+      {"--cpus-per-rank near the GPU", 2, 8, {1, 0}, automatic, 2, "8-9 0-1"},
+      {"--cpus-per-rank, more than the node has", 2, 4, {0, 0}, core, 4, "0-1,4-5 2-3,6-7"},
+      {"--cpus-per-rank, more than the host has", 1, 4, kTwoWithoutGpu, automatic, 3, "- -"},
 
       {"numa near the GPU", 2, 4, {0, 1, 0}, numa, {}, "0-3 4-7 0-3"},
       {"numa without GPU", 2, 4, kFourWithoutGpu, numa, {}, "0-3 0-3 4-7 4-7"},
       {"numa, more ranks than cores", 2, 1, kFourWithoutGpu, numa, {}, "0 0 1 1"},
       {"numa, a part on all nodes is not bound", 2, 3, {-1, -1, -1}, numa, {}, "0-2 - 3-5"},
-      {"numa, a node whose cores are not ours", 2, 2, {7, 7}, numa, {}, "0-1 2-3"},
+      {"numa, a node whose cores the job may not use", 2, 2, {7, 7}, numa, {}, "0-1 2-3"},
       {"numa, one node", 1, 4, kTwoWithoutGpu, numa, {}, "- -"},
   };
   for (const auto& test : cases) {
-    MadeHost made;
+    FakeHost made;
     made.nodes = test.nodes;
     made.cores_per_node = test.cores_per_node;
     const auto binding = bind_cores(*make_host(made).inventory, "n1", near_nodes(test.near),
@@ -129,9 +129,9 @@ TEST(BindCores, GivesEachRankItsPart) {
   }
 }
 
-// "Never worse than no binding", for every shape that fits: the parts are disjoint, together they
-// are all cores, and they differ by one core at most.
-TEST(BindCores, AutomaticLeavesNoCoreIdleAndFavoursNoRank) {
+// Checks that automatic binding is never worse than none: the parts are disjoint, cover all cores,
+// and differ by at most one core.
+TEST(BindCores, AutomaticUsesEveryCoreAndDividesThemEvenly) {
   for (int nodes = 1; nodes <= 3; ++nodes)
     for (int cores_per_node = 1; cores_per_node <= 7; ++cores_per_node)
       for (int ranks = 2; ranks <= nodes * cores_per_node; ++ranks)
@@ -144,7 +144,7 @@ TEST(BindCores, AutomaticLeavesNoCoreIdleAndFavoursNoRank) {
                            : pattern == 1 ? 0
                            : pattern == 2 ? rank % nodes
                                           : rank * nodes / ranks - (rank == 0));
-          MadeHost made;
+          FakeHost made;
           made.nodes = nodes;
           made.cores_per_node = cores_per_node;
           const auto binding = bind_cores(*make_host(made).inventory, "n1", near_nodes(near),
@@ -164,8 +164,8 @@ TEST(BindCores, AutomaticLeavesNoCoreIdleAndFavoursNoRank) {
         }
 }
 
-TEST(BindCores, SaysThatCoresAreTooFew) {
-  MadeHost made;
+TEST(BindCores, ReportsTooFewCores) {
+  FakeHost made;
   made.cores_per_node = 4;
   const HostInventory inventory = *make_host(made).inventory;
   const auto near = near_nodes(std::vector<int>(6, kUnknown));

@@ -24,7 +24,7 @@ class CpuQuotaTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(CpuQuotaTest, IsTheLeastOfTheGroupsAbove) {
+TEST_F(CpuQuotaTest, IsTheSmallestOfTheCgroupAndItsParents) {
   write("list", "0::/a/b");
   EXPECT_FALSE(quota());
   write("cgroup/a/b/cpu.max", "max 100000");
@@ -37,7 +37,7 @@ TEST_F(CpuQuotaTest, IsTheLeastOfTheGroupsAbove) {
   EXPECT_EQ(quota(), 0.5);
 }
 
-TEST_F(CpuQuotaTest, OfAContainerIsThatOfTheRoot) {
+TEST_F(CpuQuotaTest, InAContainerIsThatOfTheRootCgroup) {
   write("list", "0::/");
   write("cgroup/cpu.max", "200000 50000");
   EXPECT_EQ(quota(), 4);
@@ -45,7 +45,7 @@ TEST_F(CpuQuotaTest, OfAContainerIsThatOfTheRoot) {
   EXPECT_EQ(quota(), 4);
 }
 
-TEST_F(CpuQuotaTest, OfTheFirstVersionIsInTwoFiles) {
+TEST_F(CpuQuotaTest, IsReadFromCgroupVersion1) {
   write("list", "9:name=systemd:/x\n4:memory:/m\n3:cpuset:/s\n2:cpu,cpuacct:/job\n0::/");
   write("cgroup/cpu/job/cpu.cfs_quota_us", "-1");
   write("cgroup/cpu/job/cpu.cfs_period_us", "100000");
@@ -54,7 +54,7 @@ TEST_F(CpuQuotaTest, OfTheFirstVersionIsInTwoFiles) {
   EXPECT_EQ(quota(), 3);
 }
 
-TEST_F(CpuQuotaTest, NonsenseIsNoLimit) {
+TEST_F(CpuQuotaTest, InvalidFilesAreNoLimit) {
   EXPECT_FALSE(quota());
   for (const char* list : {"", "0::", "no colons", ":::::", "0::/../../a"}) {
     write("list", list);

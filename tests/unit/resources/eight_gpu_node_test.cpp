@@ -1,5 +1,5 @@
-// From a saved topology and a double of NVML to the placement: a node with 2 sockets of 32 cores
-// with 2 threads, and 8 GPUs, 4 a socket. The file was made with
+// Tests everything from a saved topology and a double of NVML to the placement. The node has 2
+// sockets of 32 cores with 2 threads each, and 4 GPUs per socket. The file was made with
 //   lstopo --input "pack:2 numa:1 core:32 pu:2(indexes=…)" --of xml
 // and the GPUs were added to it.
 #include "common/text.hpp"
@@ -41,7 +41,7 @@ class EightGpuNode : public testing::Test {
                            [](const std::string&) { return fail("not asked for"); });
   }
 
-  // "CPUs@NUMA nodes:GPU" of each rank, one a line.
+  // Returns "CPUs@NUMA nodes:GPU" of each rank, one per line.
   std::string placed(JobSpec spec, const Environment& environment = {}) {
     spec.dry_run = true;
     const auto allocation = allocate(spec, environment);
@@ -69,7 +69,7 @@ TEST_F(EightGpuNode, BindsEachOfEightRanksNearItsGpu) {
             "56-63,120-127@1:0000:db:00.0\n");
 }
 
-TEST_F(EightGpuNode, GivesThreeRanksOnOneSocketTheOtherSocketsCoresToo) {
+TEST_F(EightGpuNode, GivesThreeRanksOnOneSocketTheCoresOfBoth) {
   JobSpec spec;
   spec.ranks = 3;
   EXPECT_EQ(placed(spec),
@@ -95,13 +95,13 @@ TEST_F(EightGpuNode, FollowsCudaVisibleDevices) {
             "0-31,64-95@0:0000:17:00.0\n");
 }
 
-TEST_F(EightGpuNode, DoesNotBindAHostsOnlyRank) {
+TEST_F(EightGpuNode, DoesNotBindTheOnlyRankOfAHost) {
   JobSpec spec;
   spec.ranks_per_host = 1;
   EXPECT_EQ(placed(spec), "@:0000:17:00.0\n");
 }
 
-TEST_F(EightGpuNode, GivesAsManyCoresAsAskedFor) {
+TEST_F(EightGpuNode, FollowsCpusPerRank) {
   JobSpec spec;
   spec.ranks = 2;
   spec.cpus_per_rank = 2;
@@ -120,13 +120,13 @@ TEST_F(EightGpuNode, RefusesMoreRanksThanGpus) {
   EXPECT_EQ(placed(spec).rfind("9 ranks for 8 GPUs: n1 has 8 GPUs (NVML)", 0), 0u) << placed(spec);
 }
 
-TEST_F(EightGpuNode, RunsWithoutGpusWhereTheyAreHidden) {
+TEST_F(EightGpuNode, UsesNoGpuIfCudaVisibleDevicesIsEmpty) {
   JobSpec spec;
   spec.ranks = 2;
   EXPECT_EQ(placed(spec, {{"CUDA_VISIBLE_DEVICES", ""}}), "0-31,64-95@0:\n32-63,96-127@1:\n");
 }
 
-TEST_F(EightGpuNode, IsPrinted) {
+TEST_F(EightGpuNode, PrintsTheNode) {
   JobSpec spec;
   spec.dry_run = true;
   spec.ranks = 2;

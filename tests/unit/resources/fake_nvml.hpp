@@ -1,4 +1,4 @@
-// Sets what the double of NVML answers (nvml_double.cpp), for the life of the object.
+// Sets the answers of the double of NVML (nvml_double.cpp) for the life of the object.
 #pragma once
 
 #include <cstdlib>

@@ -1,20 +1,21 @@
 #include "resources/find_allocation.hpp"
 
-#include "made_machine.hpp"
+#include "fake_machine.hpp"
 
 #include <gtest/gtest.h>
 
 namespace hvdrun {
 namespace {
 
-Result<std::string> ask_nobody(const std::string& job) {
-  ADD_FAILURE() << "SLURM is asked about job " << job;
-  return fail("nobody is there");
+Result<std::string> do_not_ask_slurm(const std::string& job) {
+  ADD_FAILURE() << "SLURM was asked about job " << job;
+  return fail("SLURM does not answer");
 }
 
-// Without a hostfile.
+// Finds an allocation without a hostfile.
 Result<Allocation> find(const JobSpec& spec, const Environment& environment,
-                        const LocalMachine& machine, const DescribeJob& describe = ask_nobody) {
+                        const LocalMachine& machine,
+                        const DescribeJob& describe = do_not_ask_slurm) {
   return find_allocation(spec, {}, environment, machine, describe);
 }
 
@@ -43,45 +44,51 @@ struct MachineCase {
   const char* source;
 };
 
-TEST(FindAllocation, CountsSlots) {
+TEST(FindAllocation, DerivesSlotsFromCoresGpusAndSlurm) {
   const MachineCase cases[] = {
-      {"cores", {}, made_machine(4), {}, 4, "4 cores", "this machine"},
-      {"one core", {}, made_machine(1), {}, 1, "1 core", "this machine"},
-      {"cores by cores a rank", {}, made_machine(9), 4, 2, "9 cores, 4 per rank", "this machine"},
-      {"more a rank than there are",
+      {"cores", {}, fake_machine(4), {}, 4, "4 cores", "this machine"},
+      {"one core", {}, fake_machine(1), {}, 1, "1 core", "this machine"},
+      {"cores divided by --cpus-per-rank",
        {},
-       made_machine(2),
+       fake_machine(9),
+       4,
+       2,
+       "9 cores, 4 per rank",
+       "this machine"},
+      {"--cpus-per-rank above the number of cores",
+       {},
+       fake_machine(2),
        8,
        1,
        "2 cores, 8 per rank",
        "this machine"},
-      {"GPUs", {}, made_machine(64, 8), {}, 8, "8 GPUs", "this machine"},
-      {"GPUs whatever the cores a rank", {}, made_machine(64, 1), 8, 1, "1 GPU", "this machine"},
+      {"GPUs", {}, fake_machine(64, 8), {}, 8, "8 GPUs", "this machine"},
+      {"GPUs despite --cpus-per-rank", {}, fake_machine(64, 1), 8, 1, "1 GPU", "this machine"},
       {"SLURM's tasks",
        slurm({{"SLURM_NTASKS", "3"}}),
-       made_machine(8),
+       fake_machine(8),
        {},
        3,
        "SLURM_NTASKS",
        "SLURM job 77"},
       {"SLURM with GPUs",
        slurm({{"SLURM_NTASKS", "3"}}),
-       made_machine(8, 4),
+       fake_machine(8, 4),
        {},
        4,
        "4 GPUs",
        "SLURM job 77"},
-      {"SLURM without tasks", slurm(), made_machine(8), {}, 8, "8 cores", "SLURM job 77"},
-      {"SLURM's CPUs a task",
+      {"SLURM without tasks", slurm(), fake_machine(8), {}, 8, "8 cores", "SLURM job 77"},
+      {"SLURM's CPUs per task",
        slurm({{"SLURM_CPUS_PER_TASK", "4"}}),
-       made_machine(8, 0, 2),
+       fake_machine(8, 0, 2),
        {},
        4,
        "16 CPUs, SLURM_CPUS_PER_TASK=4",
        "SLURM job 77"},
       {"SLURM's variables outside a job",
        {{"SLURM_NTASKS", "3"}},
-       made_machine(8),
+       fake_machine(8),
        {},
        8,
        "8 cores",
@@ -101,10 +108,10 @@ TEST(FindAllocation, CountsSlots) {
   }
 }
 
-TEST(FindAllocation, TakesTheRequestedSlots) {
+TEST(FindAllocation, UsesTheRequestedSlots) {
   JobSpec spec;
   spec.hosts = {asked("localhost", 3)};
-  const auto allocation = find(spec, {}, made_machine(2, 8));
+  const auto allocation = find(spec, {}, fake_machine(2, 8));
   ASSERT_TRUE(allocation) << allocation.error().message;
   EXPECT_EQ(allocation->source, "-H");
   EXPECT_EQ(allocation->from, HostSource::request);
@@ -116,10 +123,10 @@ TEST(FindAllocation, TakesTheRequestedSlots) {
   EXPECT_TRUE(allocation->hosts[0].slots_fixed);
 }
 
-TEST(FindAllocation, CountsSlotsItselfWhenTheRequestDoesNot) {
+TEST(FindAllocation, DerivesSlotsThatTheRequestOmits) {
   JobSpec spec;
   spec.hosts = {asked("localhost"), asked("n2")};
-  const auto allocation = find(spec, {}, made_machine(2));
+  const auto allocation = find(spec, {}, fake_machine(2));
   ASSERT_TRUE(allocation) << allocation.error().message;
   EXPECT_EQ(allocation->hosts[0].slots, 2);
   EXPECT_EQ(allocation->hosts[0].slots_source, "2 cores");
@@ -129,13 +136,14 @@ TEST(FindAllocation, CountsSlotsItselfWhenTheRequestDoesNot) {
   EXPECT_FALSE(allocation->hosts[1].inventory);
 }
 
-TEST(FindAllocation, TakesTheFirstSourceThatThereIs) {
-  const Environment job = slurm({{"SLURM_NTASKS", "?"}});  // not even read where it does not count
+TEST(FindAllocation, PrefersRequestThenHostfileThenSlurm) {
+  const Environment job =
+      slurm({{"SLURM_NTASKS", "?"}});  // not read, since another source takes precedence
   JobSpec spec;
   spec.hostfile = "my hosts";
   HostRequest in_file = asked("n2", 4);
   in_file.source = "\"my hosts\":1";
-  const auto from_file = find_allocation(spec, {in_file}, job, made_machine(2), ask_nobody);
+  const auto from_file = find_allocation(spec, {in_file}, job, fake_machine(2), do_not_ask_slurm);
   ASSERT_TRUE(from_file) << from_file.error().message;
   EXPECT_EQ(from_file->from, HostSource::hostfile);
   EXPECT_EQ(from_file->source, "\"my hosts\"");
@@ -144,21 +152,22 @@ TEST(FindAllocation, TakesTheFirstSourceThatThereIs) {
             std::vector<std::string>{"\"my hosts\" overrides the hosts of SLURM job 77"});
 
   spec.hosts = {asked("n3", 2)};
-  const auto from_request = find_allocation(spec, {in_file}, job, made_machine(2), ask_nobody);
+  const auto from_request =
+      find_allocation(spec, {in_file}, job, fake_machine(2), do_not_ask_slurm);
   ASSERT_TRUE(from_request) << from_request.error().message;
   EXPECT_EQ(from_request->from, HostSource::request);
   EXPECT_EQ(from_request->hosts[0].name, "n3");
   EXPECT_EQ(from_request->reasons,
             std::vector<std::string>{"-H overrides the hosts of SLURM job 77"});
 
-  const auto from_slurm = find({}, slurm(), made_machine(2));
+  const auto from_slurm = find({}, slurm(), fake_machine(2));
   ASSERT_TRUE(from_slurm) << from_slurm.error().message;
   EXPECT_EQ(from_slurm->from, HostSource::slurm);
-  EXPECT_EQ(find({}, {}, made_machine(2))->from, HostSource::this_machine);
+  EXPECT_EQ(find({}, {}, fake_machine(2))->from, HostSource::this_machine);
 }
 
-TEST(FindAllocation, KeepsAStudiedTopologyFromBeingRunOn) {
-  LocalMachine studied = made_machine(64);
+TEST(FindAllocation, RefusesToRunWithATopologyFile) {
+  LocalMachine studied = fake_machine(64);
   studied.inventory.topology_file = "node.xml";
   JobSpec spec;
   const auto run = find(spec, {}, studied);
@@ -171,24 +180,23 @@ TEST(FindAllocation, KeepsAStudiedTopologyFromBeingRunOn) {
   EXPECT_TRUE(find(spec, {}, studied));
 }
 
-// --- GPUs that SLURM's variables do not locate
-// ----------------------------------------------------
+// --- GPUs whose hosts SLURM's variables do not name ----------------------------------------------
 
 Environment two_hosts(Environment more) {
   more.insert({{"SLURM_JOB_ID", "77"}, {"SLURM_JOB_NODELIST", "n[1-2]"}});
   return more;
 }
 
-TEST(FindAllocation, AsksSlurmOnWhichHostsTheGpusAre) {
+TEST(FindAllocation, AsksScontrolWhichHostsHaveTheGpus) {
   for (const auto& asked :
        {Environment{{"SLURM_GPUS", "5"}},
         {{"SLURM_GPUS_PER_TASK", "1"}},
         {{"SLURM_GPUS_PER_SOCKET", "2"}},
         {{"SLURM_GPUS", "5"}, {"SLURM_GPUS_PER_TASK", "1"}},
-        // Of the host that hvdrun runs on, which is like no other one.
+        // SLURM_GPUS_ON_NODE is that of the host that hvdrun runs on; the other hosts differ.
         {{"SLURM_GPUS", "5"}, {"SLURM_GPUS_ON_NODE", "4"}, {"SLURMD_NODENAME", "n1"}}}) {
     const auto found =
-        find({}, two_hosts(asked), made_machine(4, 4, 1, "n1"),
+        find({}, two_hosts(asked), fake_machine(4, 4, 1, "n1"),
              [](const std::string& job) -> Result<std::string> {
                EXPECT_EQ(job, "77");
                return "  Nodes=n1 GRES=gpu:4(IDX:0-3)\n  Nodes=n2 GRES=gpu:1(IDX:0)\n";
@@ -202,8 +210,8 @@ TEST(FindAllocation, AsksSlurmOnWhichHostsTheGpusAre) {
   }
 }
 
-TEST(FindAllocation, SaysThatSlurmDoesNotTellWhereTheGpusAre) {
-  const auto found = find({}, two_hosts({{"SLURM_GPUS", "5"}}), made_machine(4),
+TEST(FindAllocation, NotesThatSlurmDoesNotSayWhichHostsHaveTheGpus) {
+  const auto found = find({}, two_hosts({{"SLURM_GPUS", "5"}}), fake_machine(4),
                           [](const std::string&) -> Result<std::string> {
                             return fail("scontrol: no answer in time");
                           });

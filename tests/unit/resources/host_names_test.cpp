@@ -5,7 +5,7 @@
 namespace hvdrun {
 namespace {
 
-TEST(NamesThisMachine, TakesItsNames) {
+TEST(NamesThisMachine, AcceptsItsNamesAndLoopback) {
   const struct {
     const char* host;
     const char* machine;
@@ -63,7 +63,7 @@ TEST(HostNames, KnowThisMachine) {
   EXPECT_FALSE(HostNames({"n2"}).contains(here));
 }
 
-TEST(HostNames, RememberWhichAreUsed) {
+TEST(HostNames, ListTheUnusedNames) {
   HostNames names({"n1", "n2", "n1.cluster"});
   EXPECT_TRUE(names.contains(host("n1.cluster")));
   EXPECT_EQ(names.unused(), std::vector<std::string>{"n2"});

@@ -14,7 +14,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// "user@name:slots/max_slots port", one host a word group, only what is there.
+// Returns "user@name:slots/max_slots port N" of each host, without the fields that are unset.
 std::string brief(const std::vector<HostRequest>& hosts) {
   std::string text;
   for (const auto& host : hosts) {
@@ -28,7 +28,7 @@ std::string brief(const std::vector<HostRequest>& hosts) {
   return text;
 }
 
-TEST(Hostfile, TakesTheFormsOfItsPeers) {
+TEST(Hostfile, AcceptsTheFormatsOfOtherLaunchers) {
   const struct {
     const char* what;
     const char* text;
@@ -43,7 +43,7 @@ TEST(Hostfile, TakesTheFormsOfItsPeers) {
       {"comments and blank lines", "# all\n\n  \t\nh1 slots=1 # the first\n#h2\n", "h1:1"},
       {"Windows", "h1 slots=1\r\nh2\r\n\r\n", "h1:1 h2"},
       {"a byte order mark", "\xef\xbb\xbfh1\n", "h1"},
-      {"blanks around", "   h1\tslots=3  \n", "h1:3"},
+      {"blanks around a line", "   h1\tslots=3  \n", "h1:3"},
       {"ranges", "n[01-03,7] slots=2\n", "n01:2 n02:2 n03:2 n7:2"},
       {"a range and MPICH's slots", "n[1-2].cluster:8", "n1.cluster:8 n2.cluster:8"},
       {"IPv6", "[::1]:4\n[fe80::1%eth0] slots=2\n", "::1:4 fe80::1%eth0:2"},
@@ -58,13 +58,13 @@ TEST(Hostfile, TakesTheFormsOfItsPeers) {
   }
 }
 
-TEST(Hostfile, RemembersTheLine) {
+TEST(Hostfile, RecordsTheLineOfEachHost) {
   const auto hosts = parse_hostfile("# x\nh1\n\nn[1-2]\n", "my.hosts").value();
   EXPECT_EQ(hosts[0].source, "my.hosts:2");
   EXPECT_EQ(hosts[2].source, "my.hosts:4");
 }
 
-TEST(Hostfile, NamesTheLineThatIsWrong) {
+TEST(Hostfile, NamesTheInvalidLine) {
   const std::pair<const char*, const char*> cases[] = {
       {"", "f: there is no host in it; put one on each line: n1 slots=4"},
       {"# nothing\n \n", "f: there is no host in it"},
@@ -103,13 +103,13 @@ TEST(Hostfile, NamesTheLineThatIsWrong) {
   }
 }
 
-TEST(Hostfile, IsNotBinary) {
+TEST(Hostfile, RefusesBinaryData) {
   const auto hosts = parse_hostfile(std::string_view("h1\n\0\n", 5), "f");
   ASSERT_FALSE(hosts);
   EXPECT_THAT(hosts.error().message, HasSubstr("holds binary data"));
 }
 
-TEST(ReadHostfile, ReadsAFileAndRefusesWhatIsNone) {
+TEST(ReadHostfile, ReadsAFileAndReportsWhyItCannot) {
   const TemporaryFolder folder;
   const auto file = folder.path() / "hosts";
   std::ofstream(file) << "h1 slots=2\nh2 slots=x\n";

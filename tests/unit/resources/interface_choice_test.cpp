@@ -15,26 +15,26 @@ Names choose(std::string_view choice) {
   return chosen ? *chosen : Names{chosen.error().message};
 }
 
-TEST(InterfaceChoice, TakesNamesAndTheirBeginnings) {
+TEST(InterfaceChoice, AcceptsNamesAndPrefixes) {
   EXPECT_EQ(choose("ib0,eth0"), (Names{"ib0", "eth0"}));
   EXPECT_EQ(choose("eth"), (Names{"eth0", "eth01"}));
   EXPECT_EQ(choose("lo"), Names{"lo"});
 }
 
-TEST(InterfaceChoice, TakesOnlyWholeNamesAfterAnEqualsSign) {
+TEST(InterfaceChoice, AcceptsOnlyWholeNamesAfterAnEqualsSign) {
   EXPECT_EQ(choose("=eth0,ib0"), (Names{"eth0", "ib0"}));
   EXPECT_FALSE(choose_interfaces("=eth", kHost));
 }
 
-TEST(InterfaceChoice, LeavesOutWhatFollowsACircumflex) {
+TEST(InterfaceChoice, ExcludesNamesAfterACaret) {
   EXPECT_EQ(choose("^docker,lo"), (Names{"eth0", "eth01", "ib0"}));
   EXPECT_EQ(choose("^docker"), (Names{"eth0", "eth01", "ib0"}))
-      << "not loopback, if there are others";
+      << "without loopback, since there are others";
   EXPECT_EQ(choose("^eth,docker,ib"), Names{"lo"});
   EXPECT_EQ(choose("^=eth0"), (Names{"eth01", "docker0", "ib0"}));
 }
 
-TEST(InterfaceChoice, NamesTheInterfacesThatThereAre) {
+TEST(InterfaceChoice, ErrorListsTheExistingInterfaces) {
   const auto chosen = choose_interfaces("ib7", kHost);
   ASSERT_FALSE(chosen);
   EXPECT_EQ(chosen.error().message,

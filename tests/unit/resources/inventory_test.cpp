@@ -57,7 +57,7 @@ TEST(LocalInventory, FindsTheNodeOfAGpuInATopologyFile) {
   EXPECT_EQ(inventory->gpus[1].numa_node, 1);
 }
 
-TEST(LocalInventory, ReadsTheGivenEnvironmentForGpus) {
+TEST(LocalInventory, FollowsTheGivenCudaVisibleDevices) {
   const FakeNvml nvml("GPU-aa,0000:17:00.0,NVIDIA H200,1;GPU-bb,0000:9a:00.0,NVIDIA L40S,1");
   const auto none = local_inventory({{"CUDA_VISIBLE_DEVICES", ""}}, with_double());
   ASSERT_TRUE(none);
@@ -74,7 +74,7 @@ TEST(LocalInventory, ReadsTheGivenEnvironmentForGpus) {
   EXPECT_TRUE(unset->gpus_need_list);
 }
 
-TEST(LocalInventory, KeepsTroubleWithTheDriverAsANote) {
+TEST(LocalInventory, RecordsAnErrorOfTheDriverAsANote) {
   constexpr int kMismatch = 18;
   const FakeNvml nvml(kMismatch);
   const auto inventory = local_inventory({}, with_double());

@@ -1,4 +1,4 @@
-// What we declare of NVML is what NVIDIA's own header says. Most of the test is that this compiles.
+// Compares hvdrun's declarations of NVML with NVIDIA's header, mostly at compile time.
 #include "resources/nvml_library.hpp"
 #include "runtime/gpu/declarations.hpp"
 
@@ -12,7 +12,7 @@ namespace {
 
 using libhvd::test::Alike;
 
-// Old drivers have what is deprecated.
+// Old drivers have only the deprecated functions.
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 #define HVD_COMPARE(result, name, parameters) \
   static_assert(Alike<decltype(&::name), decltype(NvmlLibrary::name)>::value, #name);
@@ -37,7 +37,7 @@ static_assert(kNvmlHwThermal == nvmlClocksThrottleReasonHwThermalSlowdown);
 static_assert(kNvmlPowerBrake == nvmlClocksThrottleReasonHwPowerBrakeSlowdown);
 static_assert(kNvmlBoardLimit == nvmlClocksEventReasonBoardLimit);
 static_assert(kNvmlReliability == nvmlClocksEventReasonReliability);
-// A member at the same place, of the same size.
+// Checks that a member has the same offset and size in both structures.
 #define HVD_SAME_MEMBER(Ours, ours, Theirs, theirs)                \
   static_assert(offsetof(Ours, ours) == offsetof(Theirs, theirs)); \
   static_assert(sizeof(Ours::ours) == sizeof(Theirs::theirs))
@@ -71,15 +71,15 @@ HVD_SAME_MEMBER(NvmlTemperature, version, nvmlTemperature_v1_t, version);
 HVD_SAME_MEMBER(NvmlTemperature, sensor, nvmlTemperature_v1_t, sensorType);
 HVD_SAME_MEMBER(NvmlTemperature, celsius, nvmlTemperature_v1_t, temperature);
 
-TEST(NvmlDeclarations, HaveEveryReasonForLowClocks) {
+TEST(NvmlDeclarations, CoverEveryThrottleReason) {
   constexpr auto kReported = kNvmlPowerCap | kNvmlHwSlowdown | kNvmlSwThermal | kNvmlHwThermal |
                              kNvmlPowerBrake | kNvmlBoardLimit | kNvmlReliability;
-  // The GPU is idle, or a user has set its clocks.
+  // Not reported: the GPU is idle, or a user has set its clocks.
   constexpr auto kLeftOut =
       nvmlClocksEventReasonGpuIdle | nvmlClocksEventReasonApplicationsClocksSetting |
       nvmlClocksEventReasonSyncBoost | nvmlClocksEventReasonDisplayClockSetting;
   EXPECT_EQ(kReported | kLeftOut, nvmlClocksEventReasonAll)
-      << "NVIDIA's header has a reason that hvdrun does not know";
+      << "NVIDIA's header has a throttle reason that hvdrun lacks";
 }
 
 }  // namespace

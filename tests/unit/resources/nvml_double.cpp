@@ -1,29 +1,29 @@
-// A double of libnvidia-ml.so.1 for machines without a GPU: the functions of NVML that hvdrun
-// opens, answering from HVD_FAKE_NVML. Tests put its folder (lib/doubles of the build) into
-// LD_LIBRARY_PATH.
+// A double of libnvidia-ml.so.1 for machines without a GPU. It has the functions of NVML that
+// hvdrun uses, and its answers come from environment variables. Tests put its folder (lib/doubles
+// of the build) into LD_LIBRARY_PATH.
 //
 //   HVD_FAKE_NVML        devices, separated by ';', in PCI order: "uuid,pci,name,memory", as in
 //                        "GPU-1234,0000:17:00.0,NVIDIA H200,150754820096". A uuid that begins with
 //                        "MIG-" is a MIG device of the GPU before it (pci stays empty), which is
 //                        then in MIG mode; so is a GPU with the fifth field "mig". One with the
 //                        fifth field "lost" has no handle. Unset: no GPU.
-//                        "busy PERCENT USED" in the fifth field: how busy it is, and the memory in
-//                        use; without, idle with none. MIG devices do not tell how busy they are.
+//                        "busy PERCENT USED" in the fifth field: its utilization and the memory in
+//                        use; 0 and 0 by default. MIG devices report no utilization.
 //                        After that "heat C", "power MILLIWATTS" and "clocks BITS" (in hexadecimal)
-//                        may follow. Each is a list such as "71/68", of which each question gets
-//                        the next value, in a circle; without it, NVML does not support the
-//                        question.
-//   HVD_FAKE_NVML_PIDS   file with the processes that compute, one a line: "PID [BYTES [UUID]]". -1
-//                        bytes are not available. Without a UUID it computes on each GPU. Unset:
+//                        may follow. Each is a list such as "71/68": each query returns the next
+//                        value, and starts again after the last. Without a list, the query returns
+//                        NOT_SUPPORTED.
+//   HVD_FAKE_NVML_PIDS   file with the compute processes, one per line: "PID [BYTES [UUID]]". -1
+//                        bytes: not available. Without a UUID, the process uses each GPU. Unset:
 //                        none.
 //   HVD_FAKE_NVML_ERROR  nvmlInit_v2 fails with this number.
-//   HVD_FAKE_NVML_REFUSE questions that fail, and how: "nvmlDeviceGetMemoryInfo=4 …".
-//   HVD_FAKE_NVML_LOG    a file that gets a line for each question how busy a device is: its UUID
-//   and
-//                        the thread that asked.
-//   HVD_FAKE_NVML_HANG   a number: of these questions that one is not answered, ever.
+//   HVD_FAKE_NVML_REFUSE functions that fail, with their errors: "nvmlDeviceGetMemoryInfo=4 …".
+//   HVD_FAKE_NVML_LOG    a file that gets a line for each query of a device's utilization: its UUID
+//                        and the calling thread.
+//   HVD_FAKE_NVML_HANG   the number of the query of utilization that never returns.
 //
-// HVD_OLD_DRIVER: it lacks what driver 450 lacks, and HVD_NEW_DRIVER: what is deprecated.
+// Compiled with HVD_OLD_DRIVER, it lacks the functions that driver 450 lacks; with HVD_NEW_DRIVER,
+// the deprecated ones.
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
@@ -48,12 +48,12 @@ constexpr int kInsufficientSize = 7;
 constexpr int kGpuIsLost = 15;
 constexpr int kVersionMismatch = 25;
 
-// Numbers of which each question gets the next, in a circle.
+// Numbers of which each query returns the next. After the last it starts again.
 struct Values {
   std::vector<unsigned long long> all;
   std::size_t asked = 0;
 
-  // Returns an error if there is none.
+  // Returns NOT_SUPPORTED if there are no numbers.
   template <class T>
   int next(T* value) {
     if (all.empty()) return kNotSupported;
@@ -127,7 +127,7 @@ Values read_values(const std::string& list, int base) {
   return values;
 }
 
-// Takes "busy 75 40 heat 71/68 power 612000 clocks 4/0".
+// Reads a field such as "busy 75 40 heat 71/68 power 612000 clocks 4/0".
 void read_load(const std::string& field, Device& device) {
   std::istringstream words(field);
   for (std::string word, list; words >> word;) {
@@ -166,7 +166,7 @@ void read_devices() {
   }
 }
 
-// Returns the error that HVD_FAKE_NVML_REFUSE has for a question; or else success.
+// Returns the error that HVD_FAKE_NVML_REFUSE has for a function, or success.
 int refusal(const std::string& question) {
   const char* const text = std::getenv("HVD_FAKE_NVML_REFUSE");
   for (const auto& entry : split(text == nullptr ? "" : text, ' '))
@@ -310,7 +310,7 @@ HVD_EXPORT int nvmlDeviceGetMigMode(Device* device, unsigned* current, unsigned*
   return kSuccess;
 }
 
-// As on real GPUs there are more places than devices.
+// As on real GPUs, the maximum is above the number of devices.
 HVD_EXPORT int nvmlDeviceGetMaxMigDeviceCount(Device*, unsigned* count) {
   *count = 7;
   return kSuccess;

@@ -1,4 +1,4 @@
-// The real loading code, against a double of the library.
+// Tests the real code that loads NVML with a double of the library.
 #include "resources/nvml.hpp"
 
 #include "fake_nvml.hpp"
@@ -40,14 +40,14 @@ TEST(ScanNvml, ListsMigDevices) {
   EXPECT_TRUE(scan.gpus[1].mig_devices.empty());
 }
 
-TEST(ScanNvml, LeavesOutALostGpu) {
+TEST(ScanNvml, OmitsALostGpu) {
   const FakeNvml nvml("GPU-aa,0000:3b:00.0,H200,1,lost;GPU-bb,0000:5e:00.0,H200,1");
   const NvmlScan scan = scan_nvml(HVD_NVML_DOUBLE);
   ASSERT_EQ(scan.gpus.size(), 1u);
   EXPECT_EQ(scan.gpus[0].uuid, "GPU-bb");
 }
 
-TEST(ScanNvml, TakesAMachineWithoutDriverAsOrdinary) {
+TEST(ScanNvml, AcceptsAMachineWithoutADriver) {
   const NvmlScan scan = scan_nvml("libnvidia-ml-is-not-here.so.1");
   EXPECT_FALSE(scan.loaded);
   EXPECT_FALSE(scan.broken);
@@ -58,7 +58,7 @@ TEST(ScanNvml, TakesAMachineWithoutDriverAsOrdinary) {
   EXPECT_FALSE(scan_nvml(HVD_NVML_DOUBLE).broken);
 }
 
-TEST(ScanNvml, SaysThatTheDriverIsBroken) {
+TEST(ScanNvml, ReportsABrokenDriver) {
   constexpr int kMismatch = 18;
   const FakeNvml nvml(kMismatch);
   const NvmlScan scan = scan_nvml(HVD_NVML_DOUBLE);
@@ -67,7 +67,7 @@ TEST(ScanNvml, SaysThatTheDriverIsBroken) {
   EXPECT_EQ(scan.problem, "NVML does not start: Driver/library version mismatch");
 }
 
-TEST(ScanNvml, SaysThatTheLibraryLacksAFunction) {
+TEST(ScanNvml, ReportsALibraryThatLacksAFunction) {
   const NvmlScan scan = scan_nvml("libm.so.6");
   EXPECT_FALSE(scan.loaded);
   EXPECT_TRUE(scan.broken);

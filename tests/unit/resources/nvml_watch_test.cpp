@@ -15,7 +15,8 @@ namespace {
 constexpr const char* kGpus =
     "GPU-aa,0000:3b:00.0,H200,100,busy 80 40;GPU-bb,0000:5e:00.0,H200,100,busy 20 90;"
     "GPU-cc,0000:6e:00.0,H200,100;MIG-1,,H200 MIG,50,busy 0 30";
-// Power cap, then power cap with HW thermal slowdown, and twice only what is no throttling.
+// A GPU with these samples: power cap, power cap with HW thermal slowdown, and two without
+// throttling.
 constexpr const char* kHotGpu =
     "GPU-aa,0000:3b:00.0,H200,100,busy 80 40 heat 70/91/85/60 power 600000/700000/500000/400000 "
     "clocks 4/4c/2/1";
@@ -24,7 +25,7 @@ std::uint64_t seen(const GpuUse& use, ThrottleReason reason) {
   return use.throttling->seen[static_cast<std::size_t>(reason)];
 }
 
-TEST(NvmlWatch, SumsUpWhatItSees) {
+TEST(NvmlWatch, SummarizesItsSamples) {
   const FakeNvml nvml(kGpus);
   const auto watch = NvmlWatch::open({"GPU-bb", "GPU-aa"}, HVD_NVML_DOUBLE);
   ASSERT_NE(watch, nullptr);
@@ -40,7 +41,7 @@ TEST(NvmlWatch, SumsUpWhatItSees) {
   EXPECT_EQ(uses[1].busy_percent, 80);
 }
 
-TEST(NvmlWatch, KnowsOfAMigDeviceItsMemoryOnly) {
+TEST(NvmlWatch, ReportsOnlyTheMemoryOfAMigDevice) {
   const FakeNvml nvml(kGpus);
   const auto watch = NvmlWatch::open({"MIG-1"}, HVD_NVML_DOUBLE);
   ASSERT_NE(watch, nullptr);
@@ -54,7 +55,7 @@ TEST(NvmlWatch, KnowsOfAMigDeviceItsMemoryOnly) {
   EXPECT_FALSE(use.throttling);
 }
 
-TEST(NvmlWatch, LeavesOutWhatIsNotThere) {
+TEST(NvmlWatch, IgnoresUnknownGpus) {
   const FakeNvml nvml(kGpus);
   const auto watch = NvmlWatch::open({"GPU-zz", "GPU-aa"}, HVD_NVML_DOUBLE);
   ASSERT_NE(watch, nullptr);
@@ -64,10 +65,11 @@ TEST(NvmlWatch, LeavesOutWhatIsNotThere) {
   EXPECT_EQ(NvmlWatch::open({"GPU-aa"}, "libnvidia-ml-is-not-here.so.1"), nullptr);
 }
 
-// The library of an old driver, of a current one, and of one without what is deprecated.
+// The parameter is the library of an old driver, of a current one, or of one without the deprecated
+// functions.
 class NvmlOfADriver : public testing::TestWithParam<const char*> {};
 
-TEST_P(NvmlOfADriver, TellsHeatPowerAndWhyClocksAreLow) {
+TEST_P(NvmlOfADriver, ReportsTemperaturePowerAndThrottleReasons) {
   const FakeNvml nvml(kHotGpu);
   const auto watch = NvmlWatch::open({"GPU-aa"}, GetParam());
   ASSERT_NE(watch, nullptr);
@@ -80,14 +82,14 @@ TEST_P(NvmlOfADriver, TellsHeatPowerAndWhyClocksAreLow) {
   EXPECT_EQ(use.throttling->samples, 4u);
   EXPECT_EQ(seen(use, ThrottleReason::power_cap), 2u);
   EXPECT_EQ(seen(use, ThrottleReason::hardware_thermal), 1u);
-  EXPECT_EQ(seen(use, ThrottleReason::hardware), 0u) << "the exact reason is known";
+  EXPECT_EQ(seen(use, ThrottleReason::hardware), 0u) << "the more exact reason is reported instead";
   EXPECT_EQ(seen(use, ThrottleReason::power_brake), 0u);
 }
 INSTANTIATE_TEST_SUITE_P(Drivers, NvmlOfADriver,
                          testing::Values(HVD_NVML_OLD_DOUBLE, HVD_NVML_DOUBLE,
                                          HVD_NVML_NEW_DOUBLE));
 
-TEST(NvmlWatch, KnowsAHardwareSlowdownWithoutAnExactReason) {
+TEST(NvmlWatch, ReportsAHardwareSlowdownWithoutAnExactReason) {
   const FakeNvml nvml("GPU-aa,0000:3b:00.0,H200,100,busy 0 0 clocks 8/88/620");
   const auto watch = NvmlWatch::open({"GPU-aa"}, HVD_NVML_DOUBLE);
   ASSERT_NE(watch, nullptr);
@@ -99,8 +101,8 @@ TEST(NvmlWatch, KnowsAHardwareSlowdownWithoutAnExactReason) {
     EXPECT_EQ(seen(use, reason), 1u) << static_cast<int>(reason);
 }
 
-// NVML may refuse any question: NOT_SUPPORTED, NO_PERMISSION, FUNCTION_NOT_FOUND, GPU_IS_LOST.
-TEST(NvmlWatch, GoesOnWithoutARefusedAnswer) {
+// NVML may refuse any query: NOT_SUPPORTED, NO_PERMISSION, FUNCTION_NOT_FOUND, GPU_IS_LOST.
+TEST(NvmlWatch, ContinuesWithoutARefusedQuery) {
   for (const int error : {3, 4, 13, 15}) {
     const auto refused = "=" + std::to_string(error) + " ";
     for (const std::string question :
@@ -122,7 +124,7 @@ TEST(NvmlWatch, GoesOnWithoutARefusedAnswer) {
   }
 }
 
-TEST(NvmlWatch, AsksTheOlderFunctionIfTheNewOneRefuses) {
+TEST(NvmlWatch, UsesTheOlderFunctionIfTheNewOneFails) {
   const FakeNvml nvml(kHotGpu);
   nvml.refuse("nvmlDeviceGetTemperatureV=25 nvmlDeviceGetCurrentClocksEventReasons=13");
   const auto watch = NvmlWatch::open({"GPU-aa"}, HVD_NVML_DOUBLE);
@@ -140,8 +142,8 @@ TEST(NvmlWatch, AsksTheOlderFunctionIfTheNewOneRefuses) {
   EXPECT_EQ(other->uses()[0].mean_watts, 600);
 }
 
-// What fails now and then counts only in the samples that have it.
-TEST(NvmlWatch, KeepsWhatAnEarlierSampleSaid) {
+// A failed query leaves the summary of the earlier samples unchanged.
+TEST(NvmlWatch, KeepsEarlierSamplesAfterAFailedQuery) {
   const FakeNvml nvml(kHotGpu);
   const auto watch = NvmlWatch::open({"GPU-aa"}, HVD_NVML_DOUBLE);
   ASSERT_NE(watch, nullptr);

@@ -1,6 +1,6 @@
-// Which GPU, cores and memory each rank gets.
+// Tests which GPU, cores and memory each rank gets.
 #include "common/text.hpp"
-#include "made_jobs.hpp"
+#include "fake_jobs.hpp"
 #include "model/rank_set.hpp"
 #include "resources/place.hpp"
 
@@ -10,7 +10,7 @@
 namespace hvdrun {
 namespace {
 
-// "device/CUDA_VISIBLE_DEVICES" of each rank.
+// Returns "device/CUDA_VISIBLE_DEVICES" of each rank.
 std::string devices(const JobSpec& spec, const Host& host) {
   const auto placement = place(spec, allocation_with(host));
   if (!placement) return placement.error().message;
@@ -22,7 +22,7 @@ std::string devices(const JobSpec& spec, const Host& host) {
   return text;
 }
 
-TEST(Place, GivesDevices) {
+TEST(Place, AssignsDevicesByGpuBind) {
   Host host = make_host(gpu_host({0, 1}));
   JobSpec spec;
   EXPECT_EQ(devices(spec, host), "0/- 1/-");
@@ -43,7 +43,7 @@ TEST(Place, SharesDevicesWhenOversubscribed) {
             std::vector<std::string>{"4 ranks on n1 share 2 GPUs"});
 }
 
-TEST(Place, NarrowsToTheEntryThatTheCallerHas) {
+TEST(Place, KeepsTheCallersNameOfEachGpu) {
   Host host = make_host(gpu_host({0, 1}));
   host.inventory->gpus[0].visible = "GPU-bb";
   host.inventory->gpus[1].visible = "GPU-aa";
@@ -52,7 +52,7 @@ TEST(Place, NarrowsToTheEntryThatTheCallerHas) {
   EXPECT_EQ(devices(spec, host), "0/GPU-bb 0/GPU-aa");
 }
 
-TEST(Place, ListsGpusWhoseOrderIsNotKnown) {
+TEST(Place, ListsGpusWhoseOrderIsUnknown) {
   Host host = make_host(gpu_host({0, 1}));
   host.inventory->gpus[0].visible = "GPU-bb";
   host.inventory->gpus[1].visible = "GPU-aa";
@@ -63,21 +63,21 @@ TEST(Place, ListsGpusWhoseOrderIsNotKnown) {
   EXPECT_EQ(devices(spec, host), "-/- -/-");
 }
 
-TEST(Place, GivesMigDevicesOneByOne) {
+TEST(Place, AssignsOneMigDevicePerRank) {
   Host host = make_host(gpu_host({0, 1}));
   host.inventory->gpus[0].visible = "MIG-1";
   host.inventory->gpus[1].visible = "MIG-2";
   EXPECT_EQ(devices({}, host), "0/MIG-1 0/MIG-2");
 }
 
-TEST(Place, DoesNotLimitAProgramWithoutGpusByGpus) {
+TEST(Place, DoesNotLimitRanksByGpusWithGpuBindNone) {
   const Host host = make_host(gpu_host({0, 1}));
   JobSpec spec = job(3);
   spec.gpu_bind = GpuBind::none;
   EXPECT_EQ(devices(spec, host), "-/- -/- -/-");
 }
 
-TEST(Place, NamesTheGpuForPeople) {
+TEST(Place, DescribesTheGpuOfEachRank) {
   Host host = make_host(gpu_host({0, 1, 1}));
   host.inventory->gpus[0].name = "NVIDIA H200";
   host.inventory->gpus[0].pci_address = "0000:3b:00.0";
@@ -91,8 +91,8 @@ TEST(Place, NamesTheGpuForPeople) {
   EXPECT_EQ(ranks[2].gpu, 2);
 }
 
-// "CPUs@NUMA nodes" of each rank.
-std::string bindings(const JobSpec& spec, const MadeHost& made) {
+// Returns "CPUs@NUMA nodes" of each rank.
+std::string bindings(const JobSpec& spec, const FakeHost& made) {
   const auto placement = place(spec, allocation_of({made}));
   if (!placement) return placement.error().message;
   std::string text;
@@ -103,24 +103,24 @@ std::string bindings(const JobSpec& spec, const MadeHost& made) {
 }
 
 TEST(Place, BindsAllThreadsOfACoreAndTheMemoryOfItsNode) {
-  MadeHost made = gpu_host({0, 1});
+  FakeHost made = gpu_host({0, 1});
   made.cores_per_node = 2;
   made.threads = 2;
   EXPECT_EQ(bindings({}, made), "0-1,4-5@0 2-3,6-7@1");
 }
 
-TEST(Place, BindsMemoryOnlyWhereThatNarrowsIt) {
-  MadeHost made = gpu_host({0, 0});
+TEST(Place, BindsMemoryOnlyToAPartOfTheNodes) {
+  FakeHost made = gpu_host({0, 0});
   made.cores_per_node = 4;
   EXPECT_EQ(bindings({}, made), "0-1,4-5@ 2-3,6-7@");  // on both nodes
   EXPECT_EQ(bindings({}, cpu_host(2)), "0@ 1@");       // there is one node
   EXPECT_EQ(bindings(job(1), made), "@");
 }
 
-TEST(Place, IgnoresTheGpusNodesWhenTheProgramUsesNone) {
+TEST(Place, IgnoresTheNodesOfGpusWithGpuBindNone) {
   JobSpec spec;
   spec.gpu_bind = GpuBind::none;
-  MadeHost made = gpu_host({1, 1});
+  FakeHost made = gpu_host({1, 1});
   made.cores_per_node = 2;
   EXPECT_EQ(bindings(spec, made), "0-1@0 2-3@1");
 }

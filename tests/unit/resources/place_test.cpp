@@ -1,6 +1,6 @@
 #include "resources/place.hpp"
 
-#include "made_jobs.hpp"
+#include "fake_jobs.hpp"
 #include "resources/count_ranks.hpp"
 
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 namespace hvdrun {
 namespace {
 
-// "n1:4 n2:3"
+// Returns the number of ranks of each host, such as "n1:4 n2:3".
 std::string brief(const Placement& placement) {
   std::string text;
   for (const auto& host : placement.hosts)
@@ -33,18 +33,18 @@ TEST(Place, KnowsWhereRanksShareCores) {
 
 struct CountCase {
   const char* what;
-  std::vector<MadeHost> hosts;
+  std::vector<FakeHost> hosts;
   std::optional<int> ranks;
   std::optional<int> ranks_per_host;
   bool oversubscribe;
   const char* expected;
 };
 
-TEST(Place, DecidesHowManyRanksGoWhere) {
-  const std::vector<MadeHost> uneven = {cpu_host("n1", 4), cpu_host("n2", 2), cpu_host("n3", 3)};
+TEST(Place, DecidesHowManyRanksEachHostGets) {
+  const std::vector<FakeHost> uneven = {cpu_host("n1", 4), cpu_host("n2", 2), cpu_host("n3", 3)};
   const CountCase cases[] = {
-      {"one a slot", {cpu_host(4)}, {}, {}, false, "n1:4"},
-      {"one a GPU", {gpu_host()}, {}, {}, false, "n1:8"},
+      {"one per slot", {cpu_host(4)}, {}, {}, false, "n1:4"},
+      {"one per GPU", {gpu_host()}, {}, {}, false, "n1:8"},
       {"fewer than slots", {gpu_host()}, 3, {}, false, "n1:3"},
       {"more than cores", {cpu_host(2)}, 8, {}, false, "n1:8"},
       {"more than GPUs, oversubscribed", {gpu_host()}, 16, {}, true, "n1:16"},
@@ -54,8 +54,8 @@ TEST(Place, DecidesHowManyRanksGoWhere) {
       {"ranks per host beyond cores", {cpu_host(2)}, {}, 5, false, "n1:5"},
       {"uneven hosts", uneven, {}, {}, false, "n1:4 n2:2 n3:3"},
       {"hosts fill in order", uneven, 5, {}, false, "n1:4 n2:1"},
-      {"the rest goes round", uneven, 13, {}, false, "n1:6 n2:3 n3:4"},
-      {"the rest goes round those without limit",
+      {"the rest is dealt round-robin", uneven, 13, {}, false, "n1:6 n2:3 n3:4"},
+      {"the rest is dealt to hosts without a limit",
        {requested(cpu_host("n1", 4), 2), cpu_host("n2", 1)},
        6,
        {},
@@ -77,15 +77,15 @@ TEST(Place, DecidesHowManyRanksGoWhere) {
 
 struct DealCase {
   const char* what;
-  std::vector<MadeHost> hosts;
+  std::vector<FakeHost> hosts;
   std::optional<int> ranks;
   std::optional<int> ranks_per_host;
-  bool nodes;  // --nnodes, which leaves all these hosts
+  bool nodes;  // whether --nnodes names all these hosts
   MapBy map_by;
   const char* expected;  // the ranks of each host
 };
 
-// "n1:0,2 n2:1"
+// Returns the ranks of each host, such as "n1:0,2 n2:1".
 std::string numbered(const Placement& placement) {
   std::string text;
   for (const auto& host : placement.hosts) {
@@ -97,7 +97,7 @@ std::string numbered(const Placement& placement) {
 }
 
 TEST(Place, NumbersRanksBySlotOrByNode) {
-  const std::vector<MadeHost> uneven = {cpu_host("n1", 4), cpu_host("n2", 1), cpu_host("n3", 2)};
+  const std::vector<FakeHost> uneven = {cpu_host("n1", 4), cpu_host("n2", 1), cpu_host("n3", 2)};
   const DealCase cases[] = {
       {"by slot", uneven, {}, {}, false, MapBy::slot, "n1:0,1,2,3 n2:4 n3:5,6"},
       {"by node", uneven, {}, {}, false, MapBy::node, "n1:0,3,5,6 n2:1 n3:2,4"},
@@ -109,11 +109,11 @@ TEST(Place, NumbersRanksBySlotOrByNode) {
        false,
        MapBy::node,
        "n1:0,3,6,8,9 n2:1,4 n3:2,5,7"},
-      {"by node, K a host", uneven, {}, 2, false, MapBy::node, "n1:0,3 n2:1,4 n3:2,5"},
-      {"by node, K a host and -np", uneven, 4, 2, false, MapBy::node, "n1:0,3 n2:1 n3:2"},
+      {"by node, K per host", uneven, {}, 2, false, MapBy::node, "n1:0,3 n2:1,4 n3:2,5"},
+      {"by node, K per host and -np", uneven, 4, 2, false, MapBy::node, "n1:0,3 n2:1 n3:2"},
       {"on all hosts evenly, by slot", uneven, 5, {}, true, MapBy::slot, "n1:0,1 n2:2 n3:3,4"},
       {"on all hosts evenly, by node", uneven, 5, {}, true, MapBy::node, "n1:0,3 n2:1 n3:2,4"},
-      {"on all hosts, one a slot", uneven, {}, {}, true, MapBy::slot, "n1:0,1,2,3 n2:4 n3:5,6"},
+      {"on all hosts, one per slot", uneven, {}, {}, true, MapBy::slot, "n1:0,1,2,3 n2:4 n3:5,6"},
   };
   for (const auto& test : cases) {
     JobSpec spec = job(test.ranks);
@@ -126,7 +126,7 @@ TEST(Place, NumbersRanksBySlotOrByNode) {
   }
 }
 
-TEST(Place, NumbersAcrossHostsByTheirOrderAlsoByNode) {
+TEST(Place, CrossRanksFollowTheOrderOfHostsAlsoByNode) {
   JobSpec spec = job();
   spec.map_by = MapBy::node;
   const auto placement = place(spec, allocation_of({cpu_host("n1", 1), cpu_host("n2", 2)}));
@@ -138,7 +138,7 @@ TEST(Place, NumbersAcrossHostsByTheirOrderAlsoByNode) {
   EXPECT_EQ(placement->hosts[1].ranks[1].cross_size, 1);
 }
 
-// A host that nobody has looked at.
+// Returns another host, whose inventory is not known yet.
 Host other_host(const std::string& name, std::optional<int> slots,
                 std::optional<int> slurm_gpus = {}) {
   Host host;
@@ -151,7 +151,7 @@ Host other_host(const std::string& name, std::optional<int> slots,
   return host;
 }
 
-TEST(Place, AsksHostsWhereTheirSlotsDecide) {
+TEST(Place, AsksHostsWhoseUnknownSlotsMatter) {
   const struct {
     const char* what;
     std::vector<Host> hosts;
@@ -168,15 +168,21 @@ TEST(Place, AsksHostsWhereTheirSlotsDecide) {
        MapBy::slot,
        {},
        "n1:0,1 n2:2"},
-      {"one is not", {other_host("n1", 2), other_host("n2", {})}, {}, {}, MapBy::slot, {"n2"}, ""},
-      {"the ranks end before it",
+      {"one is unknown",
+       {other_host("n1", 2), other_host("n2", {})},
+       {},
+       {},
+       MapBy::slot,
+       {"n2"},
+       ""},
+      {"the ranks fit before it",
        {other_host("n1", 2), other_host("n2", {})},
        2,
        {},
        MapBy::slot,
        {},
        "n1:0,1"},
-      {"the ranks go on",
+      {"the ranks do not fit before it",
        {other_host("n1", 2), other_host("n2", {})},
        3,
        {},
@@ -191,7 +197,7 @@ TEST(Place, AsksHostsWhereTheirSlotsDecide) {
        {},
        "n1:0 n2:1"},
       {"more by node", {other_host("n1", 2), other_host("n2", {})}, 3, {}, MapBy::node, {"n2"}, ""},
-      {"K a host",
+      {"K per host",
        {other_host("n1", {}), other_host("n2", {})},
        {},
        2,
@@ -219,7 +225,7 @@ TEST(Place, AsksHostsWhereTheirSlotsDecide) {
   }
 }
 
-TEST(Place, KnowsOfOtherHostsWhatSlurmSays) {
+TEST(Place, UsesSlurmsGpusOfOtherHosts) {
   Allocation allocation;
   allocation.hosts = {other_host("n1", 2, 2)};
   JobSpec spec;
@@ -235,7 +241,7 @@ TEST(Place, KnowsOfOtherHostsWhatSlurmSays) {
             "uses none");
 }
 
-TEST(Place, GoesToMaxSlotsWhenOversubscribed) {
+TEST(Place, FillsUpToMaxSlotsWhenOversubscribed) {
   Allocation allocation;
   allocation.hosts = {other_host("n1", 2), other_host("n2", 2)};
   allocation.hosts[0].max_slots = 3;
@@ -256,7 +262,7 @@ TEST(Place, RefusesFewerRanksThanNodes) {
             "--nnodes 2: 1 rank cannot be on 2 hosts; use -np 2 or more, or fewer hosts");
 }
 
-TEST(Place, HasAnEndToTheNumberOfRanks) {
+TEST(Place, LimitsTheNumberOfRanks) {
   Allocation allocation;
   for (int i = 0; i < 11; ++i)
     allocation.hosts.push_back(other_host("n" + std::to_string(i), 100000));
@@ -264,7 +270,7 @@ TEST(Place, HasAnEndToTheNumberOfRanks) {
             "these are 1100000 ranks, and hvdrun starts at most 1000000; use -np N");
 }
 
-TEST(Place, SharesNotesBetweenHosts) {
+TEST(Place, FoldsNotesOfSeveralHosts) {
   const auto crowded =
       place(job(9), allocation_of({cpu_host("n1", 1), cpu_host("n2", 1), cpu_host("n3", 1)}));
   ASSERT_TRUE(crowded);
@@ -283,16 +289,16 @@ struct ShapeCase {
   const char* note;
 };
 
-TEST(Place, SaysWhatItMadeOfSlurmsTasks) {
+TEST(Place, NotesHowSlurmsTasksWereUsed) {
   const ShapeCase cases[] = {
-      {"one a GPU", 4, 4, {}, ""},
-      {"one a host",
+      {"one per GPU", 4, 4, {}, ""},
+      {"one per host",
        1,
        4,
        {},
        "SLURM was asked for 1 task on n1, where there are 4 GPUs; hvdrun starts one rank for each; "
        "--ranks-per-host 1 starts one per host"},
-      {"one a host, and that is wanted", 1, 4, 1, ""},
+      {"one per host, as --ranks-per-host asks", 1, 4, 1, ""},
       {"8 GPUs but 2 tasks",
        2,
        8,
@@ -320,8 +326,8 @@ TEST(Place, SaysWhatItMadeOfSlurmsTasks) {
   }
 }
 
-TEST(Place, SaysWhenFewerGpusAreVisibleThanSlurmGives) {
-  std::vector<MadeHost> made{gpu_host({0, 0, 1}), gpu_host({0}), gpu_host({0}),
+TEST(Place, NotesHostsWithFewerVisibleGpusThanSlurmGave) {
+  std::vector<FakeHost> made{gpu_host({0, 0, 1}), gpu_host({0}), gpu_host({0}),
                              gpu_host({0, 0, 1, 1}), cpu_host("", 4)};
   for (std::size_t i = 0; i < made.size(); ++i) made[i].name = fmt::format("n{}", i + 1);
   Allocation allocation = allocation_of(made);
@@ -335,16 +341,16 @@ TEST(Place, SaysWhenFewerGpusAreVisibleThanSlurmGives) {
             "SLURM says that each of n[2-3] has 4 GPUs (SLURM_GPUS), but 1 is visible there\n"
             "SLURM says that n5 has 4 GPUs (SLURM_GPUS), but none is visible there");
   spec.gpu_bind = GpuBind::none;
-  EXPECT_TRUE(place(spec, allocation)->notes.empty()) << "the program needs none";
+  EXPECT_TRUE(place(spec, allocation)->notes.empty()) << "--gpu-bind none";
 }
 
-TEST(Place, PassesTheAllocationsNotesOn) {
+TEST(Place, ForwardsTheNotesOfTheAllocation) {
   Allocation allocation = allocation_of({cpu_host("n1", 1)});
   allocation.notes = {"SLURM is odd"};
   EXPECT_EQ(place({}, allocation)->notes, std::vector<std::string>{"SLURM is odd"});
 }
 
-TEST(Place, TakesTenThousandHosts) {
+TEST(Place, HandlesTenThousandHosts) {
   Allocation allocation;
   for (int i = 0; i < 10000; ++i) allocation.hosts.push_back(other_host(fmt::format("n{}", i), 8));
   JobSpec spec;
@@ -357,13 +363,13 @@ TEST(Place, TakesTenThousandHosts) {
 }
 
 struct ErrorCase {
-  std::vector<MadeHost> hosts;
+  std::vector<FakeHost> hosts;
   std::optional<int> ranks;
   std::optional<int> ranks_per_host;
   const char* message;
 };
 
-TEST(Place, SaysWhatThereIsAndWhatToType) {
+TEST(Place, ErrorsNameTheLimitAndTheOption) {
   const ErrorCase cases[] = {
       {{}, {}, {}, "there is no host to start ranks on"},
       {{cpu_host(2)}, 0, {}, "-np 0: a job has 1 rank or more"},
@@ -416,7 +422,7 @@ TEST(Place, SaysWhatThereIsAndWhatToType) {
   }
 }
 
-TEST(Place, RefusesCoresARankBelowOne) {
+TEST(Place, RefusesCpusPerRankBelowOne) {
   JobSpec spec = job(2);
   spec.cpus_per_rank = 0;
   const auto placement = place(spec, allocation_of({cpu_host(2)}));
@@ -437,19 +443,19 @@ TEST(Place, NumbersRanksAcrossUnevenHosts) {
   EXPECT_EQ(text, "0/0/0of3 1/1/0of2 2/0/1of3 3/0/2of3 4/1/1of2 5/2/0of1 ");
 }
 
-TEST(Place, LeavesOutAHostWithoutRanks) {
+TEST(Place, OmitsAHostWithoutRanks) {
   const auto placement = place(job(2), allocation_of({cpu_host("n1", 2), cpu_host("n2", 2)}));
   ASSERT_TRUE(placement);
   EXPECT_EQ(brief(*placement), "n1:2");
   EXPECT_EQ(placement->notes, std::vector<std::string>{"n2 gets no rank"});
 }
 
-TEST(Place, NotesWhatIsShared) {
+TEST(Place, NotesSharedCoresAndSlots) {
   const auto crowded = place(job(6), allocation_of({cpu_host(4)}));
   ASSERT_TRUE(crowded);
   EXPECT_EQ(crowded->notes, std::vector<std::string>{"6 ranks on n1 share 4 cores"});
 
-  MadeHost tasks = cpu_host(8);
+  FakeHost tasks = cpu_host(8);
   tasks.slots = 2;
   const auto more = place(job(4), allocation_of({tasks}));
   ASSERT_TRUE(more);
@@ -462,7 +468,7 @@ TEST(Place, NotesWhatIsShared) {
             std::vector<std::string>{"n1 has no GPU to bind a rank to (--gpu-bind single)"});
 }
 
-TEST(Place, PassesTheHostsNotesOn) {
+TEST(Place, ForwardsTheNotesOfHosts) {
   Host host = make_host(cpu_host(2));
   host.inventory->notes = {"NVML does not start"};
   EXPECT_EQ(place({}, allocation_with(host))->notes,

@@ -1,6 +1,6 @@
 #include "resources/placement_json.hpp"
 
-#include "made_hosts.hpp"
+#include "fake_hosts.hpp"
 #include "resources/place.hpp"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 using Json = nlohmann::json;
 
 Allocation gpu_node() {
-  MadeHost made;
+  FakeHost made;
   made.nodes = 2;
   made.cores_per_node = 2;
   made.gpu_nodes = {0, 1};
@@ -68,7 +68,7 @@ TEST(PlacementJson, HasNullsWithoutGpus) {
 }
 
 TEST(PlacementJson, MatchesRanksWithTheirHosts) {
-  MadeHost empty;
+  FakeHost empty;
   empty.name = "n0";
   Allocation allocation = gpu_node();
   allocation.hosts.insert(allocation.hosts.begin(), make_host(empty));
@@ -80,7 +80,7 @@ TEST(PlacementJson, MatchesRanksWithTheirHosts) {
   EXPECT_EQ(host["gpu_source"], "NVML");
 }
 
-TEST(PlacementJson, SurvivesBytesThatAreNotUtf8) {
+TEST(PlacementJson, IsValidWithBytesThatAreNotUtf8) {
   Allocation allocation = gpu_node();
   allocation.hosts[0].inventory->gpu_source = "CUDA_VISIBLE_DEVICES=\xff";
   const auto placement = place({}, allocation);
@@ -88,7 +88,7 @@ TEST(PlacementJson, SurvivesBytesThatAreNotUtf8) {
   EXPECT_TRUE(Json::accept(placement_json(allocation, *placement)));
 }
 
-TEST(PlacementJson, SaysWhatIsNotKnownYet) {
+TEST(PlacementJson, MarksUnknownAndProvisionalHosts) {
   Allocation allocation;
   Host other;
   other.name = "n2";

@@ -1,6 +1,6 @@
 #include "resources/placement_table.hpp"
 
-#include "made_hosts.hpp"
+#include "fake_hosts.hpp"
 #include "resources/place.hpp"
 
 #include <gtest/gtest.h>
@@ -9,11 +9,11 @@ namespace hvdrun {
 namespace {
 
 Allocation two_hosts() {
-  MadeHost first;
+  FakeHost first;
   first.nodes = 2;
   first.cores_per_node = 2;
   first.gpu_nodes = {0, 1};
-  MadeHost second;
+  FakeHost second;
   second.name = "longer-name";
   second.cores_per_node = 1;
   Allocation allocation;
@@ -22,7 +22,7 @@ Allocation two_hosts() {
   return allocation;
 }
 
-TEST(PlacementTable, ShowsRanksAndWhereTheyComeFrom) {
+TEST(PlacementTable, ShowsRanksAndTheirHosts) {
   const auto allocation = two_hosts();
   const auto placement = place({}, allocation);
   ASSERT_TRUE(placement) << placement.error().message;
@@ -49,7 +49,7 @@ TEST(PlacementTable, EndsWithTheNotes) {
   EXPECT_EQ(text.substr(text.size() - end.size()), end) << text;
 }
 
-TEST(PlacementTable, SaysWhatWasTakenAndWhatIsNotKnownYet) {
+TEST(PlacementTable, SaysWhyHostsWereChosenAndWhichAreNotInspectedYet) {
   Allocation allocation;
   allocation.source = "SLURM job 7";
   allocation.reasons = {"SLURM_JOB_NODELIST=n[1-3] is 3 hosts"};
@@ -81,7 +81,7 @@ TEST(PlacementTable, SaysWhatWasTakenAndWhatIsNotKnownYet) {
             "2     n3    0      GPU 0  -     -\n");
 }
 
-TEST(PlacementTable, ShowsHostsWhoseSlotsAreNotKnown) {
+TEST(PlacementTable, ShowsHostsWithUnknownSlots) {
   Allocation allocation;
   allocation.source = "-H";
   Host host;
@@ -101,7 +101,7 @@ TEST(PlacementTable, FoldsManyHosts) {
   Allocation allocation;
   allocation.source = "-H";
   for (int i = 1; i <= 20; ++i) {
-    MadeHost made;
+    FakeHost made;
     made.name = "n" + std::to_string(i);
     made.cores_per_node = i == 20 ? 1 : 2;
     allocation.hosts.push_back(make_host(made));
@@ -123,7 +123,7 @@ TEST(PlacementTable, FoldsManyHosts) {
 
 TEST(BindingsLines, AreInTheOrderOfRanks) {
   Allocation allocation;
-  MadeHost made;
+  FakeHost made;
   made.cores_per_node = 2;
   allocation.hosts = {make_host(made)};
   made.name = "n2";
@@ -140,7 +140,7 @@ TEST(BindingsLines, AreInTheOrderOfRanks) {
             }));
 }
 
-TEST(BindingsLines, SayWhatEveryRankIsBoundTo) {
+TEST(BindingsLines, ListTheCoresAndTheGpuOfEachRank) {
   const auto allocation = two_hosts();
   const auto placement = place({}, allocation);
   ASSERT_TRUE(placement) << placement.error().message;

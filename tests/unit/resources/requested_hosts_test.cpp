@@ -1,6 +1,6 @@
 #include "resources/requested_hosts.hpp"
 
-#include "made_machine.hpp"
+#include "fake_machine.hpp"
 #include "resources/hostfile.hpp"
 
 #include <fmt/format.h>
@@ -12,10 +12,10 @@ namespace {
 Result<std::vector<Host>> hosts_of(const char* text) {
   const auto requests = parse_hostfile(text, "f");
   if (!requests) return requests.error();
-  return requested_hosts({}, *requests, "f", made_machine(2));
+  return requested_hosts({}, *requests, "f", fake_machine(2));
 }
 
-// "n1:4 n2:?"; with a "!" where the number is fixed.
+// Returns the slots of each host, such as "n1:4 n2:?", with a "!" if the number is fixed.
 std::string brief(const std::vector<Host>& hosts) {
   std::string text;
   for (const auto& host : hosts)
@@ -25,7 +25,7 @@ std::string brief(const std::vector<Host>& hosts) {
   return text;
 }
 
-TEST(RequestedHosts, AreEachThereOnce) {
+TEST(RequestedHosts, MergeEntriesOfTheSameHost) {
   const struct {
     const char* what;
     const char* text;
@@ -33,7 +33,7 @@ TEST(RequestedHosts, AreEachThereOnce) {
   } cases[] = {
       {"in order", "n3:1\nn2:2\nn4\n", "n3:1! n2:2! n4:?"},
       {"a host twice has the sum", "n2:2\nn3:1\nn2:3\n", "n2:5! n3:1!"},
-      {"one slot for each time", "n2\nn2\nn3\nn2\n", "n2:3! n3:?"},
+      {"one slot for each entry", "n2\nn2\nn3\nn2\n", "n2:3! n3:?"},
       {"capitals make no difference", "n2:1\nN2:1\n", "n2:2!"},
       {"ranges overlap", "n[2-4]:1\nn[4-5]:1\n", "n2:1! n3:1! n4:2! n5:1!"},
       {"all names of this machine", "localhost:1\nn1:1\n127.0.0.1:1\nn1.cluster:1\n[::1]:1\n",
@@ -47,7 +47,7 @@ TEST(RequestedHosts, AreEachThereOnce) {
   }
 }
 
-TEST(RequestedHosts, KeepHowToGetThere) {
+TEST(RequestedHosts, KeepAddressUserPortAndMaxSlots) {
   const auto hosts = hosts_of("bob@n2:2 port=2222 max_slots=4\nlocalhost:1\n").value();
   EXPECT_EQ(hosts[0].address, "n2");
   EXPECT_EQ(hosts[0].user, "bob");
@@ -61,7 +61,7 @@ TEST(RequestedHosts, KeepHowToGetThere) {
   EXPECT_EQ(hosts_of("n2\nn2\n").value()[0].slots_source, "f, named 2 times");
 }
 
-TEST(RequestedHosts, ContradictNothing) {
+TEST(RequestedHosts, RefuseContradictions) {
   const std::pair<const char*, const char*> cases[] = {
       {"n2:2\nn3\nn2\n",
        "f:3: n2 is named with a number of slots in one place and without in another (f:1); write "

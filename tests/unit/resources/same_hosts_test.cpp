@@ -13,7 +13,7 @@ Host host(const std::string& name, std::optional<int> slots) {
   return made;
 }
 
-TEST(SameHosts, HaveTheSlotsOfBothNames) {
+TEST(SameHosts, AddTheSlotsOfBothNames) {
   Allocation allocation;
   allocation.hosts = {host("n1", 2), host("n2", 1), host("10.0.0.1", 3)};
   const auto notes =
@@ -26,7 +26,7 @@ TEST(SameHosts, HaveTheSlotsOfBothNames) {
   EXPECT_EQ(allocation.hosts[1].slots, 1);
 }
 
-TEST(SameHosts, WithoutNumbersOfSlotsHaveOneForEachName) {
+TEST(SameHosts, WithoutNumbersHaveOneSlotPerName) {
   Allocation allocation;
   allocation.hosts = {host("n1", {}), host("n1.cluster", {})};
   ASSERT_TRUE(join_same_hosts(allocation, {{"n1", "A"}, {"n1.cluster", "A"}}));
@@ -34,7 +34,7 @@ TEST(SameHosts, WithoutNumbersOfSlotsHaveOneForEachName) {
   EXPECT_EQ(allocation.hosts[0].slots, 2);
 }
 
-TEST(SameHosts, AreHostsOfTheirOwnIfTheMachineIsNotKnown) {
+TEST(SameHosts, AreNotMergedIfTheMachineIsUnknown) {
   Allocation allocation;
   allocation.hosts = {host("n1", 1), host("n2", 1), host("n3", 1)};
   ASSERT_TRUE(join_same_hosts(allocation, {{"n1", ""}, {"n2", ""}}));

@@ -19,7 +19,7 @@ Allocation hosts_n1_to_n5() {
   return allocation;
 }
 
-// The names that are left, and why; or the error.
+// Returns the names of the remaining hosts and the reasons, or the error.
 std::string left(const JobSpec& spec) {
   auto allocation = hosts_n1_to_n5();
   if (auto selected = select_hosts(spec, allocation); !selected) return selected.error().message;
@@ -38,7 +38,7 @@ struct SelectionCase {
   const char* left;
 };
 
-TEST(SelectHosts, LeavesSomeOutAndSaysSo) {
+TEST(SelectHosts, IncludesAndExcludesHostsWithReasons) {
   const SelectionCase cases[] = {
       {"nothing asked", {}, {}, {}, "n1.cluster,n[2-5]"},
       {"include", {"n4", "n2"}, {}, {}, "n[2,4]; --include: all but these are left out: n[2,4]"},
@@ -54,7 +54,7 @@ TEST(SelectHosts, LeavesSomeOutAndSaysSo) {
        "n1.cluster,n[2-5]; --include: all hosts"},
       {"exclude", {}, {"n3", "n5"}, {}, "n1.cluster,n[2,4]; --exclude: left out: n[3,5]"},
       {"exclude this machine", {}, {"localhost"}, {}, "n[2-5]; --exclude: left out: n1.cluster"},
-      {"exclude what is not there", {}, {"n9"}, {}, "n1.cluster,n[2-5]"},
+      {"exclude an unknown host", {}, {"n9"}, {}, "n1.cluster,n[2-5]"},
       {"the first", {}, {}, 2, "n1.cluster,n2; --nnodes: the first 2 of 5 hosts"},
       {"all of them", {}, {}, 5, "n1.cluster,n[2-5]"},
       {"exclude before the first",
@@ -77,7 +77,7 @@ TEST(SelectHosts, LeavesSomeOutAndSaysSo) {
   }
 }
 
-TEST(SelectHosts, SaysWhatCannotBe) {
+TEST(SelectHosts, ErrorsNameTheHosts) {
   JobSpec spec;
   spec.include = {"n2", "n8", "n9"};
   EXPECT_EQ(left(spec),

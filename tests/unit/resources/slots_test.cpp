@@ -1,6 +1,6 @@
 #include "resources/slots.hpp"
 
-#include "made_machine.hpp"
+#include "fake_machine.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ struct SlotsCase {
   const char* what;
   SlurmShare slurm;
   std::optional<int> cpus_per_rank;
-  const char* before;  // anybody has looked
+  const char* before;  // the host was inspected
   LocalMachine answer;
   const char* after;
 };
@@ -26,82 +26,82 @@ SlurmShare share(std::optional<int> tasks, std::optional<int> cpus_per_task,
   return {tasks, "SLURM_NTASKS", cpus_per_task, cpus, gpus, "SLURM_GPUS_PER_NODE"};
 }
 
-TEST(Slots, AreSettledAgainWhenTheHostHasAnswered) {
+TEST(Slots, AreUpdatedWhenTheHostHasAnswered) {
   const std::string unknown = "? (not known before it is asked)";
   const SlotsCase cases[] = {
       {"nothing is known",
        share({}, {}, {}, {}),
        {},
        unknown.c_str(),
-       made_machine(4),
+       fake_machine(4),
        "4 (4 cores)"},
-      {"GPUs come as a surprise",
+      {"the host has GPUs that were not known",
        share({}, {}, {}, {}),
        {},
        unknown.c_str(),
-       made_machine(4, 2),
+       fake_machine(4, 2),
        "2 (2 GPUs)"},
-      {"SLURM says the GPUs",
+      {"SLURM names the GPUs",
        share(1, {}, 16, 4),
        {},
        "4 (4 GPUs, SLURM_GPUS_PER_NODE)",
-       made_machine(16, 4),
+       fake_machine(16, 4),
        "4 (4 GPUs)"},
-      {"there are fewer than SLURM said",
+      {"fewer GPUs than SLURM named",
        share(1, {}, 16, 4),
        {},
        "4 (4 GPUs, SLURM_GPUS_PER_NODE)",
-       made_machine(16, 3),
+       fake_machine(16, 3),
        "3 (3 GPUs)"},
       {"tasks, and no GPU",
        share(3, {}, 16, 0),
        {},
        "3 (SLURM_NTASKS)",
-       made_machine(16),
+       fake_machine(16),
        "3 (SLURM_NTASKS)"},
       {"tasks, and GPUs are not known",
        share(1, {}, 16, {}),
        {},
        "1 (SLURM_NTASKS; its GPUs are not known yet)",
-       made_machine(16, 4),
+       fake_machine(16, 4),
        "4 (4 GPUs)"},
-      {"CPUs a task",
+      {"CPUs per task",
        share({}, 4, 16, 0),
        {},
        "4 (16 CPUs, SLURM_CPUS_PER_TASK=4)",
-       made_machine(8, 0, 2),
+       fake_machine(8, 0, 2),
        "4 (16 CPUs, SLURM_CPUS_PER_TASK=4)"},
-      {"CPUs a task, and GPUs are not known",
+      {"CPUs per task, and GPUs are not known",
        share({}, 4, 16, {}),
        {},
        unknown.c_str(),
-       made_machine(8, 0, 2),
+       fake_machine(8, 0, 2),
        "4 (16 CPUs, SLURM_CPUS_PER_TASK=4)"},
-      {"cores a rank", share({}, 4, 16, 0), 2, unknown.c_str(), made_machine(8, 0, 2),
+      {"--cpus-per-rank", share({}, 4, 16, 0), 2, unknown.c_str(), fake_machine(8, 0, 2),
        "4 (8 cores, 2 per rank)"},
-      {"CPUs without CPUs a task",
+      {"CPUs without CPUs per task",
        share({}, {}, 16, 0),
        {},
        unknown.c_str(),
-       made_machine(8, 0, 2),
+       fake_machine(8, 0, 2),
        "8 (8 cores)"},
       {"fewer CPUs than the host has, to which SLURM does not bind",
        share({}, {}, 4, 0),
        {},
        unknown.c_str(),
-       made_machine(8, 0, 2),
+       fake_machine(8, 0, 2),
        "2 (2 cores of 4 CPUs that SLURM gives the job)"},
-      {"one CPU of a host with two threads a core",
+      {"one CPU of a host with two threads per core",
        share({}, {}, 1, {}),
        {},
        unknown.c_str(),
-       made_machine(8, 0, 2),
+       fake_machine(8, 0, 2),
        "1 (1 core of 1 CPU that SLURM gives the job)"},
-      {"more a task than there are",
+      {"more CPUs per task than the job has",
        share({}, 64, 16, 0),
        {},
        "1 (16 CPUs, SLURM_CPUS_PER_TASK=64)",
-       made_machine(8, 0, 2),
+       fake_machine(8, 0, 2),
        "1 (16 CPUs, SLURM_CPUS_PER_TASK=64)"},
   };
   for (const auto& test : cases) {
@@ -117,14 +117,14 @@ TEST(Slots, AreSettledAgainWhenTheHostHasAnswered) {
   }
 }
 
-// A container sees all cores, and may use the time of some.
-TEST(Slots, AreNoMoreThanTheCgroupAllows) {
+// A container sees all cores, but its cgroup limits the CPU time.
+TEST(Slots, AreLimitedByTheCgroup) {
   const auto slots = [](double quota, const SlurmShare& slurm, std::optional<int> cpus_per_rank) {
     JobSpec spec;
     spec.cpus_per_rank = cpus_per_rank;
     Host host;
     host.slurm = slurm;
-    auto inventory = made_machine(8, 0, 2).inventory;
+    auto inventory = fake_machine(8, 0, 2).inventory;
     inventory.cpu_quota = quota;
     take_inventory(spec, inventory, host);
     return brief(host);
@@ -139,14 +139,14 @@ TEST(Slots, AreNoMoreThanTheCgroupAllows) {
   EXPECT_EQ(slots(2, share(5, {}, 16, 0), {}), "5 (SLURM_NTASKS)");
 }
 
-TEST(Slots, ThatTheUserSaidStayAsTheyAre) {
+TEST(Slots, SetByTheUserDoNotChange) {
   Host host;
   host.slots = 3;
   host.slots_source = "-H";
   host.slots_fixed = true;
   settle_slots({}, host);
   EXPECT_EQ(brief(host), "3 (-H)");
-  take_inventory({}, made_machine(8, 8).inventory, host);
+  take_inventory({}, fake_machine(8, 8).inventory, host);
   EXPECT_EQ(brief(host), "3 (-H)");
 }
 

@@ -1,7 +1,7 @@
-// Every shape of SLURM job that users have, from the environment that they start hvdrun in.
+// Tests the hosts of every kind of SLURM job, from the environment in which users start hvdrun.
 #include "resources/slurm_hosts.hpp"
 
-#include "made_machine.hpp"
+#include "fake_machine.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -13,7 +13,7 @@ using testing::HasSubstr;
 
 const std::string kInteractive = "4294967290";
 
-// A job on these hosts, seen from n1.
+// Returns the environment of a job on these hosts, as on n1.
 Environment job(const std::string& hosts, int count, Environment more = {}) {
   more.emplace("SLURM_JOB_ID", "7");
   more.emplace("SLURM_JOB_NODELIST", hosts);
@@ -22,7 +22,7 @@ Environment job(const std::string& hosts, int count, Environment more = {}) {
   return more;
 }
 
-// The same from a login host, where salloc has started its command.
+// Returns the same environment as on a login host, where salloc has started its command.
 Environment from_login(Environment environment) {
   environment.erase("SLURMD_NODENAME");
   return environment;
@@ -34,7 +34,8 @@ Result<Allocation> allocate(const Environment& environment, const LocalMachine& 
   return slurm_hosts(spec, found.value(), environment, machine);
 }
 
-// "n1=4 n2=4?": with a "?" where nobody has looked yet.
+// Returns the slots of each host, such as "n1=4 n2=4?", with a "?" if the host was not inspected
+// yet.
 std::string brief(const Allocation& allocation) {
   std::string text;
   for (const auto& host : allocation.hosts)
@@ -50,17 +51,17 @@ struct SlurmCase {
   const char* hosts;
 };
 
-TEST(SlurmHosts, OfEveryShapeOfJob) {
-  const auto n1 = [](int cores, int gpus) { return made_machine(cores, gpus, 1, "n1"); };
-  const auto login = made_machine(4, 0, 1, "login");
+TEST(SlurmHosts, HaveTheSlotsOfEveryKindOfJob) {
+  const auto n1 = [](int cores, int gpus) { return fake_machine(cores, gpus, 1, "n1"); };
+  const auto login = fake_machine(4, 0, 1, "login");
   const SlurmCase cases[] = {
-      {"batch script, GPUs a node, one task a node",
+      {"batch script, GPUs per node, one task per node",
        job("n[1-2]", 2,
            {{"SLURM_GPUS_PER_NODE", "4"},
             {"SLURM_NTASKS", "2"},
             {"SLURM_TASKS_PER_NODE", "1(x2)"}}),
        n1(16, 4), "n1=4 n2=4?"},
-      {"batch script, GPUs a node, one task a GPU",
+      {"batch script, GPUs per node, one task per GPU",
        job("n[1-2]", 2,
            {{"SLURM_GPUS_PER_NODE", "a100:4"},
             {"SLURM_NTASKS", "8"},
@@ -70,21 +71,21 @@ TEST(SlurmHosts, OfEveryShapeOfJob) {
        n1(16, 4), "n1=4 n2=4?"},
       {"--gres seen from a login host",
        from_login(job("n[1-2]", 2, {{"SLURM_TASKS_PER_NODE", "1(x2)"}})), login, "n1=? n2=?"},
-      {"--gpus says how many in all, not where", job("n[1-2]", 2, {{"SLURM_GPUS", "6"}}), n1(16, 4),
-       "n1=4 n2=?"},
+      {"--gpus gives the total, not the number of each host",
+       job("n[1-2]", 2, {{"SLURM_GPUS", "6"}}), n1(16, 4), "n1=4 n2=?"},
       {"--gpus on one host", from_login(job("n1", 1, {{"SLURM_GPUS", "h100:6"}})), login, "n1=6?"},
-      {"uneven GPUs, one a task",
+      {"uneven GPUs, one per task",
        job("n[1-2]", 2,
            {{"SLURM_GPUS_PER_TASK", "1"}, {"SLURM_NTASKS", "7"}, {"SLURM_TASKS_PER_NODE", "4,3"}}),
        n1(16, 4), "n1=4 n2=3?"},
       {"uneven tasks without GPUs",
        job("n[1-3]", 3, {{"SLURM_NTASKS", "11"}, {"SLURM_TASKS_PER_NODE", "9,1(x2)"}}), n1(16, 0),
        "n1=9 n2=1? n3=1?"},
-      {"no count of tasks", job("n[1-2]", 2, {{"SLURM_TASKS_PER_NODE", "1(x2)"}}), n1(16, 0),
+      {"no number of tasks", job("n[1-2]", 2, {{"SLURM_TASKS_PER_NODE", "1(x2)"}}), n1(16, 0),
        "n1=16 n2=?"},
-      {"bare --exclusive counts CPUs as tasks",
+      {"--exclusive alone sets one task per CPU",
        job("n[1-2]", 2, {{"SLURM_TASKS_PER_NODE", "16(x2)"}}), n1(16, 4), "n1=4 n2=?"},
-      {"CPUs a task",
+      {"CPUs per task",
        job("n[1-2]", 2, {{"SLURM_CPUS_PER_TASK", "4"}, {"SLURM_JOB_CPUS_PER_NODE", "16(x2)"}}),
        n1(16, 0), "n1=4 n2=4?"},
       {"salloc COMMAND with tasks",
@@ -126,7 +127,7 @@ TEST(SlurmHosts, OfEveryShapeOfJob) {
             {"SLURM_TASKS_PER_NODE", "1"},
             {"SLURM_JOB_CPUS_PER_NODE", "16(x2)"}}),
        n1(16, 0), "n1=16"},
-      {"a machine that has another name in SLURM", job("n1", 1), made_machine(4, 2, 1, "gpu-a"),
+      {"a machine with another name in SLURM", job("n1", 1), fake_machine(4, 2, 1, "gpu-a"),
        "gpu-a=2"},
       {"another host than this one", from_login(job("n5", 1, {{"SLURM_GPUS_PER_NODE", "2"}})),
        login, "n5=2?"},
@@ -140,13 +141,13 @@ TEST(SlurmHosts, OfEveryShapeOfJob) {
   }
 }
 
-TEST(SlurmHosts, SayWhereTheyComeFrom) {
+TEST(SlurmHosts, HaveReasonsAndSources) {
   const auto batch = allocate(job("n[1-2]", 2,
                                   {{"SLURM_GPUS_PER_NODE", "4"},
                                    {"SLURM_GPUS_PER_TASK", "1"},
                                    {"SLURM_NTASKS", "8"},
                                    {"SLURM_TASKS_PER_NODE", "4(x2)"}}),
-                              made_machine(16, 4, 1, "n1"));
+                              fake_machine(16, 4, 1, "n1"));
   ASSERT_TRUE(batch) << batch.error().message;
   EXPECT_EQ(batch->source, "SLURM job 7");
   EXPECT_THAT(batch->reasons,
@@ -160,20 +161,20 @@ TEST(SlurmHosts, SayWhereTheyComeFrom) {
 
   const auto step =
       allocate(job("n[1-2]", 2, {{"SLURM_STEP_ID", "3"}, {"SLURM_STEP_NODELIST", "n1"}}),
-               made_machine(16, 4, 1, "n1"));
+               fake_machine(16, 4, 1, "n1"));
   ASSERT_TRUE(step) << step.error().message;
   EXPECT_EQ(step->source, "step 3 of SLURM job 7");
   EXPECT_THAT(step->reasons, testing::ElementsAre("SLURM_STEP_NODELIST=n1 is 1 host"));
 }
 
-TEST(SlurmHosts, WithoutGpusHereHaveNoneElsewhereEither) {
-  const auto allocation = allocate(job("n[1-2]", 2), made_machine(16, 0, 1, "n1"));
+TEST(SlurmHosts, WithoutGpusOnThisHostHaveNoneOnOthers) {
+  const auto allocation = allocate(job("n[1-2]", 2), fake_machine(16, 0, 1, "n1"));
   ASSERT_TRUE(allocation);
   EXPECT_EQ(allocation->hosts[1].slurm.gpus, 0);
   EXPECT_EQ(allocation->hosts[1].slurm.gpus_source, "as on n1");
 }
 
-TEST(SlurmHosts, RefuseGpusThatAreHiddenFromEachOther) {
+TEST(SlurmHosts, RefuseGpusThatSlurmHidesFromTheStep) {
   const auto environment = job("n[1-2]", 2,
                                {{"SLURM_STEP_ID", "0"},
                                 {"SLURM_STEP_NODELIST", "n[1-2]"},
@@ -181,14 +182,14 @@ TEST(SlurmHosts, RefuseGpusThatAreHiddenFromEachOther) {
                                 {"SLURM_STEP_TASKS_PER_NODE", "4(x2)"},
                                 {"SLURM_PTY_PORT", "4711"},
                                 {"SLURM_GPUS_PER_TASK", "1"}});
-  const auto hidden = allocate(environment, made_machine(16, 1, 1, "n1"));
+  const auto hidden = allocate(environment, fake_machine(16, 1, 1, "n1"));
   ASSERT_FALSE(hidden);
   EXPECT_EQ(hidden.error().exit_code, kExitUsage);
   EXPECT_EQ(hidden.error().message,
             "SLURM job 7 has 4 GPUs on n1, but --gpus-per-task hides all but 1 of them from this "
             "step, and would hide the ranks' GPUs from each other, which NCCL needs; ask for them "
             "by host: #SBATCH --nodes=2 --gpus-per-node=4 --ntasks-per-node=4");
-  EXPECT_TRUE(allocate(environment, made_machine(16, 4, 1, "n1")));
+  EXPECT_TRUE(allocate(environment, fake_machine(16, 4, 1, "n1")));
   const auto by_srun = job("n1", 1,
                            {{"SLURM_STEP_ID", "0"},
                             {"SLURM_STEP_NODELIST", "n1"},
@@ -197,13 +198,13 @@ TEST(SlurmHosts, RefuseGpusThatAreHiddenFromEachOther) {
                             {"SLURM_PTY_PORT", "4711"},
                             {"SLURM_GPUS_ON_NODE", "4"},
                             {"SLURMD_TRES_BIND", "gpu:per_task:1"}});
-  const auto hidden_by_srun = allocate(by_srun, made_machine(16, 1, 1, "n1"));
+  const auto hidden_by_srun = allocate(by_srun, fake_machine(16, 1, 1, "n1"));
   ASSERT_FALSE(hidden_by_srun);
   EXPECT_THAT(hidden_by_srun.error().message,
               HasSubstr("ask for them by host: #SBATCH --nodes=1 --gpus-per-node=4"));
   JobSpec without;
   without.gpu_bind = GpuBind::none;
-  EXPECT_TRUE(allocate(environment, made_machine(16, 1, 1, "n1"), without));
+  EXPECT_TRUE(allocate(environment, fake_machine(16, 1, 1, "n1"), without));
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ std::set<int> affinity() {
   return pus;
 }
 
-// Puts the calling thread's affinity back.
+// Restores the calling thread's affinity.
 class KeepAffinity {
  public:
   KeepAffinity() { ::sched_getaffinity(0, sizeof set_, &set_); }
@@ -41,7 +41,7 @@ class KeepAffinity {
   cpu_set_t set_;
 };
 
-TEST(LiveTopology, HoldsWhatThisProcessMayUse) {
+TEST(LiveTopology, HoldsTheCoresThatTheProcessMayUse) {
   const auto topology = live_topology();
   ASSERT_TRUE(topology) << topology.error().message;
   EXPECT_EQ(pus_of(*topology), affinity());
@@ -49,7 +49,7 @@ TEST(LiveTopology, HoldsWhatThisProcessMayUse) {
   for (const auto& core : topology->cores) EXPECT_FALSE(core.pus.empty());
 }
 
-TEST(LiveTopology, FollowsANarrowerAffinity) {
+TEST(LiveTopology, FollowsAReducedAffinity) {
   const KeepAffinity keep;
   const int last = *affinity().rbegin();
   cpu_set_t one;
@@ -63,7 +63,7 @@ TEST(LiveTopology, FollowsANarrowerAffinity) {
   EXPECT_EQ(topology->cores[0].pus, std::vector<int>{last});
 }
 
-TEST(LiveTopology, LeavesAffinityAndEnvironmentAsTheyWere) {
+TEST(LiveTopology, DoesNotChangeAffinityOrEnvironment) {
   const auto before = affinity();
   ::unsetenv("HWLOC_PLUGINS_PATH");
   ASSERT_TRUE(live_topology());
@@ -92,7 +92,7 @@ TEST(TopologyFromFile, ReadsCoresNodesAndPciDevices) {
   EXPECT_EQ(topology->pci_numa, devices);
 }
 
-TEST(TopologyFromFile, SaysWhyItCannot) {
+TEST(TopologyFromFile, ReportsMissingAndInvalidFiles) {
   const TemporaryFolder folder;
   const auto missing = topology_from_file(folder.path() / "none.xml");
   ASSERT_FALSE(missing);

@@ -14,7 +14,7 @@ NvmlGpu gpu(const std::string& uuid, const std::string& pci, const std::string& 
   return made;
 }
 
-NvmlScan same_kind() {
+NvmlScan same_model() {
   NvmlScan scan;
   scan.loaded = true;
   scan.gpus = {gpu("GPU-aa11", "0000:17:00.0", "H200"), gpu("GPU-ab22", "0000:2a:00.0", "H200"),
@@ -22,14 +22,14 @@ NvmlScan same_kind() {
   return scan;
 }
 
-NvmlScan mixed_kinds() {
-  NvmlScan scan = same_kind();
+NvmlScan mixed_models() {
+  NvmlScan scan = same_model();
   scan.gpus[1].name = "L40S";
   return scan;
 }
 
 NvmlScan with_mig() {
-  NvmlScan scan = same_kind();
+  NvmlScan scan = same_model();
   scan.gpus.resize(2);
   scan.gpus[0].mig_enabled = true;
   scan.gpus[0].mig_devices = {{"MIG-1", "H200 MIG 3g.71gb", 40}, {"MIG-2", "H200 MIG 3g.71gb", 40}};
@@ -42,7 +42,7 @@ NvmlScan no_driver() {
   return scan;
 }
 
-// "visible=pci" of each, "?" where nothing described it.
+// Returns "visible=pci" of each GPU, with "?" if NVML does not describe it.
 std::string brief(const GpuList& list) {
   std::string text;
   for (const auto& gpu : list.gpus)
@@ -57,7 +57,7 @@ struct VisibleCase {
   bool note = false;
 };
 
-TEST(VisibleGpus, VariableDecidesAndNvmlDescribes) {
+TEST(VisibleGpus, VariableSelectsAndNvmlDescribes) {
   const VisibleCase cases[] = {
       {"0,1,2", "0=17 1=2a 2=3d"},
       {"2,0", "2=3d 0=17"},
@@ -83,7 +83,7 @@ TEST(VisibleGpus, VariableDecidesAndNvmlDescribes) {
       {"MIG-GPU-zz/1/0", "", true},
   };
   for (const auto& [value, expected, note] : cases) {
-    const GpuList list = visible_gpus(value, false, same_kind());
+    const GpuList list = visible_gpus(value, false, same_model());
     EXPECT_EQ(brief(list), expected) << value;
     EXPECT_EQ(!list.notes.empty(), note) << value;
     EXPECT_FALSE(list.needs_list) << value;
@@ -91,29 +91,29 @@ TEST(VisibleGpus, VariableDecidesAndNvmlDescribes) {
   }
 }
 
-TEST(VisibleGpus, NotesSayWhatCudaDoes) {
-  EXPECT_EQ(visible_gpus("0,9,1", false, same_kind()).notes[0],
+TEST(VisibleGpus, NotesExplainWhatCudaDoes) {
+  EXPECT_EQ(visible_gpus("0,9,1", false, same_model()).notes[0],
             "CUDA_VISIBLE_DEVICES=0,9,1: \"9\" names no GPU here, and CUDA stops at it");
   EXPECT_EQ(
-      visible_gpus("1,1", false, same_kind()).notes[0],
+      visible_gpus("1,1", false, same_model()).notes[0],
       "CUDA_VISIBLE_DEVICES=1,1: \"1\" names a GPU for the second time, and CUDA then sees none");
 }
 
-TEST(VisibleGpus, VariableIsBelievedWithoutADriver) {
+TEST(VisibleGpus, VariableIsTrustedWithoutADriver) {
   EXPECT_EQ(brief(visible_gpus("0,7", false, no_driver())), "0=? 7=?");
   EXPECT_EQ(brief(visible_gpus("GPU-1,GPU-2", false, no_driver())), "GPU-1=? GPU-2=?");
   EXPECT_EQ(brief(visible_gpus("MIG-1", false, no_driver())), "MIG-1=?");
   EXPECT_EQ(brief(visible_gpus("3,3", false, no_driver())), "");
 }
 
-TEST(VisibleGpus, OrdinalsOfMixedKindsAreMatchedUnderPciOrderOnly) {
-  EXPECT_EQ(brief(visible_gpus("1,0", false, mixed_kinds())), "1=? 0=?");
-  EXPECT_EQ(brief(visible_gpus("1,0", true, mixed_kinds())), "1=2a 0=17");
-  EXPECT_EQ(brief(visible_gpus("GPU-ab22", false, mixed_kinds())), "GPU-ab22=2a");
+TEST(VisibleGpus, OrdinalsOfMixedModelsAreMatchedOnlyInPciOrder) {
+  EXPECT_EQ(brief(visible_gpus("1,0", false, mixed_models())), "1=? 0=?");
+  EXPECT_EQ(brief(visible_gpus("1,0", true, mixed_models())), "1=2a 0=17");
+  EXPECT_EQ(brief(visible_gpus("GPU-ab22", false, mixed_models())), "GPU-ab22=2a");
 }
 
 TEST(VisibleGpus, NvmlListsAllWhenTheVariableIsUnset) {
-  const GpuList list = visible_gpus(std::nullopt, false, same_kind());
+  const GpuList list = visible_gpus(std::nullopt, false, same_model());
   EXPECT_EQ(brief(list), "0=17 1=2a 2=3d");
   EXPECT_FALSE(list.needs_list);
   EXPECT_EQ(list.source, "NVML");
@@ -121,16 +121,16 @@ TEST(VisibleGpus, NvmlListsAllWhenTheVariableIsUnset) {
   EXPECT_EQ(list.gpus[1].memory_bytes, 80u);
 }
 
-TEST(VisibleGpus, MixedKindsNeedAListUnlessThePciOrderIsSet) {
-  const GpuList list = visible_gpus(std::nullopt, false, mixed_kinds());
+TEST(VisibleGpus, MixedModelsNeedAListUnlessThePciOrderIsSet) {
+  const GpuList list = visible_gpus(std::nullopt, false, mixed_models());
   EXPECT_EQ(brief(list), "GPU-aa11=17 GPU-ab22=2a GPU-cc33=3d");
   EXPECT_TRUE(list.needs_list);
-  const GpuList ordered = visible_gpus(std::nullopt, true, mixed_kinds());
+  const GpuList ordered = visible_gpus(std::nullopt, true, mixed_models());
   EXPECT_EQ(brief(ordered), "0=17 1=2a 2=3d");
   EXPECT_FALSE(ordered.needs_list);
 }
 
-TEST(VisibleGpus, MigDevicesStandForTheirGpu) {
+TEST(VisibleGpus, MigDevicesReplaceTheirGpu) {
   const GpuList list = visible_gpus(std::nullopt, false, with_mig());
   EXPECT_EQ(brief(list), "MIG-1=17 MIG-2=17 GPU-ab22=2a");
   EXPECT_EQ(list.gpus[0].name, "H200 MIG 3g.71gb");
@@ -156,7 +156,7 @@ TEST(VisibleGpus, NoneWithoutVariableAndDriver) {
   EXPECT_EQ(visible_gpus(std::nullopt, false, broken).notes.size(), 1u);
 }
 
-TEST(NamesDevices, IsFalseWhereTheVariableMeansNone) {
+TEST(NamesDevices, IsFalseIfTheVariableNamesNoDevice) {
   for (const char* value : {"", "-1", "NoDevFiles", ",0"})
     EXPECT_FALSE(names_devices(value)) << value;
   for (const char* value : {"0", "GPU-a", "MIG-a"}) EXPECT_TRUE(names_devices(value)) << value;

@@ -44,36 +44,6 @@ std::size_t count_threads(std::size_t most) {
 
 namespace {
 
-// Limits the buffers, so that no test passes only because a connection holds unread data.
-void limit_buffers(const SocketEnds& ends) {
-  constexpr int kLeast = 1;  // as little as the system allows, see socket(7)
-  for (const Fd& end : ends)
-    EXPECT_EQ(::setsockopt(end.get(), SOL_SOCKET, SO_SNDBUF, &kLeast, sizeof kLeast), 0);
-}
-
-}  // namespace
-
-ConnectionPair connect_pair(bool encrypted, bool little, std::uint64_t records_per_key) {
-  SocketEnds ends = make_socket_pair(SOCK_NONBLOCK);
-  if (little) limit_buffers(ends);
-  auto& [one, two] = ends;
-  if (!encrypted) return {std::move(one), std::move(two)};
-  auto client = Tls::start(one.get(), Tls::Side::client, Digest{7}, records_per_key);
-  auto server = Tls::start(two.get(), Tls::Side::server, Digest{7}, records_per_key);
-  EXPECT_TRUE(client.ok() && server.ok()) << (client.ok() ? "" : client.error().message);
-  for (bool done = false; !done;) {
-    const auto first = (*client)->handshake();
-    const auto second = (*server)->handshake();
-    EXPECT_TRUE(first.ok() && second.ok());
-    if (!first.ok() || !second.ok()) break;
-    done = *first == 0 && *second == 0;
-  }
-  return {Connection(std::move(one), std::move(*client)),
-          Connection(std::move(two), std::move(*server))};
-}
-
-namespace {
-
 using SharedSegment = std::shared_ptr<Segment>;
 
 SharedSegment make_segment(const SegmentShape& shape) {

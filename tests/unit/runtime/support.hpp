@@ -1,11 +1,10 @@
 // Ranks for tests, as threads of this process or as processes of their own.
 #pragma once
 
-#include "base/connection.hpp"
 #include "base/process_environment.hpp"
 #include "collective/communicator.hpp"
 #include "common/fd.hpp"
-#include "socket_pair.hpp"
+#include "connection_pairs.hpp"
 #include "temporary_folder.hpp"
 
 #include <array>
@@ -50,11 +49,8 @@ void run_ranks_on(const std::vector<int>& hosts, const SegmentShape& shape, bool
 void run_ranks_on(const std::vector<int>& hosts, const SegmentShape& shape, bool streams,
                   bool encrypted, const std::function<void(Communicator&)>& body);
 
-// Makes both ends of a connection within this process. If `little`, they buffer as little as the
-// system allows. Over TLS they change their keys after `records_per_key` records.
-using ConnectionPair = std::array<Connection, 2>;
-ConnectionPair connect_pair(bool encrypted, bool little = false,
-                            std::uint64_t records_per_key = Tls::kRecordsPerKey);
+using common::test::connect_pair;
+using common::test::ConnectionPair;
 
 // Runs the body on one host, then on two in turn (ranks 0, 2, … and 1, 3, …).
 void run_ranks_everywhere(int size, const std::function<void(Communicator&)>& body);

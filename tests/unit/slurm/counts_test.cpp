@@ -9,7 +9,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(ExpandCounts, ReadsOneNumberAHost) {
+TEST(ExpandCounts, ReadsOneNumberPerHost) {
   const std::pair<const char*, std::vector<int>> cases[] = {
       {"4", {4}},       {"4(x2),3", {4, 4, 3}},       {"9,1(x2)", {9, 1, 1}},
       {"16(x1)", {16}}, {"2147483647", {2147483647}},
@@ -22,7 +22,7 @@ TEST(ExpandCounts, ReadsOneNumberAHost) {
   EXPECT_EQ(expand_counts("1(x65536)")->size(), kMaxHosts);
 }
 
-TEST(ExpandCounts, RefusesWhatIsNone) {
+TEST(ExpandCounts, RefusesInvalidLists) {
   for (const auto* text : {"", ",", "4,", "0", "-1", "4(x0)", "4(x-1)", "4(x", "4(x2", "4(x2),",
                            "4x2", "4()", "(x2)", "4(x2)3", "4 (x2)", "2147483648", "many"}) {
     const auto read = expand_counts(text);
@@ -35,7 +35,7 @@ TEST(ExpandCounts, RefusesWhatIsNone) {
         << text;
 }
 
-TEST(CountGpus, ReadsKindsAndNumbers) {
+TEST(CountGpus, AddsTheNumbersOfEachGpuType) {
   const std::pair<const char*, int> cases[] = {
       {"4", 4}, {"0", 0}, {"a100:4", 4}, {"gpu:a100:4", 4}, {"a100:2,v100:1", 3}};
   for (const auto& [text, count] : cases) EXPECT_EQ(count_gpus(text).value(), count) << text;
@@ -47,7 +47,7 @@ TEST(CountGpus, ReadsKindsAndNumbers) {
 using Hosts = std::vector<std::string>;
 using Counts = std::vector<int>;
 
-TEST(CountGpusByHost, ReadsWhatScontrolPrintsOfAJob) {
+TEST(CountGpusByHost, ReadsTheOutputOfScontrol) {
   const char* uneven =
       "JobId=5 JobName=Nodes=n1 GRES=gpu:9\n"
       "   TRES=cpu=2,mem=32000M,node=2,billing=2\n"
@@ -60,10 +60,10 @@ TEST(CountGpusByHost, ReadsWhatScontrolPrintsOfAJob) {
   EXPECT_EQ(count_gpus_by_host(uneven, Hosts{"n1", "n2", "n3", "n4", "n5"}).value(),
             (Counts{4, 3, 3, 0, 1}));
   EXPECT_EQ(count_gpus_by_host(uneven, Hosts{"n5", "n2"}).value(), (Counts{1, 3}))
-      << "a step has some of the hosts";
+      << "a step with only some of the hosts";
 }
 
-TEST(CountGpusByHost, SaysWhatIsMissing) {
+TEST(CountGpusByHost, NamesHostsWithoutALineAndUnreadableLines) {
   EXPECT_EQ(count_gpus_by_host("     Nodes=n1 CPU_IDs=0 GRES=gpu:1(IDX:0)\n", Hosts{"n1", "n2"})
                 .error()
                 .message,

@@ -10,8 +10,8 @@ namespace {
 using testing::HasSubstr;
 
 TEST(ExpandHostList, AgreesWithScontrol) {
-  // Left and right as `scontrol show hostnames` of SLURM 22.05 has them, with what it refuses and
-  // we take at the end; tests/interop compares thousands more.
+  // As `scontrol show hostnames` of SLURM 22.05 prints them. The last two are lists that it refuses
+  // and hvdrun accepts. host_list_scontrol_test.cpp compares thousands more.
   const std::pair<const char*, const char*> cases[] = {
       {"n1", "n1"},
       {"n[1-3]", "n1 n2 n3"},
@@ -39,7 +39,7 @@ TEST(ExpandHostList, AgreesWithScontrol) {
   }
 }
 
-TEST(ExpandHostList, RefusesWhatIsNone) {
+TEST(ExpandHostList, RefusesInvalidLists) {
   const std::pair<const char*, const char*> cases[] = {
       {"", "there is a host without a name in the list"},
       {"n1,", "there is a host without a name in the list"},
@@ -70,7 +70,7 @@ TEST(ExpandHostList, RefusesWhatIsNone) {
   }
 }
 
-TEST(ExpandHostList, KnowsThatAListIsTooLongBeforeItTakesMemory) {
+TEST(ExpandHostList, RefusesALongListBeforeItTakesMemory) {
   EXPECT_EQ(expand_host_list("n[1-65536]")->size(), kMaxHosts);
   for (const auto* text : {"n[1-65537]", "n[1-1000000]", "n[0-999999999999999999]",
                            "n[1-1000][1-1000]", "n[1-256][1-256][1-2]", "n[1-65536],m",
@@ -85,7 +85,7 @@ TEST(ExpandHostList, KnowsThatAListIsTooLongBeforeItTakesMemory) {
               HasSubstr("makes names longer than 253 characters"));
 }
 
-TEST(FoldHosts, IsShort) {
+TEST(FoldHosts, FoldsRangesAndKeepsLeadingZeros) {
   const std::pair<std::vector<std::string>, const char*> cases[] = {
       {{}, ""},
       {{"n1"}, "n1"},
@@ -106,7 +106,7 @@ TEST(FoldHosts, IsShort) {
   for (const auto& [hosts, text] : cases) EXPECT_EQ(fold_hosts(hosts), text);
 }
 
-TEST(SplitHostList, CutsOutsideBracketsOnly) {
+TEST(SplitHostList, SplitsOutsideBracketsOnly) {
   EXPECT_THAT(split_host_list("a,n[1,2]:4,[::1]"), testing::ElementsAre("a", "n[1,2]:4", "[::1]"));
   EXPECT_THAT(split_host_list(""), testing::ElementsAre(""));
 }

@@ -8,7 +8,7 @@ namespace {
 using std::chrono::seconds;
 using testing::HasSubstr;
 
-TEST(JobEnd, ExitCodesAndWords) {
+TEST(JobEnd, HasAnExitCodeAndATextForEachState) {
   const struct {
     const char* state;
     std::optional<ExitStatus> exit;
@@ -39,7 +39,7 @@ TEST(JobEnd, ExitCodesAndWords) {
   }
 }
 
-TEST(JobEnd, OfSacct) {
+TEST(JobEnd, IsReadFromSacctsOutput) {
   const auto ends = parse_accounting(
       "12_1|COMPLETED|0:0|00:00:03\n12_[3-4]|PENDING|0:0|00:00:00\n12_2|CANCELLED by 1000|0:15|"
       "1-00:00:01\nnonsense\n|||\n");

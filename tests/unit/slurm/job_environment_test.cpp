@@ -16,7 +16,7 @@ TEST(SlurmJob, IsNoneOutsideAJob) {
   EXPECT_FALSE(slurm_job({{"SLURM_JOB_ID", ""}}).value());
 }
 
-// Everything that was read, in one line.
+// Returns everything that was read, in one line.
 std::string brief(const SlurmJob& job) {
   std::string text = fmt::format("{} on {}", job.id, fmt::join(job.hosts, ","));
   if (!job.step.empty()) text += " step " + job.step;
@@ -34,11 +34,11 @@ std::string brief(const SlurmJob& job) {
 
 struct Case {
   const char* what;
-  Environment environment;  // SLURM_JOB_ID=7 comes to it
+  Environment environment;  // SLURM_JOB_ID=7 is added
   const char* expected;
 };
 
-TEST(SlurmJob, HoldsWhatTheVariablesSay) {
+TEST(SlurmJob, HoldsTheValuesOfTheVariables) {
   const Case cases[] = {
       {"all of them",
        {{"SLURM_JOB_NUM_NODES", "2"},
@@ -57,7 +57,7 @@ TEST(SlurmJob, HoldsWhatTheVariablesSay) {
         {"SLURM_NPROCS", "9"},
         {"SLURM_TASKS_PER_NODE", "3(x3)"}},
        "7 on n1,n2,n3 tasks 3,3,3 (SLURM_NPROCS)"},
-      {"the newer name counts",
+      {"the newer name is used",
        {{"SLURM_JOB_NODELIST", "n[1-2]"}, {"SLURM_JOB_NUM_NODES", "2"}, {"SLURM_NNODES", "1"}},
        "7 on n1,n2"},
       {"no tasks were asked for",
@@ -73,13 +73,13 @@ TEST(SlurmJob, HoldsWhatTheVariablesSay) {
        {{"SLURM_JOB_NODELIST", "n[1-2]"}, {"SLURM_NTASKS", "8"}, {"SLURM_TASKS_PER_NODE", "2(x2)"}},
        "7 on n1,n2 tasks 2,2 (SLURM_NTASKS); SLURM_NTASKS=8 contradicts "
        "SLURM_TASKS_PER_NODE=2(x2), which makes 4: the latter applies"},
-      {"GPUs a task",
+      {"GPUs per task",
        {{"SLURM_JOB_NODELIST", "n[1-2]"},
         {"SLURM_NTASKS", "7"},
         {"SLURM_TASKS_PER_NODE", "4,3"},
         {"SLURM_GPUS_PER_TASK", "2"}},
        "7 on n1,n2 tasks 4,3 (SLURM_NTASKS) gpus 8,6 (SLURM_GPUS_PER_TASK) gpus/task 2"},
-      {"GPUs by task, of srun itself",
+      {"GPUs per task, set by srun --tres-bind",
        {{"SLURM_JOB_NODELIST", "n1"},
         {"SLURM_STEP_ID", "0"},
         {"SLURM_STEP_NODELIST", "n1"},
@@ -87,13 +87,13 @@ TEST(SlurmJob, HoldsWhatTheVariablesSay) {
         {"SLURMD_TRES_BIND", "gpu:per_task:1"},
         {"SLURM_GPUS_ON_NODE", "4"}},
        "7 on n1 step 0 at n1 gpus 4 (SLURM_GPUS_ON_NODE) gpus/task 1"},
-      {"GPUs in all, on several hosts",
+      {"a total of GPUs, on several hosts",
        {{"SLURM_JOB_NODELIST", "n[1-2]"},
         {"SLURM_GPUS", "6"},
         {"SLURM_GPUS_ON_NODE", "4"},
         {"SLURMD_NODENAME", "n1"}},
        "7 on n1,n2 at n1"},
-      {"no GPUs in all",
+      {"a total of 0 GPUs",
        {{"SLURM_JOB_NODELIST", "n[1-2]"}, {"SLURM_GPUS", "0"}},
        "7 on n1,n2 gpus 0,0 (SLURM_GPUS)"},
       {"GPUs by --gres",
@@ -111,7 +111,7 @@ TEST(SlurmJob, HoldsWhatTheVariablesSay) {
         {"SLURM_NTASKS", "2"},
         {"SLURM_TASKS_PER_NODE", "1(x2)"}},
        "7 on n1,n2 tasks 1,1 (SLURM_NTASKS)"},
-      {"a batch script's rank is none",
+      {"a batch script's SLURM_PROCID is ignored",
        {{"SLURM_JOB_NODELIST", "n[1-2]"}, {"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}},
        "7 on n1,n2"},
       {"a step's one task was not asked for",
@@ -135,7 +135,7 @@ TEST(SlurmJob, HoldsWhatTheVariablesSay) {
         {"SLURM_STEP_TASKS_PER_NODE", "4(x2)"},
         {"SLURM_PTY_PORT", "4711"}},
        "7 on n1,n2 step 0 tasks 4,4 (SLURM_STEP_NUM_TASKS)"},
-      {"what a batch script has inherited from another job's step",
+      {"variables that a batch script has inherited from another job's step",
        {{"SLURM_JOB_NODELIST", "n[1-2]"},
         {"SLURM_STEP_ID", "0"},
         {"SLURM_STEP_NODELIST", "n9"},
@@ -157,13 +157,13 @@ TEST(SlurmJob, HoldsWhatTheVariablesSay) {
   }
 }
 
-TEST(SlurmJob, NamesWhatMakesNoSenseAndWhatToDo) {
+TEST(SlurmJob, NamesInvalidVariablesAndWhatToDo) {
   const Case cases[] = {
       {"no number",
        {{"SLURM_NTASKS", "abc"}},
        "SLURM_NTASKS: \"abc\" is no count of 1 or more; correct it, unset it, or say which hosts "
        "to use, such as -H n1:4,n2:4"},
-      {"nothing", {{"SLURM_NTASKS", ""}}, "SLURM_NTASKS: \"\" is no count"},
+      {"an empty value", {{"SLURM_NTASKS", ""}}, "SLURM_NTASKS: \"\" is no count"},
       {"zero", {{"SLURM_NTASKS", "0"}}, "SLURM_NTASKS: \"0\" is no count"},
       {"negative", {{"SLURM_NPROCS", "-3"}}, "SLURM_NPROCS: \"-3\" is no count"},
       {"too large", {{"SLURM_NTASKS", "99999999999"}}, "SLURM_NTASKS: \"99999999999\" is no count"},
@@ -177,7 +177,7 @@ TEST(SlurmJob, NamesWhatMakesNoSenseAndWhatToDo) {
        {{"SLURM_JOB_NODELIST", "n[1-1000000]"}},
        "SLURM_JOB_NODELIST: \"n[1-1000000]\" names more than 65536 hosts"},
       {"a host twice", {{"SLURM_JOB_NODELIST", "n[1-2],n1"}}, "SLURM_JOB_NODELIST names n1 twice"},
-      {"counts of hosts",
+      {"a wrong number of hosts",
        {{"SLURM_JOB_NODELIST", "n[1-3]"}, {"SLURM_JOB_NUM_NODES", "4"}},
        "SLURM_JOB_NUM_NODES=4 contradicts SLURM_JOB_NODELIST=n[1-3], which names 3 hosts; say "
        "which hosts to use"},

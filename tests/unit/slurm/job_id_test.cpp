@@ -7,7 +7,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(JobId, IsWhatSlurmTakes) {
+TEST(JobId, AcceptsJobsTasksAndPartsOfJobs) {
   const struct {
     const char* text;
     std::uint32_t number;
@@ -30,7 +30,7 @@ TEST(JobId, IsWhatSlurmTakes) {
   }
 }
 
-TEST(JobId, IsNothingElse) {
+TEST(JobId, RefusesInvalidText) {
   for (const char* text :
        {"",           "0",       "-1",      "+1",          "job",      "12 ",
         " 12",        "12.0",    "12_",     "12_x",        "12_-1",    "12+",
@@ -43,14 +43,14 @@ TEST(JobId, IsNothingElse) {
   }
 }
 
-TEST(JobId, WhatBelongsToAJob) {
+TEST(JobId, KnowsWhichIdsBelongToAJob) {
   for (const char* listed : {"12", "12_3", "12_[4-9%2]", "12+0"})
     EXPECT_TRUE(belongs_to(listed, 12)) << listed;
   for (const char* listed : {"", "1", "120", "121_3", "x12", "12x"})
     EXPECT_FALSE(belongs_to(listed, 12)) << listed;
 }
 
-TEST(JobId, CountsTasks) {
+TEST(JobId, HasTheNumberOfTasks) {
   EXPECT_EQ(count_tasks("12"), 1u);
   EXPECT_EQ(count_tasks("12_3"), 1u);
   EXPECT_EQ(count_tasks("12_[3]"), 1u);

@@ -44,16 +44,16 @@ TEST(JobPart, KeepsTheFilesOfEarlierParts) {
   EXPECT_EQ(contents(at("run.json.job12.part0.rank3")), "3 in 0");
   EXPECT_EQ(contents(at("run.json.job12.part1")), "1");
   EXPECT_EQ(contents(at("run.json")), "2");
-  // A second hvdrun of the last part: the file is this part's.
+  // A second hvdrun in the same part of the job keeps the file.
   ASSERT_TRUE(keep_earlier_part(at("run.json"), {"12", 2}));
   EXPECT_EQ(contents(at("run.json.job12.part1")), "1");
   EXPECT_EQ(contents(at("run.json")), "2");
-  // The first part of another job.
+  // So does the first part of another job.
   ASSERT_TRUE(keep_earlier_part(at("run.json"), {"13", 0}));
   EXPECT_EQ(contents(at("run.json")), "2");
 }
 
-TEST(JobPart, SaysWhatItCannotKeep) {
+TEST(JobPart, ReportsAFileThatCannotBeRenamed) {
   const TemporaryFolder folder;
   const auto file = folder.path() / std::string(250, 'x');
   write(file, "0");

@@ -11,7 +11,7 @@ using std::chrono::seconds;
 using testing::Eq;
 using testing::Optional;
 
-// squeue's line, written with "|" between fields.
+// Returns a line of squeue. In `text`, "|" separates the fields.
 std::string line(std::string text) {
   for (char& c : text)
     if (c == '|') c = '\x1f';
@@ -28,7 +28,7 @@ constexpr const char* kFailed =
     "NonZeroExitCode|/home/user|/home/user/out-%j-%x.txt|/home/user/out-%j-%x.txt|"
     "/home/user/s.sh a b c|(null)|odd \"name\" x=y";
 
-TEST(JobRecord, HoldsWhatSqueueSays) {
+TEST(JobRecord, HoldsTheFieldsOfSqueue) {
   const auto jobs = parse_jobs(line(kPendingArray) + line(kFailed));
   ASSERT_EQ(jobs.size(), 2u);
   const auto& pending = jobs[0];
@@ -46,7 +46,7 @@ TEST(JobRecord, HoldsWhatSqueueSays) {
   EXPECT_THAT(failed.exit, Optional(ExitStatus{3, 0}));
   EXPECT_THAT(failed.start, Optional(1795343136));
   EXPECT_THAT(failed.elapsed, Optional(seconds(3)));
-  EXPECT_THAT(failed.limit, Eq(std::nullopt)) << "a year is none";
+  EXPECT_THAT(failed.limit, Eq(std::nullopt)) << "365 days mean no limit";
   EXPECT_THAT(failed.left, Eq(std::nullopt));
   EXPECT_EQ(failed.hosts, "n1");
   EXPECT_EQ(failed.std_out, "/home/user/out-%j-%x.txt");
@@ -65,7 +65,7 @@ TEST(JobRecord, NamesMayHoldAnything) {
   EXPECT_EQ(jobs[0].state, "FAILED");
 }
 
-TEST(JobRecord, ASeparatorInANameSpoilsNoOtherJob) {
+TEST(JobRecord, SeparatorInANameDoesNotAffectOtherJobs) {
   std::string text = line(kFailed);
   text.replace(text.find("odd"), 14,
                "a\x1e\n7\x1f"
@@ -76,14 +76,14 @@ TEST(JobRecord, ASeparatorInANameSpoilsNoOtherJob) {
   EXPECT_EQ(jobs[1].id, "4_[3-10%2]");
 }
 
-TEST(JobRecord, LinesBeforeTheFirstAreNone) {
+TEST(JobRecord, IgnoresLinesBeforeTheFirstRecord) {
   EXPECT_EQ(parse_jobs("CLUSTER: main\n" + line(kFailed)).size(), 1u);
   EXPECT_EQ(parse_jobs("CLUSTER: main\n").size(), 0u);
   EXPECT_EQ(parse_jobs("").size(), 0u);
   EXPECT_EQ(parse_jobs("\x1e\x1e\n\x1f\x1f").size(), 0u);
 }
 
-TEST(JobRecord, TenThousandJobs) {
+TEST(JobRecord, ReadsTenThousandJobs) {
   std::string text;
   for (int i = 1; i <= 10'000; ++i) {
     std::string one = kFailed;
@@ -95,7 +95,7 @@ TEST(JobRecord, TenThousandJobs) {
   EXPECT_EQ(jobs.back().id, "10000");
 }
 
-TEST(JobRecord, IsAskedForInItsOrderAndInFull) {
+TEST(JobRecord, SqueueIsAskedForEveryFieldInOrder) {
   const auto command = squeue_command();
   ASSERT_EQ(command.size(), 4u);
   EXPECT_THAT(command[3],
@@ -103,7 +103,7 @@ TEST(JobRecord, IsAskedForInItsOrderAndInFull) {
   EXPECT_THAT(command[3], testing::EndsWith(",Name:0\x1e"));
 }
 
-TEST(JobRecord, ExitStatus) {
+TEST(JobRecord, ReadsExitStatuses) {
   EXPECT_THAT(parse_exit_status("0"), Optional(ExitStatus{0, 0}));
   EXPECT_THAT(parse_exit_status("768"), Optional(ExitStatus{3, 0}));
   EXPECT_THAT(parse_exit_status("15"), Optional(ExitStatus{0, 15}));
@@ -113,7 +113,7 @@ TEST(JobRecord, ExitStatus) {
     EXPECT_THAT(parse_exit_status(text), Eq(std::nullopt)) << text;
 }
 
-TEST(JobRecord, SaysWhatItRuns) {
+TEST(JobRecord, NamesTheProgramThatItRuns) {
   JobRecord job;
   job.name = "sbatch";
   EXPECT_EQ(what_it_runs(job), "sbatch");
@@ -124,7 +124,7 @@ TEST(JobRecord, SaysWhatItRuns) {
   EXPECT_EQ(what_it_runs(job), "./train --lr 0.1");
 }
 
-TEST(QueueAnswer, TellsAnUnknownJobFromASlurmThatIsAway) {
+TEST(QueueAnswer, DistinguishesAnUnknownJobFromNoAnswer) {
   using Kind = QueueAnswer::Kind;
   EXPECT_EQ(read_answer({1, false, "", "slurm_load_jobs error: Invalid job id specified\n"}).kind,
             Kind::no_such_job);

@@ -5,7 +5,7 @@
 namespace hvdrun {
 namespace {
 
-TEST(JobState, Phases) {
+TEST(JobState, EachStateHasAPhase) {
   for (const char* word : {"PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"})
     EXPECT_EQ(phase_of(word), JobPhase::pending) << word;
   for (const char* word :
@@ -16,7 +16,7 @@ TEST(JobState, Phases) {
     EXPECT_EQ(phase_of(word), JobPhase::ended) << word;
 }
 
-TEST(JobState, InWords) {
+TEST(JobState, HasATextWithTheReason) {
   EXPECT_EQ(state_text("PENDING", "Resources"), "pending (Resources)");
   EXPECT_EQ(state_text("PENDING", "None"), "pending");
   EXPECT_EQ(state_text("OUT_OF_MEMORY", "OutOfMemory"), "out of memory");

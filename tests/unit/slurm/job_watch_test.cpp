@@ -56,7 +56,7 @@ class JobWatchTest : public testing::Test {
   JobWatch::Lines forgotten() {
     return watch.take({QueueAnswer::Kind::no_such_job, {}, {}}, {kNow, clock});
   }
-  JobWatch::Lines away() {
+  JobWatch::Lines no_answer() {
     return watch.take({QueueAnswer::Kind::no_answer, {}, "cannot connect"}, {kNow, clock});
   }
 
@@ -64,7 +64,7 @@ class JobWatchTest : public testing::Test {
   JobWatch::Steady clock{};
 };
 
-TEST_F(JobWatchTest, SaysWhatThePartitionHasIfThatIsTheReason) {
+TEST_F(JobWatchTest, DescribesThePartitionIfItIsTheReason) {
   std::vector<std::string> asked;
   watch = JobWatch({"12", 12, JobId::Kind::job}, [&asked](const std::string& partition) {
     asked.push_back(partition);
@@ -80,7 +80,7 @@ TEST_F(JobWatchTest, SaysWhatThePartitionHasIfThatIsTheReason) {
   EXPECT_THAT(asked, ElementsAre("gpu"));
 }
 
-TEST_F(JobWatchTest, FromTheQueueToTheEnd) {
+TEST_F(JobWatchTest, ReportsPendingRunningAndEnded) {
   EXPECT_THAT(jobs({pending("Priority", kNow + 7500)}),
               ElementsAre("job 12 is pending (Priority): others come first; SLURM expects it to "
                           "start at 12:30:36, in 2:05:00"));
@@ -101,7 +101,7 @@ TEST_F(JobWatchTest, FromTheQueueToTheEnd) {
   EXPECT_EQ(watch.end()->text, "job 12 failed with exit code 3 after 1:05");
 }
 
-TEST_F(JobWatchTest, AnExpectedStartIsToldWhenItMoves) {
+TEST_F(JobWatchTest, ReportsAnExpectedStartWhenItChanges) {
   jobs({pending("Resources")});
   EXPECT_THAT(jobs({pending("Resources", kNow + 1000)}), ElementsAre(HasSubstr("in 16:40")));
   EXPECT_THAT(jobs({pending("Resources", kNow + 1050)}), IsEmpty());
@@ -111,7 +111,7 @@ TEST_F(JobWatchTest, AnExpectedStartIsToldWhenItMoves) {
               ElementsAre("job 12 is pending (Priority): others come first"));
 }
 
-TEST_F(JobWatchTest, AJobThatIsPutBackIsFollowedAgain) {
+TEST_F(JobWatchTest, FollowsARequeuedJob) {
   jobs({record("12", "RUNNING")});
   auto again = pending("BeginTime");
   again.restarts = 1;
@@ -122,21 +122,21 @@ TEST_F(JobWatchTest, AJobThatIsPutBackIsFollowedAgain) {
   EXPECT_EQ(watch.end()->exit_code, 0);
 }
 
-TEST_F(JobWatchTest, OneThatIsSeenOnlyAfterItsEnd) {
+TEST_F(JobWatchTest, ReportsAJobThatHasAlreadyEnded) {
   EXPECT_THAT(jobs({ended("COMPLETED", {0, 0})}),
               ElementsAre("job 12 ran on n[1-2] from 10:25:36"));
   EXPECT_EQ(watch.end()->text, "job 12 succeeded after 1:05");
 }
 
-TEST_F(JobWatchTest, SlurmIsAwayForAWhile) {
+TEST_F(JobWatchTest, ReportsThatSlurmDoesNotAnswerAndAnswersAgain) {
   jobs({record("12", "RUNNING")});
-  EXPECT_THAT(away(), ElementsAre(HasSubstr("SLURM does not answer (cannot connect)")));
-  EXPECT_THAT(away(), IsEmpty());
+  EXPECT_THAT(no_answer(), ElementsAre(HasSubstr("SLURM does not answer (cannot connect)")));
+  EXPECT_THAT(no_answer(), IsEmpty());
   EXPECT_THAT(jobs({record("12", "RUNNING")}), ElementsAre("SLURM answers again"));
   EXPECT_FALSE(watch.end());
 }
 
-TEST_F(JobWatchTest, WhatTheQueueHasForgottenIsAskedOfTheAccounting) {
+TEST_F(JobWatchTest, AsksTheAccountingForAJobThatLeftTheQueue) {
   jobs({record("12", "RUNNING")});
   forgotten();
   EXPECT_TRUE(watch.wants_accounting());
@@ -146,7 +146,7 @@ TEST_F(JobWatchTest, WhatTheQueueHasForgottenIsAskedOfTheAccounting) {
   EXPECT_EQ(watch.end()->text, "job 12 reached its time limit and was ended after 1:00:03");
 }
 
-TEST_F(JobWatchTest, NobodyKnowsHowItEnded) {
+TEST_F(JobWatchTest, ExitsWith125IfTheAccountingHasNoRecord) {
   jobs({record("12", "RUNNING")});
   forgotten();
   watch.take_accounting({});
@@ -155,13 +155,13 @@ TEST_F(JobWatchTest, NobodyKnowsHowItEnded) {
   EXPECT_THAT(watch.end()->text, HasSubstr("SLURM no longer knows how"));
 }
 
-TEST_F(JobWatchTest, ThereNeverWasSuchAJob) {
+TEST_F(JobWatchTest, UnknownJobIsNotKnown) {
   forgotten();
   watch.take_accounting({});
   EXPECT_FALSE(watch.end()->known);
 }
 
-TEST_F(JobWatchTest, IsAskedForLessAndLessOften) {
+TEST_F(JobWatchTest, PollsLessOftenOverTime) {
   jobs({pending("Resources")});
   EXPECT_EQ(watch.pause(clock), milliseconds(500));
   EXPECT_EQ(watch.pause(clock + seconds(20)), seconds(2));
@@ -171,13 +171,13 @@ TEST_F(JobWatchTest, IsAskedForLessAndLessOften) {
   EXPECT_EQ(watch.pause(clock), milliseconds(500));
 }
 
-TEST_F(JobWatchTest, AHeterogeneousJobIsItsFirstPart) {
+TEST_F(JobWatchTest, HeterogeneousJobHasTheStateOfItsFirstPart) {
   EXPECT_THAT(jobs({record("12+1", "PENDING"), record("12+0", "RUNNING")}),
               ElementsAre(HasSubstr("runs on")));
   EXPECT_FALSE(watch.is_array());
 }
 
-TEST_F(JobWatchTest, AnArrayAsAWhole) {
+TEST_F(JobWatchTest, ReportsAnArrayAsAWhole) {
   auto rest = record("12_[3-5%2]", "PENDING");
   rest.reason = "JobArrayTaskLimit";
   EXPECT_THAT(jobs({rest, record("12_1", "RUNNING"), record("12_2", "RUNNING")}),
@@ -189,7 +189,7 @@ TEST_F(JobWatchTest, AnArrayAsAWhole) {
                     record("12_3", "RUNNING"), record("12_4", "RUNNING")}),
               ElementsAre("job 12: 1 task waits (JobArrayTaskLimit), 2 tasks run, 2 tasks have "
                           "ended"));
-  // SLURM has forgotten 12_1 and, before its end was seen, 12_4; 12_5 was cancelled.
+  // SLURM no longer lists 12_1 and 12_4, the end of 12_4 was never seen, and 12_5 was cancelled.
   jobs({ended("CANCELLED", {0, 0}, "12_[5]"), ended("COMPLETED", {0, 0}, "12_3")});
   ASSERT_TRUE(watch.end());
   EXPECT_EQ(watch.end()->exit_code, 7);

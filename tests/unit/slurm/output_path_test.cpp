@@ -18,8 +18,8 @@ JobRecord job_with(const std::string& std_out) {
   return job;
 }
 
-// As slurmd of SLURM 22.05 named the files.
-TEST(OutputPath, HasPatternsPutIn) {
+// The expected names are those that slurmd of SLURM 22.05 used.
+TEST(OutputPath, ReplacesPatterns) {
   const std::pair<const char*, const char*> cases[] = {
       {"/home/user/a-%j.txt", "/home/user/a-3.txt"},
       {"/home/user/b%%j.txt", "/home/user/b%j.txt"},
@@ -41,16 +41,16 @@ TEST(OutputPath, HasPatternsPutIn) {
     EXPECT_EQ(output_paths(job_with(pattern)).out, expected) << pattern;
 }
 
-TEST(OutputPath, OfATaskOfAnArray) {
+TEST(OutputPath, ReplacesPatternsForAnArrayTask) {
   auto job = job_with("/o/%A_%a-%j");
   job.id = "15_7";
   job.number = 21;
   EXPECT_EQ(output_paths(job).out, "/o/15_7-21");
-  job.std_out = "/home/user/slurm-21.out";  // what squeue of 22.05 says where nothing was asked for
+  job.std_out = "/home/user/slurm-21.out";  // what squeue of 22.05 prints without --output
   EXPECT_EQ(output_paths(job).out, "/home/user/slurm-15_7.out");
 }
 
-TEST(OutputPath, OfStderrOnlyWhereItIsAnother) {
+TEST(OutputPath, HasStderrOnlyIfItIsAnotherFile) {
   auto job = job_with("/o/%j.out");
   EXPECT_EQ(output_paths(job).err, "");
   job.std_err = "/o/%j.out";

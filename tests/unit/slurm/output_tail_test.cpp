@@ -27,7 +27,7 @@ class OutputTailTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(OutputTailTest, ReadsWhatIsWrittenOnce) {
+TEST_F(OutputTailTest, ReadsWrittenTextOnce) {
   OutputTail tail(path());
   EXPECT_EQ(tail.look(10).news, News::none);
   EXPECT_FALSE(tail.has_appeared());
@@ -41,7 +41,7 @@ TEST_F(OutputTailTest, ReadsWhatIsWrittenOnce) {
   EXPECT_EQ(bytes(tail), "two");
 }
 
-TEST_F(OutputTailTest, HandsOnNoMoreThanIsWanted) {
+TEST_F(OutputTailTest, ReadsAtMostTheRequestedBytes) {
   write("0123456789");
   OutputTail tail(path());
   const auto look = tail.look(4);
@@ -51,7 +51,7 @@ TEST_F(OutputTailTest, HandsOnNoMoreThanIsWanted) {
   EXPECT_EQ(bytes(tail, 4), "89");
 }
 
-TEST_F(OutputTailTest, BeginsAnewWhenTheFileIsTruncated) {
+TEST_F(OutputTailTest, StartsAgainWhenTheFileIsTruncated) {
   write("a long text\n");
   OutputTail tail(path());
   bytes(tail);
@@ -61,7 +61,7 @@ TEST_F(OutputTailTest, BeginsAnewWhenTheFileIsTruncated) {
   EXPECT_EQ(look.bytes, "short\n");
 }
 
-TEST_F(OutputTailTest, GoesOnWithTheFileThatHasTakenTheName) {
+TEST_F(OutputTailTest, ContinuesWithTheFileThatReplacedIt) {
   write("one\n");
   OutputTail tail(path());
   bytes(tail);
@@ -75,24 +75,24 @@ TEST_F(OutputTailTest, GoesOnWithTheFileThatHasTakenTheName) {
   EXPECT_EQ(bytes(tail), "new and longer\n");
 }
 
-TEST_F(OutputTailTest, ReadsARemovedFileOn) {
+TEST_F(OutputTailTest, KeepsReadingARemovedFile) {
   write("one\n");
   OutputTail tail(path());
   bytes(tail);
   std::ofstream writer(path(), std::ios::app);
   std::filesystem::remove(path());
   EXPECT_EQ(tail.look(1000).news, News::removed);
-  EXPECT_EQ(tail.look(1000).news, News::none) << "told once";
+  EXPECT_EQ(tail.look(1000).news, News::none) << "reported once";
   writer << "two\n" << std::flush;
   EXPECT_EQ(bytes(tail), "two\n");
-  write("anew\n");
+  write("new file\n");
   EXPECT_EQ(tail.look(1000).news, News::replaced);
-  EXPECT_EQ(bytes(tail), "anew\n");
+  EXPECT_EQ(bytes(tail), "new file\n");
   std::filesystem::remove(path());
   EXPECT_EQ(tail.look(1000).news, News::removed);
 }
 
-TEST_F(OutputTailTest, PassesOverWhatAnEarlierJobLeft) {
+TEST_F(OutputTailTest, SkipsTheOutputOfAnEarlierJob) {
   write("old\n");
   OutputTail tail(path(), mark_of(path()));
   EXPECT_EQ(bytes(tail), "");
@@ -101,16 +101,16 @@ TEST_F(OutputTailTest, PassesOverWhatAnEarlierJobLeft) {
   EXPECT_EQ(bytes(tail), "new\n");
 }
 
-TEST_F(OutputTailTest, ReadsRegularFilesOnly) {
+TEST_F(OutputTailTest, RefusesAFifo) {
   ASSERT_EQ(::mkfifo(path().c_str(), 0600), 0);
   OutputTail tail(path());
   EXPECT_EQ(tail.look(10).news, News::no_access);
-  EXPECT_EQ(tail.look(10).news, News::none) << "told once";
+  EXPECT_EQ(tail.look(10).news, News::none) << "reported once";
   EXPECT_EQ(tail.access_error(), "it is no regular file");
   EXPECT_FALSE(tail.has_appeared());
 }
 
-TEST_F(OutputTailTest, ANameThatLeadsNowhere) {
+TEST_F(OutputTailTest, MissingFolderIsNoNewsAndALinkLoopIsNoAccess) {
   OutputTail tail(folder_.path() / "no" / "folder");
   EXPECT_EQ(tail.look(10).news, News::none);
   OutputTail loop(folder_.path() / "loop");

@@ -5,7 +5,7 @@
 namespace hvdrun {
 namespace {
 
-TEST(Partitions, ReadsWhatSinfoPrints) {
+TEST(Partitions, ReadsTheOutputOfSinfo) {
   const auto partitions = parse_partitions(
       "debug*|16|2|30:00|(null)\ngpu|160|1|infinite|gpu:v100:4(S:0-1),nvme:1\n"
       "mixed|32|1|1-00:00:00|gpu:a100:2(S:0,2),gpu:t4:1(S:1)\n"
@@ -21,7 +21,7 @@ TEST(Partitions, ReadsWhatSinfoPrints) {
   EXPECT_EQ(partitions[3].cpus, 8);
 }
 
-TEST(Partitions, OfOnePartitionWhoseNodesAreAlike) {
+TEST(Partitions, FindsAPartitionWhoseNodesAreAlikeAndTheLargestNode) {
   const auto partitions = parse_partitions(
       "a*|16|4|1:00|gpu:4\nb|8|1|1:00|(null)\nb|8|2|1:00|(null)\n"
       "c|8|1|1:00|gpu:1\nc|4|1|1:00|gpu:2\n");
@@ -37,7 +37,7 @@ TEST(Partitions, OfOnePartitionWhoseNodesAreAlike) {
   EXPECT_FALSE(largest_node(partitions, "d"));
 }
 
-TEST(Partitions, AreDescribed) {
+TEST(Partitions, DescribesTheNodesOfAPartition) {
   const auto partitions =
       parse_partitions("a*|16|4|1:00:00|gpu:4\nc|8|1|infinite|gpu:1\nc|4|1|infinite|(null)\n");
   EXPECT_EQ(describe_partition(partitions, ""),

@@ -29,7 +29,7 @@ std::string output_of(const std::string& command) {
 TEST(QuoteForShell, BashReadsTheValueBack) {
   for (const auto& value : kAwkward) {
     const auto quoted = quote_for_shell(value);
-    // The command reaches bash in a file of its own, since popen's sh has other escapes.
+    // bash reads the command from stdin, since popen's sh has different escapes.
     EXPECT_EQ(output_of("bash <<'HVD_END'\nprintf '%s' " + quoted + "\nHVD_END"), value) << quoted;
     EXPECT_EQ(quoted.find('\n'), std::string::npos) << quoted;
   }
@@ -42,8 +42,8 @@ TEST(QuoteForShell, LeavesPlainWordsAsTheyAre) {
   EXPECT_EQ(quote_for_shell("a\nb'c"), "$'a\\nb\\'c'");
 }
 
-// get_argument of sbatch, as its grammar is said in render.hpp: an oracle that is written the
-// other way round, by states.
+// Reads an argument as sbatch's get_argument does; render.hpp has the grammar. The test's oracle is
+// written independently, as a state machine.
 std::string read_argument(const std::string& line) {
   std::string argument;
   char quote = 0;
@@ -81,13 +81,13 @@ TEST(QuoteForDirective, QuotesTheValueOnly) {
   EXPECT_EQ(quote_for_directive("--comment="), "--comment=");
 }
 
-TEST(QuoteForDirective, NoLineEndFits) {
+TEST(QuoteForDirective, LineEndsDoNotFit) {
   EXPECT_FALSE(fits_directive("a\nexec evil"));
   EXPECT_FALSE(fits_directive("a\r"));
   EXPECT_TRUE(fits_directive("a b"));
 }
 
-TEST(QuoteForComment, StaysInItsLine) {
+TEST(QuoteForComment, ReplacesLineEnds) {
   EXPECT_EQ(quote_for_comment("a\nrm -rf b"), "a rm -rf b");
 }
 

@@ -23,7 +23,7 @@ std::string rendered(const std::string& body, const TemplateValues& values) {
   return text->substr(12, end == std::string::npos ? end : end - 12);
 }
 
-TEST(RenderScript, QuotesByTheLine) {
+TEST(RenderScript, QuotesByTheKindOfLine) {
   const TemplateValues values{{"chdir", std::string("a b\\c")}};
   EXPECT_EQ(rendered("cd {{chdir}}\n", values), "cd 'a b\\c'\n");
   EXPECT_EQ(rendered("#SBATCH -D {{chdir}}\n", values), "#SBATCH -D \"a b\\\\c\"\n");
@@ -31,7 +31,7 @@ TEST(RenderScript, QuotesByTheLine) {
   EXPECT_EQ(rendered("{{chdir}} # {{chdir}}\n", values), "'a b\\c' # 'a b\\c'\n");
 }
 
-TEST(RenderScript, ControlCharactersStayInTheirLine) {
+TEST(RenderScript, EscapesOrRefusesControlCharacters) {
   const TemplateValues values{{"chdir", std::string("a\n#SBATCH --x")}};
   EXPECT_EQ(rendered("cd {{chdir}}\n", values), "cd $'a\\n#SBATCH --x'\n");
   EXPECT_EQ(rendered("# {{chdir}}\n", values), "# a #SBATCH --x\n");
@@ -40,15 +40,15 @@ TEST(RenderScript, ControlCharactersStayInTheirLine) {
             "another control character");
 }
 
-// The letters that stand around values while the library renders.
-TEST(RenderScript, MarksInsideValuesAreText) {
+// The renderer uses these control characters to mark values.
+TEST(RenderScript, MarkersInsideValuesAreText) {
   const TemplateValues values{{"chdir", std::string("a\x01"
                                                     "b\x02\x03"
                                                     "c")}};
   EXPECT_EQ(rendered("cd {{chdir}}\n", values), "cd $'a\\001b\\002\\003c'\n");
 }
 
-TEST(RenderScript, ShowsListsFlagsAndWhatIsUnset) {
+TEST(RenderScript, RendersListsFlagsAndUnsetValues) {
   const TemplateValues values{
       {"modules", std::vector<std::string>{"gcc/8", "a b"}}, {"requeue", true}, {"conda", false}};
   EXPECT_EQ(rendered("load {{#modules}}{{.}} {{/modules}}\n", values), "load gcc/8 'a b'\n");
@@ -58,17 +58,17 @@ TEST(RenderScript, ShowsListsFlagsAndWhatIsUnset) {
   EXPECT_EQ(rendered("{{#venv}}{{venv}}{{/venv}}x{{time}}y\n", values), "xy\n");
 }
 
-TEST(RenderScript, AValueThatLooksLikeATagIsText) {
+TEST(RenderScript, ValueThatLooksLikeATagIsText) {
   EXPECT_EQ(rendered("cd {{chdir}}\n", {{"chdir", std::string("{{time}}")}}), "cd '{{time}}'\n");
 }
 
-TEST(RenderScript, EndsWithOneNewlineAndLeavesNoBlanksAtLineEnds) {
+TEST(RenderScript, EndsWithOneNewlineAndRemovesTrailingBlanks) {
   const auto text = render_script(script_of("", kCommandLine + "\n\n"),
                                   {{"command", std::vector<std::string>{"a", "b"}}});
   EXPECT_EQ(*text, "#!/bin/bash\nexec a b\n");
 }
 
-TEST(OwnValues, TakesSettingsAndDefaults) {
+TEST(OwnValues, UsesSettingsAndDefaults) {
   const auto script = script_of(
       "a: word = x | first\nb: flag = false | second\nc: list = p, q | third\nd: word = | fourth\n",
       kCommandLine);
@@ -80,7 +80,7 @@ TEST(OwnValues, TakesSettingsAndDefaults) {
   EXPECT_FALSE(std::get<bool>(values->at("d")));
 }
 
-TEST(OwnValues, RefusesWhatTheTemplateDoesNotHave) {
+TEST(OwnValues, RefusesUnknownInvalidAndMissingSettings) {
   const auto script =
       script_of("threads: number = 1 | x\nproject: word | who pays\n", kCommandLine);
   EXPECT_EQ(own_values(script, {{"thread", "2"}}).error().message,

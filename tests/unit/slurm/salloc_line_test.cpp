@@ -16,8 +16,8 @@ static void PrintTo(const SallocLine& line, std::ostream* out) {
 
 namespace {
 
-// As salloc of SLURM 22.05 printed them.
-TEST(ReadSallocLine, KnowsWhatSallocSays) {
+// The lines are those of salloc of SLURM 22.05.
+TEST(ReadSallocLine, RecognizesTheMessagesOfSalloc) {
   const std::pair<const char*, SallocLine> cases[] = {
       {"salloc: Pending job allocation 12", {Kind::pending, "12"}},
       {"salloc: job 12 queued and waiting for resources", {Kind::routine, ""}},

@@ -60,7 +60,7 @@ TEST(ParseTemplate, SaysWhichLineOfTheFrontMatterIsWrong) {
   EXPECT_THAT(error_of("A: word | x\n"), HasSubstr("t.sbatch:3: is not NAME"));
 }
 
-TEST(ParseTemplate, NeedsItsFences) {
+TEST(ParseTemplate, NeedsFrontMatterBetweenFences) {
   EXPECT_THAT(parse_template("#!/bin/bash\n", "t", "f").error().message, HasSubstr("f:1: "));
   EXPECT_THAT(parse_template("", "t", "f").error().message, HasSubstr("f:1: "));
   EXPECT_EQ(parse_template("---\nabout: x\n#!/bin/bash\n", "t", "f").error().message,
@@ -117,7 +117,7 @@ TEST(ParseTemplate, RefusesQuotesAroundValues) {
   EXPECT_EQ(error_of("", "# it's {{chdir}}\n" + kRun), "no error");
 }
 
-// Quotes may go on over lines, and a # begins a comment only as a word's first letter.
+// Quotes may span lines. A # starts a comment only at the start of a word.
 TEST(ParseTemplate, KnowsWhereQuotesAndCommentsEnd) {
   EXPECT_THAT(error_of("", "echo \"first\n {{chdir}}\"\n" + kRun), HasSubstr("inside quotes"));
   EXPECT_EQ(error_of("", "echo \"first\n\" {{chdir}}\n" + kRun), "no error");
@@ -137,31 +137,31 @@ TEST(ParseTemplate, RefusesValuesInHereDocuments) {
   EXPECT_EQ(error_of("", "x=$((1 << 2))\ncd {{chdir}}\ny=<<<z\ncd {{chdir}}\n" + kRun), "no error");
 }
 
-TEST(ParseTemplate, RefusesDirectivesBehindACommand) {
+TEST(ParseTemplate, RefusesDirectivesAfterACommand) {
   EXPECT_EQ(error_of("", "# a comment\nmodule purge\n#SBATCH -J {{job_name}}\n" + kRun),
             "t.sbatch:7: a #SBATCH line after the first command (line 6), where sbatch does not "
             "read it");
 }
 
-TEST(ParseTemplate, RefusesWhatBashOrSbatchCannotRead) {
+TEST(ParseTemplate, RefusesAnotherShellCrLfAndControlCharacters) {
   EXPECT_THAT(parse_template("---\nabout: x\n---\n#!/bin/sh\n" + kRun, "t", "f").error().message,
               HasSubstr("f:4: the script must be bash's"));
   EXPECT_EQ(error_of("", "a\nb\r\n" + kRun),
             "t.sbatch:6: the line ends as on Windows (CR LF), which sbatch refuses");
-  // Found by the fuzzer: rendering such a template did not end.
+  // The fuzzer found this: rendering such a template did not end.
   EXPECT_EQ(error_of("", "a\n{{! \x01 }}echo \x01\x05$\x02\n" + kRun),
             "t.sbatch:6: the control character 0x01 is not allowed in a template");
   EXPECT_EQ(error_of("", "echo '\x1b[1m'\n" + kRun), "no error");
 }
 
-TEST(ParseTemplate, MustRunTheProgram) {
+TEST(ParseTemplate, RefusesATemplateThatDoesNotRunTheProgram) {
   EXPECT_THAT(error_of("", "echo {{time}}\n"), HasSubstr("never runs the program"));
   EXPECT_THAT(error_of("", "{{#hvdrun}}{{.}} {{/hvdrun}}\n"), HasSubstr("never runs the program"));
   EXPECT_EQ(error_of("", "{{#hvdrun}}{{.}} {{/hvdrun}}{{#program}}{{.}} {{/program}}\n"),
             "no error");
 }
 
-TEST(CheckValue, JudgesByType) {
+TEST(CheckValue, ChecksByType) {
   EXPECT_TRUE(check_value(VariableType::number, "007"));
   EXPECT_FALSE(check_value(VariableType::number, "-1"));
   EXPECT_FALSE(check_value(VariableType::number, ""));
@@ -173,7 +173,7 @@ TEST(CheckValue, JudgesByType) {
   EXPECT_FALSE(check_value(VariableType::text, std::string_view("a\0b", 3)));
 }
 
-TEST(SplitList, TrimsAndDropsWhatIsEmpty) {
+TEST(SplitList, TrimsWordsAndDropsEmptyOnes) {
   EXPECT_THAT(split_list("a, b c ,,d,"), ElementsAre("a", "b c", "d"));
   EXPECT_THAT(split_list(""), ElementsAre());
 }

@@ -8,7 +8,7 @@ namespace {
 using testing::StartsWith;
 using testing::UnorderedElementsAre;
 
-TEST(SlurmCommand, HasAnEnvironmentThatKeepsItsFormat) {
+TEST(SlurmCommand, RunsWithoutVariablesThatChangeTheFormat) {
   EXPECT_THAT(query_environment({{"PATH", "/bin"},
                                  {"SLURM_CONF", "/etc/slurm.conf"},
                                  {"SLURM_TIME_FORMAT", "relative"},
@@ -22,7 +22,7 @@ TEST(SlurmCommand, HasAnEnvironmentThatKeepsItsFormat) {
                                    "SLURM_TIME_FORMAT=%s", "SLURM_BITSTR_LEN=0"));
 }
 
-TEST(SlurmCommand, ThatIsNotThere) {
+TEST(SlurmCommand, ReportsAMissingCommand) {
   const auto end = run_slurm({{"no-such-squeue"}, {}, {}});
   ASSERT_FALSE(end);
   EXPECT_TRUE(is_not_installed(end.error()));
@@ -30,7 +30,7 @@ TEST(SlurmCommand, ThatIsNotThere) {
               StartsWith("there is no SLURM on this machine: no-such-squeue is not in PATH"));
 }
 
-TEST(SlurmCommand, StreamsAndCode) {
+TEST(SlurmCommand, ReturnsOutputAndExitCode) {
   const auto end = run_slurm({{"sh", "-c", "cat; echo err >&2; exit 3"}, {}, "text\n"});
   ASSERT_TRUE(end) << end.error().message;
   EXPECT_EQ(end->code, 3);
@@ -39,14 +39,14 @@ TEST(SlurmCommand, StreamsAndCode) {
   EXPECT_FALSE(end->timed_out);
 }
 
-TEST(SlurmCommand, OfMuchInputAndOutput) {
+TEST(SlurmCommand, PassesMuchInputAndOutput) {
   const std::string much(3'000'000, 'x');
   const auto end = run_slurm({{"cat"}, {}, much});
   ASSERT_TRUE(end);
   EXPECT_EQ(end->out, much);
 }
 
-TEST(SlurmCommand, ThatHangsIsKilled) {
+TEST(SlurmCommand, IsKilledAfterItsTimeout) {
   const auto end = run_slurm({{"sleep", "1000"}, {}, {}, std::chrono::milliseconds(20)});
   ASSERT_TRUE(end);
   EXPECT_TRUE(end->timed_out);
@@ -54,7 +54,7 @@ TEST(SlurmCommand, ThatHangsIsKilled) {
   EXPECT_EQ(complaint(*end), "no answer in time");
 }
 
-TEST(SlurmCommand, SaysWhyItFailed) {
+TEST(SlurmCommand, ExtractsTheReasonOfAFailure) {
   const std::pair<const char*, const char*> cases[] = {
       {"slurm_load_jobs error: Invalid job id specified\n",
        "slurm_load_jobs error: Invalid job id specified"},

@@ -5,14 +5,14 @@
 namespace hvdrun {
 namespace {
 
-TEST(StepSignal, IsThatOfAScriptsOptions) {
+TEST(StepSignal, IsReadFromTheScriptsOptions) {
   EXPECT_EQ(step_signal_of("#!/bin/bash\n#SBATCH --signal=USR1@90\nhvdrun true\n"), "USR1@90");
   EXPECT_EQ(step_signal_of("#!/bin/bash\n#SBATCH -N2 --signal USR2 # a comment"), "USR2");
   EXPECT_EQ(step_signal_of("#SBATCH --signal=USR1\n# words\n#SBATCH --signal=\"R:10@5\""),
             "R:10@5");
 }
 
-TEST(StepSignal, IsNoneIfTheBatchShellGetsItOrNobody) {
+TEST(StepSignal, IsEmptyIfOnlyTheBatchShellOrNoProcessGetsIt) {
   EXPECT_EQ(step_signal_of(""), "");
   EXPECT_EQ(step_signal_of("#!/bin/bash\n#SBATCH --signal=B:USR1@90\n"), "");
   EXPECT_EQ(step_signal_of("#SBATCH --signal=USR1\n#SBATCH --signal=BR:USR1@90\n"), "");
@@ -20,7 +20,7 @@ TEST(StepSignal, IsNoneIfTheBatchShellGetsItOrNobody) {
   EXPECT_EQ(step_signal_of("#!/bin/sh\necho\n#SBATCH --signal=USR1\n"), "");
 }
 
-TEST(StepSignal, OfTheVariableCounts) {
+TEST(StepSignal, IsReadFromTheEnvironment) {
   EXPECT_EQ(find_step_signal({{"SBATCH_SIGNAL", "USR1@90"}}), "USR1@90");
   EXPECT_EQ(find_step_signal({{"SBATCH_SIGNAL", "B:USR1@90"}}), "");
 }

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr auto kText = "---\nabout: a test\n---\n#!/bin/bash\n{{#command}}{{.}} {{/command}}\n";
 
-TEST(TemplateFolders, InTheOrderInWhichTheyCount) {
+TEST(TemplateFolders, AreInOrderOfPrecedence) {
   const Environment environment{
       {"HVD_TEMPLATE_PATH", "/site:/lab::/x"}, {"XDG_CONFIG_HOME", "/c"}, {"HOME", "/home/u"}};
   EXPECT_THAT(template_folders({"/mine"}, environment, "/own"),
@@ -27,7 +27,7 @@ TEST(TemplateFolders, InTheOrderInWhichTheyCount) {
   EXPECT_THAT(template_folders({}, {}, "/own"), ElementsAre("/own"));
 }
 
-TEST(FindTemplates, TheFirstFolderCounts) {
+TEST(FindTemplates, FirstFolderTakesPrecedence) {
   const TemporaryFolder folder;
   for (const auto* file : {"a/x.sbatch", "b/x.sbatch", "b/y.sbatch", "b/z.txt"}) {
     fs::create_directories((folder.path() / file).parent_path());
@@ -45,14 +45,14 @@ TEST(FindTemplates, TheFirstFolderCounts) {
               HasSubstr("there is no template \"other\" in " + (folder.path() / "a").string()));
 }
 
-TEST(LoadTemplate, NamesTheNearest) {
+TEST(LoadTemplate, SuggestsASimilarName) {
   const TemporaryFolder folder;
   std::ofstream(folder.path() / "generic.sbatch") << kText;
   EXPECT_EQ(load_template("genric", {folder.path()}).error().message,
             "there is no template \"genric\"; did you mean \"generic\"?");
 }
 
-TEST(ReadTemplate, SaysWhyItCannot) {
+TEST(ReadTemplate, ReportsWhyAFileCannotBeRead) {
   const TemporaryFolder folder;
   const auto missing = (folder.path() / "m.sbatch").string();
   EXPECT_EQ(load_template(missing, {}).error().message,
@@ -60,7 +60,7 @@ TEST(ReadTemplate, SaysWhyItCannot) {
   EXPECT_THAT(read_template({"zero", "/dev/zero"}).error().message, HasSubstr("larger than 1 MiB"));
 }
 
-TEST(OwnTemplates, AreAllFitForUse) {
+TEST(OwnTemplates, AllParse) {
   const auto found = find_templates({own_template_folder()});
   std::vector<std::string> names;
   for (const auto& each : found) {

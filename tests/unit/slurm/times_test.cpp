@@ -11,7 +11,7 @@ using std::chrono::seconds;
 using testing::Eq;
 using testing::Optional;
 
-TEST(Times, DurationsOfSqueue) {
+TEST(Times, ReadsDurationsOfSqueue) {
   const struct {
     const char* text;
     int expected;
@@ -22,20 +22,20 @@ TEST(Times, DurationsOfSqueue) {
     EXPECT_THAT(parse_duration(each.text), Optional(seconds(each.expected))) << each.text;
 }
 
-TEST(Times, WhatIsNoDuration) {
+TEST(Times, RefusesInvalidDurations) {
   for (const char* text :
        {"", "UNLIMITED", "NOT_SET", "INVALID", "Partition_Limit", "5", "-1:00", "1:", ":1", "1-",
         "1:2:3:4", "1:2-3", "99999999999999999999:00", "1:00 "})
     EXPECT_THAT(parse_duration(text), Eq(std::nullopt)) << text;
 }
 
-TEST(Times, Moments) {
+TEST(Times, ReadsMoments) {
   EXPECT_THAT(parse_moment("1795343136"), Optional(1795343136));
   for (const char* text : {"", "0", "N/A", "NONE", "Unknown", "None", "2026-11-22T10:27:37", "-1"})
     EXPECT_THAT(parse_moment(text), Eq(std::nullopt)) << text;
 }
 
-TEST(Times, AreShownShort) {
+TEST(Times, FormatsDurationsAndMoments) {
   EXPECT_EQ(duration_text(seconds(-5)), "0:00");
   EXPECT_EQ(duration_text(seconds(65)), "1:05");
   EXPECT_EQ(duration_text(seconds(3600)), "1:00:00");

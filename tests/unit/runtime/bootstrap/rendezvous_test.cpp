@@ -3,6 +3,7 @@
 
 #include "bootstrap/authenticated_acceptor.hpp"
 #include "bootstrap/rendezvous_frame.hpp"
+#include "common/net/tcp.hpp"
 #include "support.hpp"
 
 #include <array>
@@ -146,11 +147,11 @@ TEST(Rendezvous, SucceedsDespiteHalfAnAnswer) {
     std::vector<Fd> accepted;
     while (!over) {
       for (std::size_t i = 0; i < listeners.size(); ++i) {
-        auto connection = accept_from(listeners[i]);
-        if (!connection.ok() || !*connection) continue;
+        Fd connection = accept_tcp(listeners[i].get());
+        if (!connection) continue;
         const std::vector<std::uint8_t> bytes(i == 0 ? 1 : kChallengeBytes, 0xee);
-        (void)send_all(*connection, bytes, Deadline(std::chrono::minutes(1))).ok();
-        accepted.push_back(std::move(*connection));
+        (void)send_all(connection, bytes, Deadline(std::chrono::minutes(1))).ok();
+        accepted.push_back(std::move(connection));
       }
       pollfd entries[] = {{listeners[0].get(), POLLIN, 0}, {listeners[1].get(), POLLIN, 0}};
       ::poll(entries, 2, 20);
@@ -270,7 +271,7 @@ class Relay {
       while (!stop_) {
         pollfd entry{listener_.get(), POLLIN, 0};
         if (::poll(&entry, 1, 10) <= 0) continue;
-        const Fd client = std::move(*accept_from(listener_));
+        const Fd client = accept_tcp(listener_.get());
         if (client) carry(client);
       }
     });

@@ -113,6 +113,57 @@ TEST(AsyncAbi, ADeadRankFailsPendingAndLaterCalls) {
   }
 }
 
+// Submits an allreduce of one value, named `name`, on a process set. Returns its handle.
+hvd_handle submit(float& value, const char* name, std::int32_t process_set = 0) {
+  hvd_options options = named(name);
+  options.process_set = process_set;
+  hvd_handle handle = 0;
+  hvd_allreduce_async(&value, &value, 1, HVD_FLOAT32, HVD_SUM, &options, &handle);
+  return handle;
+}
+
+TEST(AsyncAbi, AHandleOfAnEndedSessionFailsWithItsGeneration) {
+  Job job(2, [](int, const Child::Report& report) {
+    const std::vector<int> both{0, 1};
+    float first = 1, of_set = 1, second = 10, of_next_set = 10;
+    int done = 7;
+    hvd::init({.process_sets = {both, both}});
+    const hvd_handle old = submit(first, "a"), old_of_set = submit(of_set, "a", 2);
+    hvd::shutdown();
+    report(text_of(hvd_wait(old)));
+    hvd::init({.process_sets = {both, both}});
+    const hvd_handle now = submit(second, "b"), now_of_set = submit(of_next_set, "b", 2);
+    report(text_of(hvd_wait(old)));
+    report(text_of(hvd_wait(old_of_set)));
+    report(text_of(hvd_poll(old, &done)));
+    report(text_of(hvd_wait_for(old, 0, &done)));
+    report(text_of(hvd_wait(now)) + text_of(hvd_wait(now_of_set)));
+    report(std::to_string(done) + " " + std::to_string(second) + " " + std::to_string(of_next_set));
+    report(text_of(hvd_wait(0)));
+    hvd::shutdown();
+    report(text_of(hvd_wait(old)));
+    report(text_of(hvd_wait(now)));
+  });
+  for (int rank = 0; rank < 2; ++rank) {
+    const auto next = [&] { return job.rank(rank).line().value_or("nothing"); };
+    const std::string over = ", which hvd_shutdown has ended";
+    const std::string of_set = std::to_string((std::int64_t{2} << 40) + 1);
+    const std::string of_next = std::to_string((std::int64_t{3} << 40) + 1);
+    EXPECT_EQ(next(), "hvd_wait: handle 1 is of generation 1" + over);
+    EXPECT_EQ(next(), "hvd_wait: handle 1 is of generation 1" + over + "; this is generation 2");
+    EXPECT_EQ(next(), "hvd_wait: handle " + of_set + " is of generation 1" + over +
+                          "; this is generation 2");
+    EXPECT_EQ(next(), "hvd_poll: handle 1 is of generation 1" + over + "; this is generation 2");
+    EXPECT_EQ(next(),
+              "hvd_wait_for: handle 1 is of generation 1" + over + "; this is generation 2");
+    EXPECT_EQ(next(), "okok");
+    EXPECT_EQ(next(), "7 20.000000 20.000000");
+    EXPECT_EQ(next(), "hvd_wait: there is no handle 0");
+    EXPECT_EQ(next(), "hvd_wait: handle 1 is of generation 1" + over);
+    EXPECT_EQ(next(), "hvd_wait: handle " + of_next + " is of generation 2" + over);
+  }
+}
+
 TEST(AsyncAbi, WorksInManySessionsOfOneProcess) {
   Job job(2, [](int, const Child::Report& report) {
     for (int round = 0; round < 20; ++round) {

@@ -185,7 +185,8 @@ TEST(Many, SharedBuffersGiveRightSums) {
   run_ranks(2, [&](Communicator& communicator) {
     std::vector<std::int32_t*> all;
     for (std::size_t i = 0; i < buffers; ++i) {
-      const auto memory = communicator.memory()->allocate(kCount * sizeof(std::int32_t));
+      const auto memory = communicator.memory()->own()->allocate(communicator.segment(),
+                                                                 kCount * sizeof(std::int32_t));
       ASSERT_TRUE(memory.ok()) << memory.error().message;
       all.push_back(reinterpret_cast<std::int32_t*>(*memory));
     }
@@ -267,7 +268,7 @@ TEST(Many, AcceptorFailsAtOnceAtTheLimitOfOpenFiles) {
   Child child([](const Child::Report& report) {
     const auto addresses = resolve("127.0.0.1");
     auto listener = listen_on(addresses->front().with_port(0));
-    const Address address = *local_address(*listener);
+    const Address address = *local_address(listener->get());
     const auto client = connect_to(address, Deadline(std::chrono::seconds(60)));
     if (!client.ok()) return report(client.error().message);
     rlimit limit{};

@@ -100,7 +100,7 @@ TEST(OneRankFails, NoThreadForTheEngineFailsOnEveryRank) {
                {"4 barrier \"b\": libhvd cannot continue in rank 1 (pid ",
                 "4 allreduce: libhvd cannot continue in rank 1 (pid "});
   expect_lines(job, 1,
-               {"8 hvd_barrier: cannot start the engine's thread: ",
+               {"8 hvd_barrier: cannot start the thread that runs collectives: ",
                 "8 allreduce: libhvd cannot continue in rank 1 (pid "});
 }
 

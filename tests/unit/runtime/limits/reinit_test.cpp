@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <fstream>
+#include <optional>
+#include <span>
 #include <vector>
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 namespace libhvd::test {
@@ -128,6 +131,53 @@ TEST(Reinit, SessionsOnTwoHostsLeakNothing) {
   expect_from_all(job, "ok");
   EXPECT_TRUE(job.memory(0).entries().empty());
   EXPECT_TRUE(job.memory(1).entries().empty());
+}
+
+// Returns how many buffers this process has mapped, its own and those of other ranks; see proc(5).
+std::size_t mapped_buffers() {
+  std::size_t count = 0;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);)
+    count += line.find("/memfd:hvd") != std::string::npos;
+  return count;
+}
+
+// Sums two buffers over all ranks in a session, one of them in a process set. Returns how many
+// buffers were mapped in the session and after it.
+std::string add_in_a_session(std::span<float> of_all, std::span<float> of_set) {
+  hvd::init({.process_sets = {{0, 1}}});
+  for (const std::span<float> values : {of_all, of_set})
+    std::fill(values.begin(), values.end(), 1.0f);
+  hvd::allreduce(of_all, hvd::Op::sum);
+  hvd::Options in_set("in the set");
+  in_set.on = hvd::ProcessSet::from_id(1);
+  hvd::allreduce(of_set, hvd::Op::sum, in_set);
+  if (of_all.back() != 2 || of_set.back() != 2) return "wrong sum";
+  const std::string mapped = std::to_string(mapped_buffers());
+  hvd::shutdown();
+  return mapped + ", after it " + std::to_string(mapped_buffers()) + "; ";
+}
+
+// Each rank has one buffer of hvd_alloc, and later one of hvd_register too.
+TEST(Reinit, SharedBuffersAreNotCopiedInLaterSessions) {
+  Job job(2, reporting([] {
+            hvd::init();
+            std::optional<hvd::Buffer<float>> shared(std::in_place, 50'000);
+            const std::size_t bytes = 16 * page_bytes();
+            hvd::shutdown();
+            void* const pages =
+                ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            const std::span own(static_cast<float*>(pages), bytes / sizeof(float));
+            std::string mapped = add_in_a_session(shared->span(), own);
+            hvd::init();
+            std::optional<hvd::Registration> registered(std::in_place, std::as_writable_bytes(own));
+            hvd::shutdown();
+            mapped += add_in_a_session(shared->span(), own) + add_in_a_session(shared->span(), own);
+            registered.reset();
+            shared.reset();
+            return mapped + std::to_string(mapped_buffers());
+          }));
+  expect_from_all(job, "2, after it 1; 4, after it 2; 4, after it 2; 0");
 }
 
 // hvd_shutdown gives up pending calls, with their names and buffers.

@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 namespace libhvd {
 namespace {
@@ -24,16 +25,27 @@ std::shared_ptr<Segment> segment() {
   return std::make_shared<Segment>(std::move(*made));
 }
 
-std::byte* allocate(SharedMemory& memory, std::size_t bytes) {
-  const auto allocated = memory.allocate(bytes);
+// The memory of a rank.
+SharedMemory memory_in(const std::shared_ptr<Segment>& segment,
+                       std::size_t most_mapped = SharedMemory::kMostMapped) {
+  return {segment, std::make_shared<ProcessMemory>(), most_mapped};
+}
+
+std::byte* allocate(const SharedMemory& memory, const std::shared_ptr<Segment>& segment,
+                    std::size_t bytes) {
+  const auto allocated = memory.own()->allocate(segment, bytes);
   EXPECT_TRUE(allocated.ok()) << allocated.error().message;
   return *allocated;
 }
 
+bool is_same_place(const SharedLocation& one, const SharedLocation& other) {
+  return one.file == other.file && one.allocation == other.allocation;
+}
+
 TEST(SharedMemory, IsMappedByAnotherRank) {
   const auto shared = segment();
-  SharedMemory mine(shared), theirs(shared);
-  std::byte* const buffer = allocate(mine, 10'000);
+  SharedMemory mine = memory_in(shared), theirs = memory_in(shared);
+  std::byte* const buffer = allocate(mine, shared, 10'000);
   std::memset(buffer + 5000, 'x', 3);
   const auto place = mine.find(buffer + 5000, 3);
   ASSERT_TRUE(place);
@@ -45,16 +57,97 @@ TEST(SharedMemory, IsMappedByAnotherRank) {
   EXPECT_EQ(std::memcmp(buffer + 5000, "yyy", 3), 0);
 }
 
+TEST(SharedMemory, OutlivesTheSegment) {
+  const auto own = std::make_shared<ProcessMemory>();
+  auto first = segment();
+  std::byte* const buffer = *own->allocate(first, 10'000);
+  std::memset(buffer, 'x', 3);
+  first.reset();
+  const auto second = segment();
+  const auto place = SharedMemory(second, own).find(buffer, 3);
+  ASSERT_TRUE(place);
+  SharedMemory theirs = memory_in(second);
+  const auto seen = theirs.map(*place);
+  ASSERT_TRUE(seen.ok()) << seen.error().message;
+  std::memset(seen->get(), 'y', 3);
+  EXPECT_EQ(std::memcmp(buffer, "yyy", 3), 0);
+}
+
+// Where the pid of a rank is that of another process, this number is another file there, or none.
+TEST(SharedMemory, AFileOfAnotherProcessIsNotMapped) {
+  const auto shared = segment();
+  const SharedMemory mine = memory_in(shared);
+  SharedMemory theirs = memory_in(shared);
+  auto place = *mine.find(allocate(mine, shared, 4096), 1);
+  ++place.file;
+  EXPECT_FALSE(theirs.map(place).ok());
+  --place.file;
+  ++place.descriptor;
+  EXPECT_FALSE(theirs.map(place).ok());
+  --place.descriptor;
+  EXPECT_TRUE(theirs.map(place).ok());
+}
+
+// Ranks cannot if each has its own pid namespace.
+TEST(SharedMemory, IsInTheSegmentIfRanksCannotOpenEachOthersFiles) {
+  const test::TemporaryFolder folder;
+  auto made = Segment::create(folder.path(), "j1", 2);
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  ::unlink((made->name().path + ".memory").c_str());
+  auto opened = Segment::open(made->name(), 2);
+  ASSERT_TRUE(opened.ok()) << opened.error().message;
+  const auto one = std::make_shared<Segment>(std::move(*made));
+  const SharedMemory mine = memory_in(one);
+  SharedMemory theirs = memory_in(std::make_shared<Segment>(std::move(*opened)));
+  std::byte* const buffer = allocate(mine, one, 10'000);
+  std::memset(buffer, 'x', 3);
+  const auto seen = theirs.map(*mine.find(buffer, 3));
+  ASSERT_TRUE(seen.ok()) << seen.error().message;
+  EXPECT_EQ(std::memcmp(seen->get(), "xxx", 3), 0);
+  EXPECT_FALSE(SharedMemory(segment(), mine.own()).find(buffer, 3)) << "found in a later session";
+}
+
+TEST(SharedMemory, KeepsNoDescriptorOfFreedMemory) {
+  const auto shared = segment();
+  const std::size_t before = test::entries_in("/proc/self/fd");
+  const SharedMemory mine = memory_in(shared);
+  SharedMemory theirs = memory_in(shared);
+  std::byte* const buffer = allocate(mine, shared, 4096);
+  EXPECT_TRUE(theirs.map(*mine.find(buffer, 1)).ok());
+  EXPECT_EQ(test::entries_in("/proc/self/fd"), before + 1);
+  mine.own()->free(buffer);
+  EXPECT_EQ(test::entries_in("/proc/self/fd"), before);
+}
+
+// The child could start a job of its own.
+TEST(SharedMemory, AForkedChildDoesNotChangeTheMemoryOfItsParent) {
+  const auto shared = segment();
+  const SharedMemory memory = memory_in(shared);
+  std::byte* const buffer = allocate(memory, shared, 4096);
+  std::memset(buffer, 'x', 4096);
+  test::Child child([&](const test::Child::Report& report) {
+    std::byte* const own = allocate(memory, shared, 4096);
+    std::memset(own, 'y', 4096);
+    memory.own()->free(buffer);
+    report("done");
+  });
+  EXPECT_EQ(child.line(), "done");
+  std::byte* const next = allocate(memory, shared, 4096);
+  EXPECT_EQ(next[0], std::byte{0});
+  EXPECT_EQ(buffer[0], std::byte{'x'});
+}
+
 TEST(SharedMemory, FindsOnlyRangesWithinOneAllocation) {
-  SharedMemory memory(segment());
-  std::byte* const buffer = allocate(memory, 4096);
+  const auto shared = segment();
+  const SharedMemory memory = memory_in(shared);
+  std::byte* const buffer = allocate(memory, shared, 4096);
   EXPECT_TRUE(memory.find(buffer, 4096));
   EXPECT_TRUE(memory.find(buffer + 4095, 1));
   EXPECT_FALSE(memory.find(buffer, 4097));
   EXPECT_FALSE(memory.find(buffer - 1, 1));
   int other = 0;
   EXPECT_FALSE(memory.find(&other, sizeof other));
-  memory.free(buffer);
+  memory.own()->free(buffer);
   EXPECT_FALSE(memory.find(buffer, 1));
 }
 
@@ -72,9 +165,9 @@ struct Pages {
 
 TEST(SharedMemory, AdoptKeepsTheContentOfPages) {
   const auto shared = segment();
-  SharedMemory mine(shared), theirs(shared);
+  SharedMemory mine = memory_in(shared), theirs = memory_in(shared);
   const Pages pages;
-  ASSERT_TRUE(mine.adopt(pages.data, Pages::kBytes).ok());
+  ASSERT_TRUE(mine.own()->adopt(shared, pages.data, Pages::kBytes).ok());
   const auto place = mine.find(pages.data + 5000, 3);
   ASSERT_TRUE(place);
   const auto kept = theirs.map(*place);
@@ -83,34 +176,36 @@ TEST(SharedMemory, AdoptKeepsTheContentOfPages) {
   std::memset(seen, 'y', 3);
   EXPECT_EQ(std::memcmp(pages.data + 5000, "yyy", 3), 0);
   for (const std::size_t first : {0u, 4096u, 3u * 4096})
-    EXPECT_FALSE(mine.adopt(pages.data + first, 4096).ok()) << "a part, from " << first;
+    EXPECT_FALSE(mine.own()->adopt(shared, pages.data + first, 4096).ok())
+        << "a part, from " << first;
 
-  ASSERT_TRUE(mine.disown(pages.data).ok());
+  ASSERT_TRUE(mine.own()->disown(pages.data).ok());
   EXPECT_FALSE(mine.find(pages.data, 1));
   EXPECT_EQ(std::memcmp(pages.data + 4999, "xyyyx", 5), 0);
   std::memset(seen, 'z', 3);
   EXPECT_EQ(std::memcmp(pages.data + 5000, "yyy", 3), 0) << "other ranks still change the pages";
-  EXPECT_TRUE(mine.adopt(pages.data, 4096).ok()) << "pages cannot be adopted again";
-  ASSERT_TRUE(mine.disown(pages.data).ok());
+  EXPECT_TRUE(mine.own()->adopt(shared, pages.data, 4096).ok()) << "pages cannot be adopted again";
+  ASSERT_TRUE(mine.own()->disown(pages.data).ok());
 }
 
 TEST(SharedMemory, ANewAllocationIsZeroedAndHasANewPlace) {
-  SharedMemory memory(segment());
-  std::byte* const first = allocate(memory, 4096);
+  const auto shared = segment();
+  const SharedMemory memory = memory_in(shared);
+  std::byte* const first = allocate(memory, shared, 4096);
   std::memset(first, 1, 4096);
   const auto old_place = memory.find(first, 1);
-  memory.free(first);
-  std::byte* const second = allocate(memory, 4096);
-  EXPECT_NE(memory.find(second, 1)->allocation, old_place->allocation);
+  memory.own()->free(first);
+  std::byte* const second = allocate(memory, shared, 4096);
+  EXPECT_FALSE(is_same_place(*memory.find(second, 1), *old_place));
   EXPECT_EQ(second[0], std::byte{0});
 }
 
 TEST(SharedMemory, BuffersInUseStayMappedBeyondTheLimit) {
   const auto shared = segment();
-  SharedMemory mine(shared), theirs(shared, 2);
+  SharedMemory mine = memory_in(shared), theirs = memory_in(shared, 2);
   std::vector<std::shared_ptr<std::byte>> seen;
   for (int i = 0; i < 10; ++i) {
-    std::byte* const buffer = allocate(mine, 4096);
+    std::byte* const buffer = allocate(mine, shared, 4096);
     *buffer = static_cast<std::byte>(i);
     const auto mapped = theirs.map(*mine.find(buffer, 4096));
     ASSERT_TRUE(mapped.ok()) << mapped.error().message;
@@ -121,14 +216,15 @@ TEST(SharedMemory, BuffersInUseStayMappedBeyondTheLimit) {
 }
 
 TEST(SharedMemory, WithoutRoomFailsWithTheSizeThatIsNeeded) {
-  SharedMemory memory(segment());
+  const auto shared = segment();
+  const SharedMemory memory = memory_in(shared);
   rlimit old{};
   ::getrlimit(RLIMIT_FSIZE, &old);
   rlimit low = old;
   low.rlim_cur = 1 << 20;
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
   ::setrlimit(RLIMIT_FSIZE, &low);
-  const auto allocated = memory.allocate(std::size_t{64} << 20);
+  const auto allocated = memory.own()->allocate(shared, std::size_t{64} << 20);
   ::setrlimit(RLIMIT_FSIZE, &old);
   std::signal(SIGXFSZ, handler);
   ASSERT_FALSE(allocated.ok());
@@ -144,8 +240,8 @@ class Buffers {
       : private_(2 * (count + offset)) {
     float* begin = private_.data();
     if (shared)
-      begin = reinterpret_cast<float*>(
-          allocate(*communicator.memory(), private_.size() * sizeof(float)));
+      begin = reinterpret_cast<float*>(allocate(*communicator.memory(), communicator.segment(),
+                                                private_.size() * sizeof(float)));
     input = begin + offset;
     output = in_place ? input : begin + count + 2 * offset;
     for (std::size_t i = 0; i < count; ++i)
@@ -190,12 +286,12 @@ TEST(SharedAllreduce, GivesTheSameBitsForPrivateAndSharedBuffers) {
 TEST(SharedAllreduce, BuffersMayBeAllocatedAndFreedRepeatedly) {
   test::run_ranks(2, [](Communicator& communicator) {
     for (int round = 0; round < 50; ++round) {
-      std::byte* const memory = allocate(*communicator.memory(), 100'000);
+      std::byte* const memory = allocate(*communicator.memory(), communicator.segment(), 100'000);
       auto* const values = reinterpret_cast<std::int32_t*>(memory);
       for (int i = 0; i < 25'000; ++i) values[i] = i + round;
       ASSERT_TRUE(communicator.allreduce(values, values, 25'000, HVD_INT32, HVD_SUM, {}).ok());
       for (int i = 0; i < 25'000; ++i) ASSERT_EQ(values[i], 2 * (i + round));
-      communicator.memory()->free(memory);
+      communicator.memory()->own()->free(memory);
     }
   });
 }
@@ -210,11 +306,13 @@ TEST(SharedAllreduce, WorksWithMoreBuffersThanStayMapped) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < kRanks; ++rank) {
     threads.emplace_back([&shared, rank] {
-      Communicator communicator(shared, rank, std::make_shared<SharedMemory>(shared, 1));
+      Communicator communicator(
+          shared, rank,
+          std::make_shared<SharedMemory>(shared, std::make_shared<ProcessMemory>(), 1));
       std::vector<std::int32_t*> buffers;
       for (int i = 0; i < 5; ++i)
-        buffers.push_back(reinterpret_cast<std::int32_t*>(
-            allocate(*communicator.memory(), kCount * sizeof(std::int32_t))));
+        buffers.push_back(reinterpret_cast<std::int32_t*>(allocate(
+            *communicator.memory(), communicator.segment(), kCount * sizeof(std::int32_t))));
       for (int round = 0; round < 20; ++round) {
         std::int32_t* const in = buffers[static_cast<std::size_t>(round) % 5];
         std::int32_t* const out = buffers[static_cast<std::size_t>(round + 3) % 5];

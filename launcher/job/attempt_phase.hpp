@@ -1,0 +1,103 @@
+// The phases of an attempt. Starting: its agents are started and greet, and the ranks are placed.
+// Running: the ranks are started and run. Stopping: they are ended for the first cause. An attempt
+// is in one phase at a time. What means the same in every phase, such as output, it does itself.
+//
+// The attempt owns the phases and what they share. Loop thread only.
+#pragma once
+
+#include "base/event_loop.hpp"
+#include "base/result.hpp"
+#include "job/agents.hpp"
+#include "job/job_context.hpp"
+#include "job/plan.hpp"
+#include "job/pmix_router.hpp"
+#include "job/rank_environment.hpp"
+#include "job/rank_table.hpp"
+#include "job/status_line.hpp"
+#include "job/stdin_forwarder.hpp"
+#include "job/terminal_session.hpp"
+#include "job/unreached_hosts.hpp"
+#include "model/job_spec.hpp"
+#include "output/output.hpp"
+#include "output/user_terminal.hpp"
+#include "protocol/messages.hpp"
+#include "report/first_failure.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace hvdrun {
+
+using MakeAgents = std::function<std::unique_ptr<Agents>(Agents::Events)>;
+
+// What all attempts of a job share. The job owns it and lends it to each.
+struct JobParts {
+  const JobSpec& spec;
+  const JobContext& context;
+  EventLoop& loop;
+  Output& output;
+  StdinForwarder& input;
+  UserTerminal* terminal;  // null: there is none to take care of
+  Plan& plan;              // becomes final when the hosts have answered
+  const MakeAgents& make_agents;
+};
+
+// What the phases of an attempt share.
+struct AttemptParts {
+  const JobParts job;
+  const EventLoop::Clock::time_point begun;
+  JobIdentity identity;
+  RankTable table;  // of no ranks before they are placed
+  std::unique_ptr<Agents> agents;
+  StatusLine status_line;
+  TerminalSession terminal;
+  std::optional<PmixRouter> router;  // from the launch on
+  TimeoutTimer start_timer;          // from the first agent's start to the last rank's
+
+  // Changes of the phase. `stop` does nothing if the attempt is stopping already.
+  std::function<void(StopCause)> stop;
+  std::function<void()> ranks_are_placed;
+
+  void note(const std::string& text) const { job.output.note(text); }
+  const Placement& placement() const { return job.plan.placement; }
+};
+
+// Returns the cause of a stop that an agent's error is.
+StopCause agent_failure(const Error& error);
+
+// Returns "2.5 s".
+std::string seconds_text(std::chrono::milliseconds time);
+
+// What happens to an attempt, as far as it depends on the phase. By default nothing follows.
+class AttemptPhase {
+ public:
+  virtual ~AttemptPhase() = default;
+
+  // Ends the phase: its timers no longer run.
+  virtual void leave() {}
+
+  virtual void on_greeted() {}
+  virtual Result<void> on_ports(AgentState& /*agent*/, PortsMessage /*ports*/) { return {}; }
+  virtual void on_started() {}  // an agent's ranks
+  virtual void on_exited(const RankReport& /*rank*/) {}
+  virtual void on_progress(std::size_t /*host_index*/, const ProgressMessage& /*message*/) {}
+  virtual void on_stalls(const StallsMessage& /*stalls*/) {}
+  // A host has answered what its ranks do in a stall.
+  virtual void on_stall_states(const StatesMessage& /*message*/) {}
+  // Not all ranks have started in time.
+  virtual void on_start_timeout() {}
+
+  // Returns whether an agent that has reported its end may have ended.
+  virtual bool may_end(const AgentState& agent) const = 0;
+  // An agent was lost. `why`: as people read it; empty if it is not known.
+  virtual void on_lost(const AgentState& agent, std::string why) = 0;
+};
+
+// Returns the cause of a stop that the loss of an agent is.
+StopCause lost_agent(const AgentState& agent, const std::string& why);
+
+}  // namespace hvdrun

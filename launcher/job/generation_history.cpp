@@ -1,0 +1,89 @@
+#include "job/generation_history.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <variant>
+
+namespace hvdrun {
+
+void GenerationHistory::add(const Action& action, double now) {
+  auto& generations = report_.generations;
+  if (const auto* const lost = std::get_if<action::Lost>(&action)) {
+    auto& losses = generations.empty() ? report_.lost_at_start : generations.back().lost;
+    losses.push_back({lost->member, lost->text});
+  }
+  const bool ends =
+      std::holds_alternative<action::Lost>(action) || std::holds_alternative<action::Over>(action);
+  if (ends && !interrupted_) interrupted_ = now;
+  if (const auto* const go = std::get_if<action::Go>(&action)) {
+    if (opened_) generations.back().seconds = now - *opened_;
+    opened_.reset();
+    begin(*go);
+  }
+  if (std::holds_alternative<action::Opened>(action)) {
+    if (interrupted_ && generations.size() > 1)
+      generations.back().pause_seconds = now - *interrupted_;
+    interrupted_.reset();
+    opened_ = now;
+  }
+}
+
+void GenerationHistory::begin(const action::Go& action) {
+  const auto& ranks = action.go.ranks;
+  auto& generations = report_.generations;
+  if (!generations.empty()) {
+    auto& last = generations.back().members;
+    generations.back().committed = true;
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank)
+      if (std::find(last.begin(), last.end(), ranks[rank].member) != last.end() &&
+          action.commits[rank] <= most_commits_)
+        generations.back().committed = false;
+  }
+  GenerationReport next;
+  next.number = action.go.generation;
+  next.step = action.steps[action.go.root];
+  for (const auto& rank : ranks) {
+    next.members.push_back(rank.member);
+    if (seen_.insert(rank.member).second && !generations.empty())
+      next.joined.push_back(rank.member);
+  }
+  generations.push_back(std::move(next));
+  commits_ = action.commits;
+  most_commits_ = commits_[action.go.root];
+}
+
+void GenerationHistory::committed(std::uint32_t member, std::uint64_t commits) {
+  if (report_.generations.empty()) return;
+  const auto& members = report_.generations.back().members;
+  const auto at = std::find(members.begin(), members.end(), member);
+  if (at != members.end()) commits_[static_cast<std::size_t>(at - members.begin())] = commits;
+}
+
+GenerationsReport GenerationHistory::report(double now) const {
+  auto report = report_;
+  if (report.generations.empty()) return report;
+  auto& last = report.generations.back();
+  if (opened_) last.seconds = now - *opened_;
+  last.committed = std::all_of(commits_.begin(), commits_.end(),
+                               [this](std::uint64_t one) { return one > most_commits_; });
+  return report;
+}
+
+std::vector<GenerationHistory::Renumbered> GenerationHistory::renumbered() const {
+  std::vector<Renumbered> changes;
+  const auto& generations = report_.generations;
+  if (generations.size() < 2) return changes;
+  const auto& before = generations[generations.size() - 2].members;
+  const auto& now = generations.back().members;
+  std::map<std::size_t, std::size_t> old_ranks;
+  for (std::size_t rank = 0; rank < before.size(); ++rank) old_ranks[before[rank]] = rank;
+  for (std::size_t rank = 0; rank < now.size(); ++rank) {
+    const auto old = old_ranks.find(now[rank]);
+    if (old != old_ranks.end() && old->second != rank)
+      changes.push_back({now[rank], old->second, rank});
+  }
+  return changes;
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,49 @@
+// What became of a job's generations: made from the actions of a Generations value, for the report
+// and for the job's end. A value for its owner's thread; nothing fails. Its owner says what time it
+// is, in seconds on a clock of its own.
+#pragma once
+
+#include "job/generations.hpp"
+#include "model/generation.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <vector>
+
+namespace hvdrun {
+
+class GenerationHistory {
+ public:
+  explicit GenerationHistory(std::size_t first_members) { report_.first_members = first_members; }
+
+  void add(const Action& action, double now);
+
+  // How often a member has committed its state, as its status page has it. The members of the last
+  // generation do not come any more.
+  void committed(std::uint32_t member, std::uint64_t commits);
+
+  // The last generation's time ends at `now`.
+  GenerationsReport report(double now) const;
+
+  // A member whose rank is another one than in the generation before.
+  struct Renumbered {
+    std::size_t member = 0;
+    std::size_t before = 0;
+    std::size_t rank = 0;
+  };
+  std::vector<Renumbered> renumbered() const;  // in the last generation
+
+ private:
+  void begin(const action::Go& action);
+
+  GenerationsReport report_;
+  std::set<std::size_t> seen_;          // the members of all generations
+  std::uint64_t most_commits_ = 0;      // of a member, when the last generation began
+  std::vector<std::uint64_t> commits_;  // of the members of the last generation, by rank
+  std::optional<double> interrupted_;   // when the last generation was over
+  std::optional<double> opened_;        // the last one
+};
+
+}  // namespace hvdrun

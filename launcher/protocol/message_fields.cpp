@@ -1,0 +1,63 @@
+#include "protocol/message_fields.hpp"
+
+#include "protocol/cbor_depth.hpp"
+
+#include <string>
+#include <string_view>
+
+namespace hvdrun {
+
+template <class T>
+Result<T> parse(std::string_view payload) {
+  // The JSON library throws. No exception leaves this function.
+  try {
+    if (is_nested_too_deeply(payload))
+      return fail("malformed message on the link: it is nested too deeply");
+    T message;
+    wire::from_json(wire::Json::from_cbor(payload.begin(), payload.end()), message);
+    return message;
+  } catch (const wire::Json::exception& error) {
+    return fail(std::string("malformed message on the link: ") + error.what());
+  }
+}
+
+template <class T>
+std::string pack(const T& message) {
+  std::string payload;
+  wire::Json::to_cbor(wire::to_json(message), payload);
+  return payload;
+}
+
+template Result<ConfigureMessage> parse(std::string_view);
+template Result<HelloMessage> parse(std::string_view);
+template Result<HoldPortsMessage> parse(std::string_view);
+template Result<PortsMessage> parse(std::string_view);
+template Result<LaunchMessage> parse(std::string_view);
+template Result<StartedMessage> parse(std::string_view);
+template Result<ExitedMessage> parse(std::string_view);
+template Result<AbortedMessage> parse(std::string_view);
+template Result<FailedMessage> parse(std::string_view);
+template Result<StopMessage> parse(std::string_view);
+template Result<StatesMessage> parse(std::string_view);
+template Result<StallsMessage> parse(std::string_view);
+template Result<ProgressMessage> parse(std::string_view);
+template Result<ApartMessage> parse(std::string_view);
+template Result<DoneMessage> parse(std::string_view);
+
+template std::string pack(const ConfigureMessage&);
+template std::string pack(const HelloMessage&);
+template std::string pack(const HoldPortsMessage&);
+template std::string pack(const PortsMessage&);
+template std::string pack(const LaunchMessage&);
+template std::string pack(const StartedMessage&);
+template std::string pack(const ExitedMessage&);
+template std::string pack(const AbortedMessage&);
+template std::string pack(const FailedMessage&);
+template std::string pack(const StopMessage&);
+template std::string pack(const StatesMessage&);
+template std::string pack(const StallsMessage&);
+template std::string pack(const ProgressMessage&);
+template std::string pack(const ApartMessage&);
+template std::string pack(const DoneMessage&);
+
+}  // namespace hvdrun

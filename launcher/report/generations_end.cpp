@@ -1,0 +1,110 @@
+#include "report/generations_end.hpp"
+
+#include "common/text.hpp"
+#include "report/quantities.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace hvdrun {
+namespace {
+
+using Losses = std::vector<LostMemberReport>;
+
+// Returns the losses that were not repaired, in order, those of each generation together.
+std::vector<Losses> chain_of_losses(const GenerationsReport& report) {
+  std::vector<Losses> chain;
+  auto next = report.generations.rbegin();
+  for (; next != report.generations.rend(); ++next) {
+    chain.push_back(next->lost);
+    if (next->committed) break;
+  }
+  if (next == report.generations.rend()) chain.push_back(report.lost_at_start);
+  std::reverse(chain.begin(), chain.end());
+  return chain;
+}
+
+// Returns the members whose ends decide whether the job has succeeded: not those that were lost
+// before the last generation began, and no newcomers that were in none.
+std::vector<std::size_t> deciding_members(std::size_t members, const GenerationsReport& report) {
+  std::set<std::size_t> out;
+  for (std::size_t member = report.first_members; member < members; ++member) out.insert(member);
+  const auto leave_out = [&out](const Losses& losses) {
+    for (const auto& lost : losses) out.insert(lost.member);
+  };
+  if (!report.generations.empty()) leave_out(report.lost_at_start);
+  for (const auto& generation : report.generations) {
+    for (const auto member : generation.joined) out.erase(member);
+    if (&generation != &report.generations.back()) leave_out(generation.lost);
+  }
+  std::vector<std::size_t> deciding;
+  for (std::size_t member = 0; member < members; ++member)
+    if (!out.contains(member)) deciding.push_back(member);
+  return deciding;
+}
+
+// Returns the members of `order` that are among these.
+std::vector<std::size_t> only(const std::vector<std::size_t>& order,
+                              const std::set<std::size_t>& members) {
+  std::vector<std::size_t> kept;
+  std::copy_if(order.begin(), order.end(), std::back_inserter(kept),
+               [&members](std::size_t member) { return members.contains(member); });
+  return kept;
+}
+
+std::string describe(const Repair::Lost& lost) {
+  return fmt::format("rank {} on {}", lost.rank, lost.host);
+}
+
+}  // namespace
+
+Verdict judge_generations(const std::optional<StopCause>& cause,
+                          const std::vector<RankReport>& ranks,
+                          const std::vector<std::size_t>& order,
+                          const GenerationsReport& generations) {
+  const auto deciding = deciding_members(ranks.size(), generations);
+  std::vector<RankReport> decided;
+  for (const auto member : deciding) decided.push_back(ranks[member]);
+  if (std::all_of(decided.begin(), decided.end(), succeeded))
+    return judge_end(cause, std::nullopt, decided, {});
+  for (const auto& losses : chain_of_losses(generations)) {
+    if (losses.empty()) continue;
+    std::set<std::size_t> members;
+    for (const auto& lost : losses) members.insert(lost.member);
+    auto verdict = judge_end(cause, std::nullopt, ranks, only(order, members));
+    if (verdict.first_failure || (cause && cause->exit_code)) return verdict;
+    // hvdrun ended it, or its host is lost.
+    const auto& first = ranks[losses.front().member];
+    verdict.reason =
+        fmt::format("rank {} on {} {}", first.placement.rank, first.host, losses.front().text);
+    return verdict;
+  }
+  return judge_end(cause, std::nullopt, ranks, only(order, {deciding.begin(), deciding.end()}));
+}
+
+std::string describe_repair(const Repair& repair) {
+  std::string line;
+  if (repair.lost.size() == 1) {
+    line = fmt::format("{} was lost ({})", describe(repair.lost[0]), repair.lost[0].how);
+  } else {
+    for (const auto& lost : repair.lost)
+      line += fmt::format("{}{} ({})", line.empty() ? "" : ", ", describe(lost), lost.how);
+    line += " were lost";
+  }
+  line += fmt::format(
+      ": {} from step {} after {}",
+      repair.size == 1 ? "1 rank continues" : fmt::format("{} ranks continue", repair.size),
+      repair.step,
+      repair.pause_seconds < 1 ? fmt::format("{:.0f} ms", std::ceil(repair.pause_seconds * 1000))
+                               : format_duration(repair.pause_seconds));
+  for (const auto& one : repair.renumbered)
+    line += fmt::format("{} rank {} is now rank {}", &one == repair.renumbered.data() ? ";" : ",",
+                        one.before, one.rank);
+  return line;
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,49 @@
+// How a job has ended that continues when ranks are lost (--min-np), and what is said of a loss
+// that was repaired. Pure functions.
+#pragma once
+
+#include "model/generation.hpp"
+#include "report/first_failure.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hvdrun {
+
+// Returns the verdict, as judge_end() does. `ranks`: of all members, by their numbers.
+//
+// The job has succeeded if every member of the last generation and every member that had left
+// exited with 0. A loss is repaired when a later generation has committed its state. Losses that
+// were not repaired form a chain, up to the job's end. The first one is to blame; among those of
+// one generation, the one that find_first_failure() finds.
+Verdict judge_generations(const std::optional<StopCause>& cause,
+                          const std::vector<RankReport>& ranks,
+                          const std::vector<std::size_t>& order,
+                          const GenerationsReport& generations);
+
+// A loss after which the job continued.
+struct Repair {
+  struct Lost {
+    std::uint32_t rank = 0;
+    std::string host;
+    std::string how;  // describe_end()
+  };
+  struct Renumbered {
+    std::uint32_t before = 0;
+    std::uint32_t rank = 0;
+  };
+  std::vector<Lost> lost;  // at least one
+  std::size_t size = 0;    // of the new generation
+  std::uint64_t step = 0;
+  double pause_seconds = 0;
+  std::vector<Renumbered> renumbered = {};
+};
+
+// Returns a line for the user: "rank 3 on n2 was lost (killed by SIGKILL): 7 ranks continue from
+// step 1204 after 9 ms; rank 7 is now rank 3".
+std::string describe_repair(const Repair& repair);
+
+}  // namespace hvdrun

@@ -1,0 +1,45 @@
+#include "agent/held_ports.hpp"
+
+#include "agent/descriptor_limit.hpp"
+
+#include <cstdint>
+#include <cstdlib>
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+namespace hvdrun {
+namespace {
+
+TEST(HeldPorts, AreReservedButTheProgramCanListenOnThem) {
+  const auto ports = hold_ports(1, 0);
+  ASSERT_TRUE(ports) << ports.error().message;
+  const Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int on = 1;
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<std::uint16_t>(ports->front().number));
+  EXPECT_EQ(::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  EXPECT_EQ(::listen(socket.get(), 1), 0);
+}
+
+// Among so many ports, a dozen would be next to the master port by chance.
+TEST(HeldPorts, ExcludePortsNextToTheMasterPort) {
+  constexpr int kCount = 3000;
+  raise_descriptor_limit(kCount + 200);
+  const auto first = [](int given) {
+    const auto ports = hold_ports(kCount, given);
+    EXPECT_TRUE(ports) << ports.error().message;
+    const int master = given != 0 ? given : ports->front().number;
+    for (std::size_t i = 1; i < ports->size(); ++i)
+      EXPECT_GT(std::abs((*ports)[i].number - master), kPortsLeftToProgram) << master;
+    return ports->front().number;
+  };
+  first(first(0));
+}
+
+}  // namespace
+}  // namespace hvdrun

@@ -1,0 +1,142 @@
+#include "report/generations_end.hpp"
+
+#include "base/result.hpp"
+
+#include <csignal>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace hvdrun {
+namespace {
+
+RankReport ended(int code, int signal = 0) {
+  RankReport rank;
+  rank.exited = true;
+  rank.exit_code = code;
+  rank.signal = signal;
+  rank.host = "n1";
+  return rank;
+}
+
+RankReport ended_by_hvdrun() {
+  auto rank = ended(0, SIGKILL);
+  rank.stopped_by_us = true;
+  return rank;
+}
+
+const RankReport kKilled = ended(0, SIGKILL);
+const RankReport kSucceeded = ended(0);
+
+// The generations of a job of three members: each with its losses, and whether it has committed.
+GenerationsReport generations(const std::vector<std::vector<std::size_t>>& losses,
+                              const std::vector<bool>& committed) {
+  GenerationsReport report;
+  report.first_members = 3;
+  std::vector<std::size_t> members{0, 1, 2};
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    GenerationReport generation;
+    generation.members = members;
+    generation.committed = committed[i];
+    for (const auto member : losses[i]) {
+      generation.lost.push_back({member, "did not come to generation 2 within 120 s"});
+      std::erase(members, member);
+    }
+    report.generations.push_back(generation);
+  }
+  return report;
+}
+
+TEST(JudgeGenerations, SucceedsIfTheLastGenerationDoes) {
+  const auto verdict = judge_generations(std::nullopt, {kSucceeded, kKilled, kSucceeded}, {1, 0, 2},
+                                         generations({{1}, {}}, {false, false}));
+  EXPECT_EQ(verdict.kind, EndKind::succeeded);
+  EXPECT_EQ(verdict.exit_code, 0);
+}
+
+TEST(JudgeGenerations, FailsIfAMemberOfTheLastGenerationDoes) {
+  const auto verdict = judge_generations(std::nullopt, {kSucceeded, ended(3), kSucceeded},
+                                         {0, 1, 2}, generations({{1}}, {true}));
+  EXPECT_EQ(verdict.kind, EndKind::rank_failed);
+  EXPECT_EQ(verdict.first_failure, 1u);
+  EXPECT_EQ(verdict.exit_code, 3);
+}
+
+TEST(JudgeGenerations, FailsIfAMemberFailsAfterItHasLeft) {
+  const auto verdict = judge_generations(std::nullopt, {ended(3), kKilled, kSucceeded}, {1, 2, 0},
+                                         generations({{1}, {}}, {true, true}));
+  EXPECT_EQ(verdict.first_failure, 0u);
+  EXPECT_EQ(verdict.exit_code, 3);
+}
+
+TEST(JudgeGenerations, TheFirstLossOfAChainIsToBlame) {
+  // Each loss causes the next one: the same sample fails on each rank.
+  const auto verdict = judge_generations(std::nullopt, {ended(3), ended(4), kKilled}, {1, 0, 2},
+                                         generations({{1}, {0}, {2}}, {false, false, false}));
+  EXPECT_EQ(verdict.first_failure, 1u);
+  EXPECT_EQ(verdict.exit_code, 4);
+}
+
+TEST(JudgeGenerations, ALossThatWasRepairedIsNotToBlame) {
+  const auto verdict = judge_generations(std::nullopt, {ended(3), ended(4), kKilled}, {1, 0, 2},
+                                         generations({{1}, {0}, {2}}, {true, true, false}));
+  EXPECT_EQ(verdict.first_failure, 0u);
+  EXPECT_EQ(verdict.exit_code, 3);
+}
+
+TEST(JudgeGenerations, AmongTheLossesOfAGenerationTheWorstIsToBlame) {
+  const auto verdict = judge_generations(std::nullopt, {ended(1), kKilled, ended(1)}, {0, 1, 2},
+                                         generations({{0, 1, 2}}, {false}));
+  EXPECT_EQ(verdict.first_failure, 1u);
+  EXPECT_EQ(verdict.exit_code, 128 + SIGKILL);
+}
+
+TEST(JudgeGenerations, NamesAMemberThatHvdrunHadToEnd) {
+  const StopCause cause{EndKind::rank_failed, "", std::nullopt};
+  const auto verdict =
+      judge_generations(cause, {ended_by_hvdrun(), ended_by_hvdrun(), ended_by_hvdrun()}, {1, 0, 2},
+                        generations({{1}, {}}, {false, false}));
+  EXPECT_EQ(verdict.first_failure, std::nullopt);
+  EXPECT_EQ(verdict.reason, "rank 0 on n1 did not come to generation 2 within 120 s");
+  EXPECT_EQ(verdict.exit_code, kExitLauncher);
+}
+
+TEST(JudgeGenerations, ALossAtTheStartIsTheFirst) {
+  auto report = generations({{0}}, {false});
+  report.lost_at_start.push_back({1, "died"});
+  const auto verdict =
+      judge_generations(std::nullopt, {ended(3), ended(4), ended_by_hvdrun()}, {1, 0, 2}, report);
+  EXPECT_EQ(verdict.exit_code, 4);
+}
+
+TEST(JudgeGenerations, ANewcomerThatWasInNoGenerationDecidesNothing) {
+  const auto verdict =
+      judge_generations(std::nullopt, {kSucceeded, kSucceeded, kSucceeded, ended_by_hvdrun()},
+                        {0, 1, 2, 3}, generations({{}}, {true}));
+  EXPECT_EQ(verdict.kind, EndKind::succeeded);
+}
+
+TEST(JudgeGenerations, AnInterruptIsAnInterrupt) {
+  const StopCause cause{EndKind::interrupted, "interrupted", kExitInterrupt};
+  const auto verdict = judge_generations(cause, {kKilled, ended_by_hvdrun(), ended_by_hvdrun()},
+                                         {0, 1, 2}, generations({{0}, {}}, {false, false}));
+  EXPECT_EQ(verdict.exit_code, kExitInterrupt);
+}
+
+TEST(DescribeRepair, NamesTheLostAndTheRenumbered) {
+  Repair repair{{{3, "n2", "killed by SIGKILL"}}, 7, 1204, 0.0085, {{7, 3}}};
+  EXPECT_EQ(
+      describe_repair(repair),
+      "rank 3 on n2 was lost (killed by SIGKILL): 7 ranks continue from step 1204 after 9 ms; "
+      "rank 7 is now rank 3");
+  repair.lost.push_back({4, "n1", "exit code 1"});
+  repair.size = 1;
+  repair.pause_seconds = 2;
+  repair.renumbered.push_back({5, 4});
+  EXPECT_EQ(describe_repair(repair),
+            "rank 3 on n2 (killed by SIGKILL), rank 4 on n1 (exit code 1) were lost: 1 rank "
+            "continues from step 1204 after 2.00 s; rank 7 is now rank 3, rank 5 is now rank 4");
+}
+
+}  // namespace
+}  // namespace hvdrun

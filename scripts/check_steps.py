@@ -21,11 +21,11 @@ from check_tests import JOBS, PYTHON, SANITIZER_ENVIRONMENT, TOP, PytestTests, U
 FOREIGN = ("aarch64", "ppc64le")
 # Unit tests of the runtime that cannot work in qemu-user, and why.
 QEMU_CANNOT = {
-    "Join.NoMemoryForTheZerosOfAGroupIsAnErrorOnAll": "qemu's setrlimit leaves RLIMIT_DATA alone",
+    "Join.NoMemoryForTheZerosFailsAGroupOnEveryRank": "qemu's setrlimit leaves RLIMIT_DATA alone",
     "PeerMemoryTest.ReadsTheOtherProcess": "qemu has no process_vm_readv",
     "PeerMemoryTest.FailsWhenTheProcessHasEnded": "the same",
-    "DirectReads.AreReplacedByChunksWhereAFilterRefusesThem": "qemu has no seccomp",
-    "DirectReads.AreNotTriedIfTheVariableTurnsThemOff": "the same",
+    "DirectReads.AreReplacedByChunksWhereSeccompRefusesThem": "qemu has no seccomp",
+    "DirectReads.AreNotTriedIfTheEnvironmentTurnsThemOff": "the same",
 }
 
 GATE_MARKS = "not slow and not timing"

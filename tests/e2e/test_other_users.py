@@ -150,6 +150,13 @@ def test_another_user_cannot_read_a_ranks_memory(sandbox: Sandbox) -> None:
 
     assert read_by(user=65534, group=65534, extra_groups=[]) == f"-1 {errno.EPERM}\n"
     assert read_by() == "16 0\n"
+
+    def lists_descriptors(**user: int) -> bool:  # through which buffers without a file name can be opened
+        listing = subprocess.run(["ls", f"/proc/{rank}/fd"], capture_output=True, cwd="/", timeout=TIME_LIMIT, check=False, **user)
+        return listing.returncode == 0
+
+    assert not lists_descriptors(user=65534, group=65534, extra_groups=[])
+    assert lists_descriptors()
     job.signal(signal.SIGTERM)
     job.wait()
 
@@ -266,7 +273,8 @@ TESTS_OF_ROWS = {
     "links to agents over ssh":
         "test_an_unknown_host_key_needs_ssh_accept_new test_a_revoked_host_key_is_refused test_all_known_hosts_files_are_checked",
     "links to agents under srun":
-        "RefusesAnotherKey RefusesAClientWithoutAKey RefusesAServerWithoutAKey KeepsAnAgentWithTheKeyWhenOthersExceedTheLimit "
+        "RefusesAgentsWithoutTheKey DoesNotConnectToALauncherWithAnotherKey RefusesAPeerWithoutAKey "
+        "KeepsAnAgentWithTheKeyWhenOthersExceedTheLimit "
         "test_agents_connect_despite_hundreds_of_foreign_connections test_only_the_launcher_listens_and_only_until_all_agents_connect",
     "PMIx server of each host, on 127.0.0.1":
         "test_another_user_cannot_join_through_pmix test_no_name_that_others_can_read_has_the_pmix_namespace "
@@ -274,27 +282,31 @@ TESTS_OF_ROWS = {
     "`MASTER_PORT`":
         "AreReservedButTheProgramCanListenOnThem",
     "libhvd's rendezvous without PMIx, during `hvd_init`":
-        "BothSidesProveTheSecret AConnectionThroughAnotherPortIsRefused WhatIsChangedOnItsWayIsNoticed "
-        "AreTakenOnceAndInOrder WhoHoldsTheSecretIsNotPushedOut test_a_relay_of_another_user_gets_no_data_of_ranks "
-        "IsReadOnItsWayInTheClearOnly",
+        "BothSidesProveTheSecret AConnectionThroughAnotherPortIsRefused DetectsDataThatARelayHasChanged "
+        "RepeatedMissingAndReflectedOnesAreRefused KeepsAClientWithTheSecretWhenStrangersTakeAllPlaces "
+        "test_a_relay_of_another_user_gets_no_data_of_ranks IsReadableForARelayOnlyWithoutTls",
     "libhvd's ports between hosts, during `hvd_init`":
-        "LetsNobodyInWithoutTheSecret ConnectsEachWithEachOverTls",
+        "RefusesAProcessWithoutTheSecret ConnectsAllPairsOverTls",
     "libhvd's connections between hosts":
-        "test_packets_show_the_data_of_ranks_only_without_tls RefusesWhoHasAnotherKey RefusesWhoHasNone "
-        "TellsWhatWasChangedOnItsWay",
+        "test_packets_show_the_data_of_ranks_only_without_tls RefusesAPeerWithAnotherKey "
+        "RefusesAPeerWithoutAKey DetectsChangedData ReportsChangedData",
     "what NCCL and MPI open":
-        "IsRefusedToATransportThatHasNone WhatMustBeEncryptedGoesThroughHostMemory",
+        "IsRefusedForTheMpiTransport EncryptedDataGoesThroughHostMemory",
     "`$TMPDIR/hvd-ID-N`, `/dev/shm/hvd-ID-N` (mode 0700)":
         "test_files_of_a_job_are_private_whatever_the_umask test_each_attempt_uses_folders_with_new_names "
         "ArePrivateAndRemovedWithTheirContents",
     "shared memory of libhvd without hvdrun, in `/dev/shm` (mode 0600)":
-        "IsAFileOfOursUntilItsNameIsRemoved OfAnotherJobOrHostIsNotTakenForOurs",
+        "IsAPrivateFileUntilItsNameIsRemoved OfAnotherJobOrSizeIsRefused",
+    "buffers that ranks share (`hvd_alloc`), in memory without a file name":
+        "test_another_user_cannot_read_a_ranks_memory AFileOfAnotherProcessIsNotMapped",
+    "buffers that ranks share (`hvd_alloc`), in memory without a file name":
+        "AFileOfAnotherProcessIsNotMapped",
     "memory of a rank, for large collectives on its host (`process_vm_readv`)":
         "test_another_user_cannot_read_a_ranks_memory RefusesAProcessWithoutTheNumber",
     "environment of the ranks, with both secrets":
         "test_no_name_that_others_can_read_has_the_pmix_namespace",
     "`--report`, `--output-filename`, logs, checkpoints":
-        "DoesNotWriteThroughALink DoesNotFollowALink",
+        "DoesNotWriteThroughALink DoesNotFollowASymbolicLink",
 }
 
 

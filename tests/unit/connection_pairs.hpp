@@ -3,6 +3,7 @@
 
 #include "common/net/connection.hpp"
 #include "common/net/tcp.hpp"
+#include "socket_pair.hpp"
 
 #include <array>
 #include <cstddef>
@@ -27,9 +28,8 @@ struct SocketPair {
 
 // Returns a pair that is connected without a network. Both are non-blocking.
 inline SocketPair local_pair() {
-  int ends[2];
-  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
-  return {Fd(ends[0]), Fd(ends[1])};
+  auto [client, server] = test_tools::make_socket_pair(SOCK_NONBLOCK);
+  return {std::move(client), std::move(server)};
 }
 
 // Connects over an address of loopback. Both are non-blocking.

@@ -1,12 +1,14 @@
-// A folder of a test's own, removed with all that is in it.
+// A folder that belongs to one test and is removed with its contents.
 #pragma once
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
-namespace hvdrun {
+namespace test_tools {
 
 class TemporaryFolder {
  public:
@@ -23,9 +25,39 @@ class TemporaryFolder {
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
+  // Returns the path of a file in the folder, which need not exist.
+  std::string file(const std::string& name) const { return path_.string() + "/" + name; }
+  // Returns the names of what is in the folder, in any order.
+  std::vector<std::string> entries() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(path_))
+      names.push_back(entry.path().filename().string());
+    return names;
+  }
+
+  // Writes a file, and makes its folder.
+  std::filesystem::path write(const std::string& name, const std::string& text) const {
+    const auto file = path_ / name;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file) << text;
+    return file;
+  }
+  // Writes a shell script that does nothing.
+  std::filesystem::path write_program(const std::string& name) const {
+    const auto file = write(name, "#!/bin/sh\n");
+    std::filesystem::permissions(file, std::filesystem::perms(0755));
+    return file;
+  }
 
  private:
   std::filesystem::path path_;
 };
 
-}  // namespace hvdrun
+}  // namespace test_tools
+
+namespace hvdrun {
+using test_tools::TemporaryFolder;
+}
+namespace libhvd::test {
+using test_tools::TemporaryFolder;
+}

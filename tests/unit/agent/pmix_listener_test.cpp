@@ -2,6 +2,7 @@
 
 #include "agent/socket_owner.hpp"
 #include "common/fd.hpp"
+#include "socket_pair.hpp"
 
 #include <array>
 #include <cstdint>
@@ -79,10 +80,7 @@ TEST_F(PmixListenerTest, ShutsDownOnlySilentConnections) {
 
 TEST_F(PmixListenerTest, DoesNotTouchALaterConnectionWithTheSameDescriptor) {
   PmixListener listener(loop_, std::chrono::milliseconds(50), [](std::uint32_t) { return false; });
-  int ends[2];
-  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-  const Fd one(ends[0]);
-  const Fd other(ends[1]);
+  const auto [one, other] = make_socket_pair();
   Pair closed = connect();
   const Fd later(::dup2(one.get(), closed.server.release()));
   Timer end(loop_, [this] { loop_.stop(); });

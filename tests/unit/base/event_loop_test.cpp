@@ -1,6 +1,7 @@
 #include "base/event_loop.hpp"
 
 #include "base/system.hpp"
+#include "socket_pair.hpp"
 
 #include <algorithm>
 #include <array>
@@ -12,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -39,10 +41,9 @@ struct ReadySocket {
 };
 
 ReadySocket ready_socket() {
-  std::array<int, 2> ends{};
-  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
-  EXPECT_EQ(::write(ends[1], "x", 1), 1);
-  return {Fd(ends[0]), Fd(ends[1])};
+  auto [fd, other] = make_socket_pair();
+  EXPECT_EQ(::write(other.get(), "x", 1), 1);
+  return {std::move(fd), std::move(other)};
 }
 
 // Returns whether an epoll instance of this process watches the descriptor. The line of proc(5) is

@@ -3,6 +3,7 @@
 #include "connection_pairs.hpp"
 #include "protocol/link.hpp"
 #include "run_until.hpp"
+#include "socket_pair.hpp"
 
 #include <array>
 #include <cerrno>
@@ -10,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -24,9 +26,8 @@ struct LocalPair {
 };
 
 LocalPair local_pair() {
-  std::array<int, 2> ends{};
-  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()), 0);
-  return {Fd(ends[0]), Fd(ends[1])};
+  auto [ours, proxies] = make_socket_pair(SOCK_NONBLOCK);
+  return {std::move(ours), std::move(proxies)};
 }
 
 // ours(a) ══ proxy(a) ══ TLS ══ proxy(b) ══ ours(b), all on one loop.

@@ -18,7 +18,7 @@ using ::testing::IsEmpty;
 Result<BatchInvocation> parse(const std::vector<std::string>& args,
                               const std::vector<DefaultSetting>& defaults = {},
                               const std::string& config = "") {
-  const test::TemporaryFolder folder;
+  const TemporaryFolder folder;
   SystemPaths system_paths;
   system_paths.site_config_file = folder.path() / "config.json";
   if (!config.empty()) std::ofstream(system_paths.site_config_file) << config;
@@ -127,7 +127,7 @@ TEST(BatchCommandLine, AcceptsTheTimeFormatsOfSlurm) {
 }
 
 TEST(BatchCommandLine, OtherCommandsIgnoreItsKeys) {
-  const test::TemporaryFolder folder;
+  const TemporaryFolder folder;
   SystemPaths system_paths;
   system_paths.site_config_file = folder.path() / "config.json";
   std::ofstream(system_paths.site_config_file) << "{\"partition\": \"gpu\", \"num-proc\": 2}";

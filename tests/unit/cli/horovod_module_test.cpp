@@ -11,7 +11,7 @@ class FindHorovodModule : public testing::Test {
  protected:
   Result<PythonFolders> find() const { return find_horovod_module(share_); }
 
-  test::TemporaryFolder folder_;
+  TemporaryFolder folder_;
   std::filesystem::path share_ = folder_.path() / "prefix/share";
 };
 

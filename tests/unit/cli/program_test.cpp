@@ -19,7 +19,7 @@ class FindProgram : public testing::Test {
     EXPECT_EQ(found.error().message, message);
   }
 
-  test::TemporaryFolder folder_;
+  TemporaryFolder folder_;
   Environment environment_ = {
       {"PATH", (folder_.path() / "a").string() + ":" + (folder_.path() / "b").string()}};
 };

@@ -2,6 +2,7 @@
 
 #include "base/system.hpp"
 #include "fixtures.hpp"
+#include "socket_pair.hpp"
 
 #include <csignal>
 
@@ -38,10 +39,7 @@ TEST_F(SinkTest, WritesEverythingToAReader) {
 }
 
 TEST_F(SinkTest, DoesNotWaitForASocket) {
-  int ends[2];
-  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-  const Fd ours(ends[0]);
-  Fd theirs(ends[1]);
+  auto [ours, theirs] = make_socket_pair();
   Sink sink(ours.get(), "out");
   sink.queue().append(kMany);
   EXPECT_EQ(sink.pump(), Sink::State::blocked);

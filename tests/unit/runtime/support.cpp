@@ -52,7 +52,7 @@ SharedSegment make_segment(const SegmentShape& shape) {
   return std::make_shared<Segment>(std::move(*segment));
 }
 
-// One segment a host, each with its bridge's rank and doorbell.
+// Makes one segment per host, each with its bridge's rank and doorbell.
 std::vector<SharedSegment> make_segments(const std::vector<int>& hosts, const SegmentShape& shape,
                                          bool staging) {
   std::vector<RankLocation> places;
@@ -93,7 +93,7 @@ std::vector<std::unique_ptr<Bridge>> start_bridges(const std::vector<SharedSegme
   return bridges;
 }
 
-// By rank.
+// Returns the streams of each rank.
 std::vector<StreamLanes> make_streams(const std::vector<int>& hosts, bool encrypted) {
   const StreamPlan plan(hosts);
   std::vector<StreamLanes> streams(hosts.size());
@@ -102,7 +102,7 @@ std::vector<StreamLanes> make_streams(const std::vector<int>& hosts, bool encryp
     for (int channel = 0; channel < plan.channels(); ++channel) {
       for (int host = 0; host < plan.hosts(); ++host) {
         for (int other = 0; other < host; ++other) {
-          // A key serves for a few records, so that it is replaced within a test's data.
+          // A key is for a few records, so that it is replaced while a test sends data.
           ConnectionPair pair = connect_pair(encrypted, true, 3);
           const int one = plan.server(channel, host);
           const int two = plan.server(channel, other);
@@ -168,7 +168,7 @@ void run_ranks_on(const std::vector<int>& hosts, const SegmentShape& shape, bool
   run_threads(static_cast<int>(hosts.size()), segment_of,
               streams ? make_streams(hosts, encrypted) : std::vector<StreamLanes>(hosts.size()),
               body);
-  // Each waits until the others have heard that it leaves, so all leave at once.
+  // Each waits until the others know that it leaves, so all leave at the same time.
   std::vector<std::thread> leaving;
   for (auto& bridge : bridges) leaving.emplace_back([&] { bridge.reset(); });
   for (auto& thread : leaving) thread.join();
@@ -194,26 +194,19 @@ ReservedPort::ReservedPort() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOE
   number_ = ntohs(address.sin_port);
 }
 
-TemporaryFolder::TemporaryFolder() {
-  std::string name = (std::filesystem::temp_directory_path() / "hvd-test-XXXXXX").string();
-  EXPECT_NE(::mkdtemp(name.data()), nullptr);
-  path_ = name;
+std::string text_of(hvd_status status) {
+  return status == HVD_OK ? "ok" : hvd_last_error();
 }
 
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
+std::string code_and_text_of(hvd_status status) {
+  return status == HVD_OK ? "ok" : std::to_string(status) + " " + hvd_last_error();
 }
 
-std::vector<std::string> TemporaryFolder::entries() const {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(path_)) {
-    names.push_back(entry.path().filename().string());
-  }
-  return names;
+std::string text_of(const Result<void>& outcome) {
+  return outcome.ok() ? "ok" : outcome.error().message;
 }
 
-Child::Child(const std::function<void(const Tell&)>& body) {
+Child::Child(const std::function<void(const Report&)>& body) {
   int ends[2];
   EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
   pipe_.reset(ends[0]);
@@ -263,11 +256,11 @@ int Child::wait() {
   return status;
 }
 
-void die_and_leave_a_child(const Child::Tell& tell) {
+void die_and_leave_a_child(const Child::Report& report) {
   if (::fork() == 0) {
     ::signal(SIGPIPE, SIG_DFL);
     while (true) {
-      tell("still here");
+      report("still here");
       ::poll(nullptr, 0, 10);
     }
   }
@@ -282,7 +275,7 @@ Signal::Signal() {
   write_end_.reset(ends[1]);
 }
 
-void Signal::give() {
+void Signal::notify() {
   EXPECT_EQ(::write(write_end_.get(), "!", 1), 1);
 }
 
@@ -299,7 +292,7 @@ Job::Job(const std::vector<int>& hosts, const Body& body,
     : memory_(static_cast<std::size_t>(*std::max_element(hosts.begin(), hosts.end()) + 1)) {
   const bool several = memory_.size() > 1;
   for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
-    children_.emplace_back([&](const Child::Tell& tell) {
+    children_.emplace_back([&](const Child::Report& report) {
       const auto set = [](const std::string& name, const std::string& value) {
         ::setenv(name.c_str(), value.c_str(), 1);
       };
@@ -316,7 +309,7 @@ Job::Job(const std::vector<int>& hosts, const Body& body,
         ::unsetenv(name);
       }
       for (const auto& [name, value] : variables) set(name, value);
-      body(static_cast<int>(rank), tell);
+      body(static_cast<int>(rank), report);
     });
   }
 }

@@ -1,10 +1,11 @@
-// Ranks for tests: as threads of this process, or as processes of their own.
+// Ranks for tests, as threads of this process or as processes of their own.
 #pragma once
 
 #include "base/process_environment.hpp"
 #include "collective/communicator.hpp"
 #include "common/fd.hpp"
 #include "connection_pairs.hpp"
+#include "temporary_folder.hpp"
 
 #include <array>
 #include <deque>
@@ -16,44 +17,45 @@
 #include <string>
 #include <vector>
 
+#include <hvd/hvd.h>
 #include <sys/types.h>
 
 namespace libhvd::test {
 
-// An environment that holds just these variables.
+// Returns an environment that has just these variables.
 Environment make_environment(std::map<std::string, std::string> variables);
 
-// The number of entries in a folder, such as /proc/self/fd.
+// Returns the number of entries in a folder, such as /proc/self/fd.
 std::size_t entries_in(const char* folder);
 
-// The threads of this process. A joined one stays in /proc for a moment, until the kernel (or qemu)
-// has done with it: this looks until there are at most so many, for 5 s at the longest.
+// Returns the number of threads of this process. A joined thread stays in /proc until the kernel
+// (or qemu) removes it. So this waits until at most `most` are left, for 5 s at the longest.
 std::size_t count_threads(std::size_t most = std::numeric_limits<std::size_t>::max());
 
 // Runs body on `size` threads, each with a communicator of one anonymous segment. They leave when
 // the body ends.
 void run_ranks(int size, const std::function<void(Communicator&)>& body);
-// The same in a segment of this shape.
+// Does the same in a segment of this shape.
 void run_ranks_in(const SegmentShape& shape, const std::function<void(Communicator&)>& body);
 
-// The same with ranks on several hosts: hosts[r] is the host of rank r. Each host has a segment of
-// its own, and bridges join them over socket pairs.
+// Does the same with ranks on several hosts: hosts[r] is the host of rank r. Each host has a
+// separate segment, and bridges connect the hosts over socket pairs.
 void run_ranks_on(const std::vector<int>& hosts, const std::function<void(Communicator&)>& body);
-// The same in segments of this shape. Without streams all data goes by the bridges.
+// Does the same in segments of this shape. Without streams all data goes through the bridges.
 void run_ranks_on(const std::vector<int>& hosts, const SegmentShape& shape, bool streams,
                   const std::function<void(Communicator&)>& body);
 
-// The same, with whether the connections between hosts are over TLS.
+// Does the same with connections between hosts that are over TLS if `encrypted`.
 void run_ranks_on(const std::vector<int>& hosts, const SegmentShape& shape, bool streams,
                   bool encrypted, const std::function<void(Communicator&)>& body);
 
 using common::test::connect_pair;
 using common::test::ConnectionPair;
 
-// On one host, then on two in turn (ranks 0, 2, … and 1, 3, …).
+// Runs the body on one host, then on two in turn (ranks 0, 2, … and 1, 3, …).
 void run_ranks_everywhere(int size, const std::function<void(Communicator&)>& body);
 
-// A port that stays ours: bound but not listened on, so that the ranks can listen.
+// A port of the test: bound but not listened on, so that the ranks can listen.
 class ReservedPort {
  public:
   ReservedPort();
@@ -64,35 +66,28 @@ class ReservedPort {
   int number_ = 0;
 };
 
-// A folder of the test's own, removed with what is in it.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::string& path() const { return path_; }
-  std::vector<std::string> entries() const;
+// Returns "ok", or the message of this thread's last error.
+std::string text_of(hvd_status status);
+// Returns "ok", or the number of the status and the message, such as "7 hvd_init: ...".
+std::string code_and_text_of(hvd_status status);
+// Returns "ok", or the message of the error.
+std::string text_of(const Result<void>& outcome);
 
- private:
-  std::string path_;
-};
-
-// One forked process. It can tell the test something, line by line.
+// A forked process, which reports to the test line by line.
 class Child {
  public:
-  // body gets a function that sends a line to the test. The child ends with _exit(0) after it.
-  using Tell = std::function<void(const std::string&)>;
-  explicit Child(const std::function<void(const Tell&)>& body);
+  // The body gets a function that sends a line to the test. After it the child ends with _exit(0).
+  using Report = std::function<void(const std::string&)>;
+  explicit Child(const std::function<void(const Report&)>& body);
   Child(Child&&) = default;
   ~Child();
 
-  // The next line; nothing when the child has ended.
+  // Returns the next line; nullopt when the child has ended.
   std::optional<std::string> line();
   void kill();
   void signal(int number);
   pid_t pid() const { return pid_; }
-  // Its status as waitpid(2) gives it.
+  // Waits for its end. Returns its status as waitpid(2) does.
   int wait();
 
  private:
@@ -101,15 +96,15 @@ class Child {
   std::string buffer_;
 };
 
-// Kills this process and leaves a child that holds all its descriptors, as a data loader does, say.
-// That one ends when the test closes the pipe of this process.
-[[noreturn]] void die_and_leave_a_child(const Child::Tell& tell);
+// Kills this process and leaves a child that holds all its descriptors, like a data loader. The
+// child ends when the test closes the pipe of this process.
+[[noreturn]] void die_and_leave_a_child(const Child::Report& report);
 
-// What one process of a test tells another one, beside what is tested. Made before the processes.
+// Lets one process of a test wait for another one. Make it before the processes.
 class Signal {
  public:
   Signal();
-  void give();  // to one that waits for it, now or later
+  void notify();  // the process that waits for it, now or later
   void await();
 
  private:
@@ -117,15 +112,15 @@ class Signal {
   Fd write_end_;
 };
 
-// `size` processes that find each other through HVD_RANK, HVD_SIZE and a port of the test's own.
-// body runs in each after its variables are set; it uses the C ABI.
+// `size` processes that find each other through HVD_RANK, HVD_SIZE and a port of the test. The body
+// runs in each after its variables are set; it uses the C ABI.
 class Job {
  public:
-  using Body = std::function<void(int rank, const Child::Tell& tell)>;
+  using Body = std::function<void(int rank, const Child::Report& report)>;
   Job(int size, const Body& body, const std::map<std::string, std::string>& variables = {});
 
-  // On several hosts, hosts[r] being that of rank r: each has shared memory of its own, and the
-  // ranks are not told which they are on. They are named a, b, ….
+  // Starts the ranks on several hosts, which are named a, b, …; hosts[r] is the host of rank r.
+  // Each host has separate shared memory, and ranks get no variable with their host.
   Job(const std::vector<int>& hosts, const Body& body,
       const std::map<std::string, std::string>& variables = {});
 

@@ -1,4 +1,4 @@
-// TLS against OpenSSL itself, and what we declare of that against its headers.
+// TLS against OpenSSL itself, and our declarations of OpenSSL against its headers.
 #include "common/net/openssl_library.hpp"
 #include "common/net/tls.hpp"
 #include "connection_pairs.hpp"
@@ -50,8 +50,8 @@ Handshake shake_hands(Tls& ours, const Plain& theirs) {
   return own;
 }
 
-// They would trust certificates.
-TEST(TlsTest, RefusesAnEndWithoutAKey) {
+// The other end has no key, and would accept certificates.
+TEST(TlsTest, RefusesAPeerWithoutAKey) {
   for (const bool server : {false, true}) {
     for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
       test::SocketPair pair = test::local_pair();
@@ -93,7 +93,7 @@ TEST(TlsTest, SpeaksWithAnyOpensslThatHasTheKey) {
   EXPECT_EQ(::SSL_session_reused(theirs.ssl()), 1);
 }
 
-// What we declare of OpenSSL, held against its own headers.
+// Compares our declarations of OpenSSL with its headers.
 #define HVD_SAME_DECLARATION(name, result, parameters) \
   static_assert(std::is_same_v<decltype(&::name), decltype(OpensslLibrary::name)>, #name);
 HVD_OPENSSL_FUNCTIONS(HVD_SAME_DECLARATION)

@@ -20,7 +20,7 @@ namespace {
 
 using Handshake = Result<short, std::string>;
 
-// Returns what both handshakes return at last: 0 if they are done.
+// Runs the handshake of both ends. Returns their last results; 0: the end is ready.
 std::pair<Handshake, Handshake> shake_hands(Tls& client, Tls& server) {
   Handshake first = short{1};
   Handshake second = short{1};
@@ -31,7 +31,7 @@ std::pair<Handshake, Handshake> shake_hands(Tls& client, Tls& server) {
   return {first, second};
 }
 
-TEST(TlsTest, RefusesWhoHasAnotherKey) {
+TEST(TlsTest, RefusesAPeerWithAnotherKey) {
   const test::SocketPair sockets = test::local_pair();
   auto client = Tls::start(sockets.client.get(), Tls::Side::client, TlsKey{"job", {1}});
   auto server = Tls::start(sockets.server.get(), Tls::Side::server, TlsKey{"job", {2}});
@@ -41,7 +41,7 @@ TEST(TlsTest, RefusesWhoHasAnotherKey) {
   EXPECT_FALSE(second.ok());
 }
 
-TEST(TlsTest, RefusesWhoHasAKeyOfAnotherName) {
+TEST(TlsTest, RefusesAPeerWithAKeyOfAnotherName) {
   const test::SocketPair sockets = test::local_pair();
   auto client = Tls::start(sockets.client.get(), Tls::Side::client, TlsKey{"another job", {1}});
   auto server = Tls::start(sockets.server.get(), Tls::Side::server, TlsKey{"job", {1}});
@@ -78,7 +78,7 @@ TEST(TlsTest, DistinguishesAnEndFromACut) {
   }
 }
 
-TEST(TlsTest, FindsWhatWasChangedOnItsWay) {
+TEST(TlsTest, DetectsChangedData) {
   const test::SocketPair near = test::local_pair();
   const test::SocketPair far = test::local_pair();
   auto client = Tls::start(near.client.get(), Tls::Side::client, TlsKey{"job", {1}});
@@ -112,12 +112,12 @@ TEST(TlsTest, FindsWhatWasChangedOnItsWay) {
   carry(near.server, far.client);
   EXPECT_EQ((*server)->receive(come.data(), come.size()), -1);
   EXPECT_EQ(errno, EBADMSG);
-  EXPECT_EQ((*server)->receive(come.data(), come.size()), -1) << "and nothing after it";
+  EXPECT_EQ((*server)->receive(come.data(), come.size()), -1) << "later data must be refused too";
   EXPECT_EQ(errno, EBADMSG);
 }
 
-// What was sent before the end arrives first.
-TEST(TlsTest, EndsLikeAnUnencryptedConnection) {
+// Data that was sent before the end arrives first. Then the end is like that of any connection.
+TEST(TlsTest, EndsLikeAConnectionWithoutTls) {
   for (const bool encrypted : {false, true}) {
     test::ConnectionPair ends = test::connect_pair(encrypted);
     ASSERT_EQ(ends[0].send("last", 4), 4);
@@ -131,8 +131,8 @@ TEST(TlsTest, EndsLikeAnUnencryptedConnection) {
   }
 }
 
-// Parts that are taken in pieces, and new keys all the time, while both ends write.
-TEST(TlsTest, CarriesPartsBothWaysThroughLittleRoom) {
+// Both ends write parts that are sent in pieces, and often change their keys.
+TEST(TlsTest, CarriesPartsBothWaysThroughSmallBuffers) {
   test::ConnectionPair ends = test::connect_pair(true, true, 2);
   std::vector<std::uint32_t> sent(300'000);
   std::iota(sent.begin(), sent.end(), 0u);
@@ -176,8 +176,9 @@ TEST(TlsTest, CarriesPartsBothWaysThroughLittleRoom) {
   there.join();
 }
 
-// Neither end reads until both find no more room, wherever that is between two records or keys.
-TEST(TlsTest, ReadsAlsoWhereANewKeyFindsNoRoom) {
+// Both ends write until the buffers are full, at any place between two records or keys. Then they
+// read.
+TEST(TlsTest, ReadsEvenIfANewKeyCannotBeSent) {
   for (std::size_t bytes = 1; bytes < 100; ++bytes) {
     test::ConnectionPair ends = test::connect_pair(true, true, 1);
     const std::vector<char> message(bytes, 'm');
@@ -192,7 +193,7 @@ TEST(TlsTest, ReadsAlsoWhereANewKeyFindsNoRoom) {
       ASSERT_EQ(ends[end].receive(come.data(), come.size()), static_cast<ssize_t>(come.size()))
           << "of messages of " << bytes << " bytes";
     }
-    // What found no room comes now.
+    // The message for which there was no room can be sent now.
     ASSERT_EQ(ends[0].send(message.data(), bytes), static_cast<ssize_t>(bytes));
     std::vector<char> come(bytes);
     ASSERT_EQ(ends[1].receive(come.data(), bytes), static_cast<ssize_t>(bytes));
@@ -200,7 +201,7 @@ TEST(TlsTest, ReadsAlsoWhereANewKeyFindsNoRoom) {
   }
 }
 
-TEST(TlsTest, SaysWhichPackageIsMissing) {
+TEST(TlsTest, NamesTheMissingPackage) {
   const auto library = OpensslLibrary::load("libssl-that-there-is-not.so.3");
   ASSERT_FALSE(library.ok());
   EXPECT_NE(library.error().find("package libssl3"), std::string::npos) << library.error();

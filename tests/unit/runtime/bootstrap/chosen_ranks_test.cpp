@@ -19,17 +19,17 @@ std::string error_of(const std::vector<int>& ranks) {
   return chosen.error().message;
 }
 
-TEST(ChooseRanks, TakesAListAsItIs) {
+TEST(ChooseRanks, KeepsTheOrderOfTheList) {
   EXPECT_EQ(*choose_ranks(std::vector{3, 2}, kInJob), (ChosenRanks{3, 2}));
 }
 
-TEST(ChooseRanks, AllInTheirOrderAreAsGoodAsNoList) {
+TEST(ChooseRanks, AListOfAllRanksInOrderEqualsNoList) {
   EXPECT_EQ(*choose_ranks(std::nullopt, kInJob), ChosenRanks());
   EXPECT_EQ(*choose_ranks(std::vector{0, 1, 2, 3}, kInJob), ChosenRanks());
   EXPECT_EQ(*choose_ranks(std::vector{1, 0, 2, 3}, kInJob), (ChosenRanks{1, 0, 2, 3}));
 }
 
-TEST(ChooseRanks, RefusesWhatMakesNoSense) {
+TEST(ChooseRanks, RefusesInvalidLists) {
   const std::string list = "the list of ranks to start with: ";
   EXPECT_EQ(error_of({}), list + "it is empty");
   EXPECT_EQ(error_of({2, 4}), list + "rank 4 is not one of the job's 4");
@@ -39,7 +39,7 @@ TEST(ChooseRanks, RefusesWhatMakesNoSense) {
             list + "rank 2, this one, is not in it; only the ranks in it may start with it");
 }
 
-TEST(PlaceAmong, CountsAmongTheChosen) {
+TEST(InfoAmong, NumbersTheChosenRanks) {
   const RankInfo info = info_among({3, 2}, kInJob);
   EXPECT_EQ(info.rank, 1);
   EXPECT_EQ(info.size, 2);
@@ -49,13 +49,13 @@ TEST(PlaceAmong, CountsAmongTheChosen) {
   EXPECT_EQ(info_among({}, kInJob).local_size, 2);
 }
 
-TEST(StartCounts, CountEachListByItself) {
-  StartCounts counts;
-  EXPECT_EQ(counts.next({}), 0u);
-  EXPECT_EQ(counts.next({0, 1}), 0u);
-  EXPECT_EQ(counts.next({1, 0}), 0u);
-  EXPECT_EQ(counts.next({0, 1}), 1u);
-  EXPECT_EQ(counts.next({}), 1u);
+TEST(StartNumbers, AreSeparateForEachList) {
+  StartCounts starts;
+  EXPECT_EQ(starts.next({}), 0u);
+  EXPECT_EQ(starts.next({0, 1}), 0u);
+  EXPECT_EQ(starts.next({1, 0}), 0u);
+  EXPECT_EQ(starts.next({0, 1}), 1u);
+  EXPECT_EQ(starts.next({}), 1u);
 }
 
 }  // namespace

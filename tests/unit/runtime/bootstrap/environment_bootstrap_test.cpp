@@ -28,7 +28,7 @@ std::string printed_with(const Variables& variables) {
   return testing::internal::GetCapturedStderr();
 }
 
-TEST(OpenBootstrap, WarnsOfProcessesThatWereStartedTogetherAndDoNotMeet) {
+TEST(OpenBootstrap, WarnsIfProcessesOfOneStepAreSeparateJobs) {
   EXPECT_EQ(
       printed_with({{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "2"}}),
       "hvd: warning: 2 processes were started together (SLURM_STEP_NUM_TASKS), but hvd cannot "
@@ -36,7 +36,7 @@ TEST(OpenBootstrap, WarnsOfProcessesThatWereStartedTogetherAndDoNotMeet) {
       "job hvdrun instead of srun, or srun --mpi=pmix\n");
   EXPECT_NE(printed_with({{"PMI_RANK", "0"}, {"PMI_SIZE", "4"}}), "");
   EXPECT_EQ(printed_with({{"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_TASKS", "2"}}), "")
-      << "one says it for all";
+      << "only process 0 warns";
   EXPECT_EQ(printed_with({{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}}), "");
   EXPECT_EQ(printed_with({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}}), "") << "a batch script";
   EXPECT_EQ(printed_with({{"SLURM_PROCID", "0"},
@@ -53,7 +53,7 @@ TEST(OpenBootstrap, OneRankNeedsNoAddress) {
   EXPECT_EQ((*bootstrap)->exchange("me")->size(), 1u);
 }
 
-TEST(OpenBootstrap, NonsenseIsAnErrorThatNamesTheVariable) {
+TEST(OpenBootstrap, InvalidVariablesFailWithTheirNames) {
   EXPECT_EQ(message_for({{"HVD_RANK", "abc"}, {"HVD_SIZE", "2"}}),
             "HVD_RANK=\"abc\" is not an integer from 0 to 1048576");
   EXPECT_EQ(message_for({{"RANK", "-1"}, {"WORLD_SIZE", "2"}}),
@@ -68,7 +68,7 @@ TEST(OpenBootstrap, NonsenseIsAnErrorThatNamesTheVariable) {
       "LOCAL_RANK=3 must be less than LOCAL_WORLD_SIZE=2");
 }
 
-TEST(OpenBootstrap, SaysWhatIsMissingToFindRank0) {
+TEST(OpenBootstrap, NamesTheVariableThatIsMissingToFindRank0) {
   EXPECT_NE(message_for({{"RANK", "0"}, {"WORLD_SIZE", "2"}}).find("MASTER_ADDR"),
             std::string::npos);
   EXPECT_NE(message_for({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "localhost"}})
@@ -82,8 +82,8 @@ TEST(OpenBootstrap, SaysWhatIsMissingToFindRank0) {
             "HVD_JOB_KEY is not 64 hexadecimal digits");
 }
 
-// Rank 1 asks the ports where rank 0 may be, and says which.
-TEST(OpenBootstrap, MeetsAtHvdPortAndElseBehindThePortsOfTheProgram) {
+// Rank 1 tries the ports where rank 0 may listen, and names them in its error.
+TEST(OpenBootstrap, UsesHvdPortOrElsePortsNearMasterPort) {
   const auto ports_in_message = [](const Variables& changes) {
     Variables variables{{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}};
     variables.insert(changes.begin(), changes.end());
@@ -102,7 +102,7 @@ TEST(OpenBootstrap, MeetsAtHvdPortAndElseBehindThePortsOfTheProgram) {
   expect({{"MASTER_PORT", "29500"}, {"HVD_PORT", "65535"}}, "65535");
 }
 
-TEST(OpenBootstrap, OursWinOverTorch) {
+TEST(OpenBootstrap, HvdVariablesTakePrecedenceOverTorchVariables) {
   auto bootstrap = open_bootstrap(
       test::make_environment(
           {{"HVD_RANK", "0"}, {"HVD_SIZE", "1"}, {"RANK", "5"}, {"WORLD_SIZE", "8"}}),

@@ -1,4 +1,5 @@
-// Hosts that connect over loopback, ranks as threads, among strangers.
+// Hosts that connect to each other over loopback while strangers connect too. Each host is a
+// thread.
 #include "bootstrap/mesh.hpp"
 
 #include "bootstrap/authenticated_acceptor.hpp"
@@ -29,14 +30,14 @@ struct Mesh {
   std::vector<HostEntry> hosts;
 };
 
-// Hosts led by ranks 0, 2 and 4.
+// Makes three hosts, whose leaders are ranks 0, 2 and 4.
 Mesh make_mesh() {
   Mesh mesh;
   for (int host = 0; host < kHosts; ++host) {
     auto host_listener = HostListener::open("", loopback());
     EXPECT_TRUE(host_listener.ok());
-    // Only where it must: an address, never all of them. (Loopback brings the other interfaces with
-    // it, as the machine may be reached under its name.)
+    // The listener is bound to single addresses, never to all. With loopback it listens on the
+    // other interfaces too, because the machine may be reached under its name.
     for (const Address& address : host_listener->addresses()) {
       EXPECT_NE(address.host(), "0.0.0.0");
       EXPECT_NE(address.host(), "::");
@@ -67,7 +68,7 @@ std::vector<Result<std::vector<HostSocket>>> join_all(
   return joined;
 }
 
-// Each sends its index to each and hears the other's.
+// Sends each host's index to each other host, and expects it there.
 void expect_connected(const std::vector<Result<std::vector<HostSocket>>>& joined) {
   const Deadline deadline(std::chrono::minutes(1));
   for (std::size_t host = 0; host < joined.size(); ++host) {
@@ -87,7 +88,7 @@ void expect_connected(const std::vector<Result<std::vector<HostSocket>>>& joined
   }
 }
 
-TEST(JoinHosts, ConnectsEachWithEachAmongStrangers) {
+TEST(JoinHosts, ConnectsAllPairsDespiteStrangers) {
   Mesh mesh = make_mesh();
   const Deadline deadline(std::chrono::minutes(1));
   std::vector<Fd> strangers;
@@ -104,7 +105,7 @@ TEST(JoinHosts, ConnectsEachWithEachAmongStrangers) {
   expect_connected(joined);
 }
 
-TEST(JoinHosts, ConnectsEachWithEachOverTls) {
+TEST(JoinHosts, ConnectsAllPairsOverTls) {
   Mesh mesh = make_mesh();
   const auto joined = join_all(
       mesh,
@@ -115,7 +116,7 @@ TEST(JoinHosts, ConnectsEachWithEachOverTls) {
       },
       std::chrono::minutes(1));
   expect_connected(joined);
-  // What comes without TLS is told from what was sent.
+  // Data that is sent without TLS is detected.
   const std::vector<std::uint8_t> clear(100, 'x');
   const Deadline deadline(std::chrono::minutes(1));
   const Connection& from = (*joined[0])[0].socket;  // to host 1
@@ -127,8 +128,8 @@ TEST(JoinHosts, ConnectsEachWithEachOverTls) {
   EXPECT_EQ(received.error().message, "what it sent was changed on its way");
 }
 
-// A foreign process that knows all but the secret, and comes first.
-TEST(JoinHosts, LetsNobodyInWithoutTheSecret) {
+// A foreign process connects first. It knows everything but the secret.
+TEST(JoinHosts, RefusesAProcessWithoutTheSecret) {
   Mesh mesh = make_mesh();
   JobSecret wrong = make_secret();
   wrong.job_id += " at rank 0";
@@ -153,8 +154,8 @@ TEST(JoinHosts, LetsNobodyInWithoutTheSecret) {
   EXPECT_NE(refusal.find("does not hold the same secret"), std::string::npos) << refusal;
 }
 
-// Host 2 has another secret. A busy machine takes longer to connect the others.
-TEST(JoinHosts, NamesTheHostThatDoesNotCome) {
+// Host 2 has another secret. The timeout grows, because a busy machine connects the others late.
+TEST(JoinHosts, NamesTheHostThatDoesNotConnect) {
   Mesh mesh;
   std::vector<Result<std::vector<HostSocket>>> joined;
   for (const int milliseconds : {300, 1500, 7500, 30000}) {

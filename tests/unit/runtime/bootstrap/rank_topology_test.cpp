@@ -5,7 +5,7 @@
 namespace libhvd {
 namespace {
 
-// Ranks on hosts of these sizes, as a launcher that says everything would tell them.
+// Makes the infos of ranks on hosts of these sizes, with all fields that a launcher can set.
 std::vector<RankInfo> make_job(const std::vector<int>& sizes) {
   std::vector<RankInfo> infos;
   for (std::size_t node = 0; node < sizes.size(); ++node) {
@@ -23,7 +23,7 @@ std::vector<RankInfo> make_job(const std::vector<int>& sizes) {
   return infos;
 }
 
-TEST(Topology, CrossIsAmongRanksWithTheSameLocalRank) {
+TEST(Topology, CrossRankNumbersTheHostsWithTheSameLocalRank) {
   const auto infos = make_job({2, 1, 3});
   const auto last = make_topology(infos, 4);  // host 2, local rank 1
   ASSERT_TRUE(last.ok());
@@ -58,7 +58,7 @@ TEST(Topology, HostNumbersMayHaveGaps) {
   EXPECT_EQ(make_topology(infos, 1)->node_rank, 1);
 }
 
-TEST(Topology, RefusesTwoRanksInOnePlace) {
+TEST(Topology, RefusesTwoRanksWithTheSameLocalRank) {
   auto infos = make_job({2});
   infos[1].local_rank = 0;
   const auto topology = make_topology(infos, 0);
@@ -72,7 +72,7 @@ TEST(Topology, RefusesRanksThatDisagreeOnTheSize) {
   EXPECT_FALSE(make_topology(infos, 0).ok());
 }
 
-TEST(RankInfo, SurvivesItsText) {
+TEST(RankInfo, IsUnchangedByEncodingAndDecoding) {
   RankInfo info;
   info.rank = 3;
   info.size = 7;

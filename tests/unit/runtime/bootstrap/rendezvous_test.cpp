@@ -1,4 +1,4 @@
-// The rendezvous over real sockets, ranks as threads.
+// The rendezvous over real sockets, with ranks as threads.
 #include "bootstrap/rendezvous.hpp"
 
 #include "bootstrap/authenticated_acceptor.hpp"
@@ -34,12 +34,12 @@ Result<std::unique_ptr<Rendezvous>> open_rendezvous(const RendezvousSpec& spec) 
   return spec.rank == 0 ? serve_rendezvous(spec) : join_rendezvous(spec);
 }
 
-// Every rank exchanges twice; what it gets must be everyone's.
+// Exchanges twice, and expects the blobs of all ranks.
 void expect_exchange(const RendezvousSpec& spec) {
   auto rendezvous = open_rendezvous(spec);
   ASSERT_TRUE(rendezvous.ok()) << rendezvous.error().message;
   for (const std::string round : {"first", "second"}) {
-    // Lengths from nothing to much more than a socket takes at once.
+    // Lengths from 0 to much more than a socket takes at once.
     const auto blob = [&](int rank) {
       return std::string(static_cast<std::size_t>(rank) * 15000, 'x') + round;
     };
@@ -52,7 +52,7 @@ void expect_exchange(const RendezvousSpec& spec) {
   }
 }
 
-TEST(Rendezvous, BringsAllBlobsToAll) {
+TEST(Rendezvous, DeliversEveryBlobToEveryRank) {
   constexpr int kSize = 5;
   for (const bool encrypted : {false, true}) {
     const test::ReservedPort port;
@@ -64,8 +64,8 @@ TEST(Rendezvous, BringsAllBlobsToAll) {
   }
 }
 
-// Rank 2 is the other way round than the two that meet.
-TEST(Rendezvous, ARankThatEncryptsOtherwiseIsAnErrorOnAll) {
+// Rank 2 encrypts and the others do not, or the other way round.
+TEST(Rendezvous, DifferentEncryptionOfOneRankFailsOnEveryRank) {
   for (const bool encrypted : {false, true}) {
     const test::ReservedPort port;
     std::vector<std::thread> ranks;
@@ -87,7 +87,7 @@ TEST(Rendezvous, ARankThatEncryptsOtherwiseIsAnErrorOnAll) {
 TEST(Rendezvous, TriesThePortsInOrder) {
   const test::ReservedPort taken;
   const test::ReservedPort port;
-  // Somebody else's service, which accepts by its backlog and says nothing.
+  // A foreign service. The kernel accepts connections for it, but it sends nothing.
   const auto address =
       resolve("127.0.0.1")->front().with_port(static_cast<std::uint16_t>(taken.number()));
   const auto foreign = listen_on(address);
@@ -103,9 +103,9 @@ TEST(Rendezvous, TriesThePortsInOrder) {
   for (auto& rank : ranks) rank.join();
 }
 
-// Another user's listeners, which accept by their backlog and send nothing. One after the other,
-// with three seconds for each, they would cost more than the timeout.
-TEST(Rendezvous, IsNotPreventedByManySilentPorts) {
+// Foreign listeners. The kernel accepts connections for them, but they send nothing. One after the
+// other, with three seconds for each, they would take longer than the timeout.
+TEST(Rendezvous, SucceedsDespiteManySilentPorts) {
   constexpr std::size_t kSilent = 40;
   const test::ReservedPort port;
   std::vector<std::unique_ptr<test::ReservedPort>> taken;
@@ -130,8 +130,8 @@ TEST(Rendezvous, IsNotPreventedByManySilentPorts) {
   for (auto& rank : ranks) rank.join();
 }
 
-// A server that begins an answer and stops, and one that answers with garbage.
-TEST(Rendezvous, IsNotPreventedByHalfAnAnswer) {
+// One server begins an answer and stops, another one answers with garbage.
+TEST(Rendezvous, SucceedsDespiteHalfAnAnswer) {
   const test::ReservedPort half;
   const test::ReservedPort garbage;
   const test::ReservedPort port;
@@ -167,8 +167,8 @@ TEST(Rendezvous, IsNotPreventedByHalfAnAnswer) {
   foreign.join();
 }
 
-// Connections that send garbage, send half a message, or nothing at all.
-TEST(Rendezvous, StrangersHoldNobodyUp) {
+// Strangers connect, and send nothing or garbage of different lengths.
+TEST(Rendezvous, SucceedsDespiteStrangers) {
   const test::ReservedPort port;
   std::thread host([&] { expect_exchange(make_spec(port, 0, 2)); });
   const auto address =
@@ -186,7 +186,7 @@ TEST(Rendezvous, StrangersHoldNobodyUp) {
   host.join();
 }
 
-TEST(Rendezvous, ARankThatDoesNotComeIsNamed) {
+TEST(Rendezvous, NamesARankThatDoesNotConnect) {
   const test::ReservedPort port;
   RendezvousSpec spec = make_spec(port, 0, 2);
   spec.timeout = std::chrono::milliseconds(50);
@@ -196,9 +196,8 @@ TEST(Rendezvous, ARankThatDoesNotComeIsNamed) {
   EXPECT_NE(rendezvous.error().message.find("rank 1 did not come"), std::string::npos);
 }
 
-// Rank 0 knows which rank is late, so the others wait for its answer, even if their own time is
-// over first.
-TEST(Rendezvous, TheOthersReportTheRankThatDoesNotComeToo) {
+// Rank 0 knows which rank is late. So the others wait for its answer, even after their own timeout.
+TEST(Rendezvous, OtherRanksNameTheLateRankToo) {
   const test::ReservedPort port;
   std::thread host([&] {
     RendezvousSpec spec = make_spec(port, 0, 3);
@@ -216,26 +215,27 @@ TEST(Rendezvous, TheOthersReportTheRankThatDoesNotComeToo) {
       << blobs.error().message;
 }
 
-// Rank 0 waits on for the true rank 1. A busy machine takes longer to answer.
-TEST(Rendezvous, ARankWithAnotherKeyIsLeftOutAndIsToldWhy) {
+// Rank 0 continues to wait for the true rank 1. The timeout grows, because a busy machine answers
+// late.
+TEST(Rendezvous, RefusesARankWithAnotherKeyAndGivesTheReason) {
   const test::ReservedPort port;
   std::thread host([&] { expect_exchange(make_spec(port, 0, 2)); });
   RendezvousSpec wrong = make_spec(port, 1, 2);
   wrong.secret.key[0] ^= 1;
-  std::string told;
+  std::string message;
   for (const int milliseconds : {200, 1000, 5000, 25000}) {
     wrong.timeout = std::chrono::milliseconds(milliseconds);
     const auto rendezvous = join_rendezvous(wrong);
     EXPECT_FALSE(rendezvous.ok());
-    told = rendezvous.ok() ? "" : rendezvous.error().message;
-    if (told.find("the same secret") != std::string::npos) break;
+    message = rendezvous.ok() ? "" : rendezvous.error().message;
+    if (message.find("the same secret") != std::string::npos) break;
   }
-  EXPECT_NE(told.find("does not hold the same secret"), std::string::npos) << told;
+  EXPECT_NE(message.find("does not hold the same secret"), std::string::npos) << message;
   expect_exchange(make_spec(port, 1, 2));
   host.join();
 }
 
-TEST(Rendezvous, ARankThatEndsIsNamedToAll) {
+TEST(Rendezvous, EveryRankNamesARankThatEnds) {
   constexpr int kSize = 4;
   const test::ReservedPort port;
   std::vector<std::thread> ranks;
@@ -254,13 +254,13 @@ TEST(Rendezvous, ARankThatEndsIsNamedToAll) {
   for (auto& rank : ranks) rank.join();
 }
 
-// --- in between ----------------------------------------------------------------------------------
+// --- A relay in between --------------------------------------------------------------------------
 
 Address address_of(const std::string& host, const test::ReservedPort& port) {
   return resolve(host)->front().with_port(static_cast<std::uint16_t>(port.number()));
 }
 
-// Listens at one address and carries what comes to another one and back, until it is destroyed.
+// Listens at one address and relays between its clients and another address, until it is destroyed.
 class Relay {
  public:
   using Change = std::function<void(std::string& bytes, bool to_server)>;
@@ -307,8 +307,8 @@ class Relay {
   std::thread thread_;
 };
 
-// Somebody has taken the first port, and relays to the second, to which rank 0 has moved on.
-TEST(Rendezvous, IsNotRelayedFromAnotherPort) {
+// A foreign process has the first port. It relays to the second port, where rank 0 listens.
+TEST(Rendezvous, RefusesARelayFromAnotherPort) {
   const test::ReservedPort first;
   const test::ReservedPort second;
   std::string seen;
@@ -326,8 +326,8 @@ TEST(Rendezvous, IsNotRelayedFromAnotherPort) {
   EXPECT_EQ(seen.find("first"), std::string::npos) << "the relay has seen what ranks exchange";
 }
 
-// Who carries what ranks exchange reads it in the clear, and nothing of it over TLS.
-TEST(Rendezvous, IsReadOnItsWayInTheClearOnly) {
+// A relay can read what ranks exchange without TLS, and nothing of it with TLS.
+TEST(Rendezvous, IsReadableForARelayOnlyWithoutTls) {
   for (const bool encrypted : {false, true}) {
     const test::ReservedPort port;
     std::string seen;
@@ -347,14 +347,14 @@ TEST(Rendezvous, IsReadOnItsWayInTheClearOnly) {
       }
       for (auto& rank : ranks) rank.join();
     }
-    EXPECT_NE(seen.find("hvdhail"), std::string::npos) << "it was not carried here";
+    EXPECT_NE(seen.find("hvdhail"), std::string::npos) << "the relay has carried nothing";
     for (const char* marker : {"address of rank 0", "address of rank 1"})
       EXPECT_EQ(seen.find(marker) == std::string::npos, encrypted) << marker;
   }
 }
 
-// A port that is taken on one of the addresses would lead ranks that try this address elsewhere.
-TEST(Rendezvous, PassesOverAPortThatIsTakenOnOneAddress) {
+// If a port is taken on one address, ranks that try this address would reach another process.
+TEST(Rendezvous, SkipsAPortThatIsTakenOnOneAddress) {
   const test::ReservedPort first;
   const test::ReservedPort second;
   const auto foreign = listen_on(address_of("127.0.0.2", first));
@@ -371,8 +371,8 @@ TEST(Rendezvous, PassesOverAPortThatIsTakenOnOneAddress) {
   host.join();
 }
 
-// Where the port is the same, as between two machines, what is changed on the way is noticed.
-TEST(Rendezvous, WhatIsChangedOnItsWayIsNoticed) {
+// The relay has the same port, like a machine in between, and changes what it carries.
+TEST(Rendezvous, DetectsDataThatARelayHasChanged) {
   for (const bool to_server : {true, false}) {
     const test::ReservedPort port;
     const Relay relay(address_of("127.0.0.2", port), address_of("127.0.0.1", port),
@@ -388,8 +388,8 @@ TEST(Rendezvous, WhatIsChangedOnItsWayIsNoticed) {
         auto rendezvous = open_rendezvous(spec);
         ASSERT_TRUE(rendezvous.ok()) << rendezvous.error().message;
         const auto blobs = (*rendezvous)->exchange("address of rank " + std::to_string(rank));
-        if (rank == 0 && !to_server) return;  // its own reply is changed
-        ASSERT_FALSE(blobs.ok()) << "rank " << rank << " has taken what was changed";
+        if (rank == 0 && !to_server) return;  // only its own reply is changed
+        ASSERT_FALSE(blobs.ok()) << "rank " << rank << " has accepted changed data";
         EXPECT_NE(blobs.error().message.find("changed on its way"), std::string::npos)
             << blobs.error().message;
       });
@@ -403,21 +403,20 @@ struct Pair {
   Connection b;
 };
 
-Pair socket_pair() {
-  std::array<int, 2> ends{};
-  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()), 0);
-  return {Fd(ends[0]), Fd(ends[1])};
+Pair connected_pair() {
+  auto [a, b] = test::make_socket_pair(SOCK_NONBLOCK);
+  return {std::move(a), std::move(b)};
 }
 
 Result<std::string> received(const Connection& socket, FrameKey& key) {
   return receive_frame(socket, key, 1000, Deadline(std::chrono::seconds(10)));
 }
 
-TEST(Frames, AreTakenOnceAndInOrder) {
+TEST(Frames, RepeatedMissingAndReflectedOnesAreRefused) {
   const Deadline deadline(std::chrono::seconds(10));
   const FrameKey key(Digest{7});
   for (const std::string fault : {"none", "repeated", "left out", "of the other direction"}) {
-    const Pair pair = socket_pair();
+    const Pair pair = connected_pair();
     FrameKey sender = key;
     FrameKey receiver = fault == "of the other direction" ? FrameKey(Digest{8}) : key;
     FrameKey again = key;
@@ -433,9 +432,9 @@ TEST(Frames, AreTakenOnceAndInOrder) {
   }
 }
 
-// More than the places there are, each of which begins and does not go on. Those who hold the
-// secret keep theirs.
-TEST(AuthenticatedAcceptor, WhoHoldsTheSecretIsNotPushedOut) {
+// More strangers connect than there are places, and stop after a few bytes. A client whose hello
+// proves the secret keeps its place.
+TEST(AuthenticatedAcceptor, KeepsAClientWithTheSecretWhenStrangersTakeAllPlaces) {
   const test::ReservedPort port;
   const Address address = address_of("127.0.0.1", port);
   const JobSecret secret{"job", std::vector<std::uint8_t>(32, 7), 3};
@@ -469,7 +468,7 @@ TEST(AuthenticatedAcceptor, WhoHoldsTheSecretIsNotPushedOut) {
   ASSERT_TRUE(answer.proof) << answer.refusal;
   ASSERT_TRUE(send_all(*slow, *answer.proof, deadline).ok());
   const auto client = acceptor.next(deadline);
-  ASSERT_TRUE(client.ok() && *client) << "it was pushed out";
+  ASSERT_TRUE(client.ok() && *client) << "the client has lost its place";
   EXPECT_EQ((*client)->rank, 1);
 }
 

@@ -1,4 +1,4 @@
-// hvd_init_with: some of the ranks, and process sets at the start.
+// hvd_init_with: sessions of some of the ranks, and process sets that exist from the start.
 #include "support.hpp"
 
 #include <algorithm>
@@ -20,13 +20,13 @@ using Ranks = std::vector<int>;
 
 const std::vector<Ranks> kPlacements{{0, 0, 0, 0}, {0, 1, 0, 1}};
 
-// The rank tells what the body returns, or throws.
-Job::Body telling(const std::function<std::string(int rank)>& body) {
-  return [body](int rank, const Child::Tell& tell) {
+// Makes a rank's body that reports what `body` returns or throws.
+Job::Body reporting(const std::function<std::string(int rank)>& body) {
+  return [body](int rank, const Child::Report& report) {
     try {
-      tell(body(rank));
+      report(body(rank));
     } catch (const std::exception& error) {
-      tell(error.what());
+      report(error.what());
     }
   };
 }
@@ -35,99 +35,96 @@ bool holds(const Ranks& ranks, int rank) {
   return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
 }
 
-std::string text_of(hvd_status status) {
-  return status == HVD_OK ? "ok" : std::to_string(status) + " " + hvd_last_error();
-}
-
 std::string start_with(const std::vector<int>& ranks) {
   hvd_init_options options{};
   options.struct_size = sizeof options;
   options.ranks = ranks.data();
   options.rank_count = ranks.size();
-  return text_of(hvd_init_with(&options));
+  return code_and_text_of(hvd_init_with(&options));
 }
 
-// "1 of 2: 3 1", with the job's ranks of all, as each has told them.
-std::string who_is_here(int rank_in_job) {
-  std::string said = std::to_string(hvd::rank()) + " of " + std::to_string(hvd::size()) + ":";
+// Returns the rank and the size of the session, and the ranks of all in the job, such as "1 of 2: 3
+// 1".
+std::string describe_session(int rank_in_job) {
+  std::string text = std::to_string(hvd::rank()) + " of " + std::to_string(hvd::size()) + ":";
   for (const int each : hvd::allgather(std::span<const int>(&rank_in_job, 1)))
-    said += " " + std::to_string(each);
-  return said;
+    text += " " + std::to_string(each);
+  return text;
 }
 
-std::string start_and_end(const Ranks& ranks, int rank_in_job) {
+std::string run_session(const Ranks& ranks, int rank_in_job) {
   hvd::init({.ranks = ranks});
-  std::string said = who_is_here(rank_in_job);
+  std::string text = describe_session(rank_in_job);
   hvd::shutdown();
-  return said;
+  return text;
 }
 
-TEST(SomeRanks, AreCountedInTheListsOrder) {
+TEST(SomeRanks, AreNumberedInTheListsOrder) {
   for (const auto& hosts : kPlacements) {
-    Job job(hosts, telling([](int rank) {
+    Job job(hosts, reporting([](int rank) {
               if (rank == 0) return std::string("stays out");
-              return start_and_end({3, 1, 2}, rank);
+              return run_session({3, 1, 2}, rank);
             }));
-    const char* const said[] = {"stays out", "1 of 3: 3 1 2", "2 of 3: 3 1 2", "0 of 3: 3 1 2"};
+    const char* const expected[] = {"stays out", "1 of 3: 3 1 2", "2 of 3: 3 1 2", "0 of 3: 3 1 2"};
     for (int rank = 0; rank < 4; ++rank)
-      EXPECT_EQ(job.rank(rank).line().value_or("nothing"), said[rank]);
+      EXPECT_EQ(job.rank(rank).line().value_or("nothing"), expected[rank]);
   }
 }
 
-TEST(SomeRanks, OtherRanksMayStartBesideThem) {
+TEST(SomeRanks, OtherRanksMayStartAtTheSameTime) {
   for (const auto& hosts : kPlacements) {
-    Job job(hosts, telling([](int rank) {
+    Job job(hosts, reporting([](int rank) {
               const Ranks own = rank < 2 ? Ranks{0, 1} : Ranks{2, 3};
-              return start_and_end(own, rank);
+              return run_session(own, rank);
             }));
-    const char* const said[] = {"0 of 2: 0 1", "1 of 2: 0 1", "0 of 2: 2 3", "1 of 2: 2 3"};
+    const char* const expected[] = {"0 of 2: 0 1", "1 of 2: 0 1", "0 of 2: 2 3", "1 of 2: 2 3"};
     for (int rank = 0; rank < 4; ++rank)
-      EXPECT_EQ(job.rank(rank).line().value_or("nothing"), said[rank]);
+      EXPECT_EQ(job.rank(rank).line().value_or("nothing"), expected[rank]);
   }
 }
 
-// Ranks that were in different starts before still meet.
-TEST(SomeRanks, StartWithOthersAfterwards) {
-  Job job(4, telling([](int rank) {
+// Ranks whose earlier sessions were with others must find each other again.
+TEST(SomeRanks, MayStartAgainWithOtherRanks) {
+  Job job(4, reporting([](int rank) {
             const std::vector<Ranks> starts{{1, 2}, {}, {0, 3}, {2, 1, 3}, {1, 2}, {}, {3}, {}};
-            std::string said;
+            std::string text;
             for (const Ranks& ranks : starts) {
               if (!ranks.empty() && !holds(ranks, rank)) continue;
-              said += start_and_end(ranks, rank) + "; ";
+              text += run_session(ranks, rank) + "; ";
             }
-            return said;
+            return text;
           }));
   const auto all = [](int rank) { return std::to_string(rank) + " of 4: 0 1 2 3; "; };
-  const std::string said[] = {
+  const std::string expected[] = {
       all(0) + "0 of 2: 0 3; " + all(0) + all(0),
       "0 of 2: 1 2; " + all(1) + "1 of 3: 2 1 3; 0 of 2: 1 2; " + all(1) + all(1),
       "1 of 2: 1 2; " + all(2) + "0 of 3: 2 1 3; 1 of 2: 1 2; " + all(2) + all(2),
       all(3) + "1 of 2: 0 3; 2 of 3: 2 1 3; " + all(3) + "0 of 1: 3; " + all(3)};
   for (int rank = 0; rank < 4; ++rank)
-    EXPECT_EQ(job.rank(rank).line().value_or("nothing"), said[rank]);
+    EXPECT_EQ(job.rank(rank).line().value_or("nothing"), expected[rank]);
 }
 
-TEST(SomeRanks, LocalAndCrossNumbersAreTheirs) {
-  Job job({0, 0, 1, 1}, telling([](int rank) {
+TEST(SomeRanks, LocalAndCrossRanksAreNumberedAmongThem) {
+  Job job({0, 0, 1, 1}, reporting([](int rank) {
             if (rank == 0) return std::string("stays out");
             hvd::init({.ranks = {1, 2, 3}});
-            std::string said;
+            std::string text;
             for (const int number :
                  {hvd::local_rank(), hvd::local_size(), hvd::cross_rank(), hvd::cross_size(),
                   hvd::node_rank(), hvd::node_count(), static_cast<int>(hvd::is_homogeneous())})
-              said += std::to_string(number);
+              text += std::to_string(number);
             hvd::shutdown();
-            return said;
+            return text;
           }));
-  const char* const said[] = {"stays out", "0102020", "0212120", "1201120"};
+  const char* const expected[] = {"stays out", "0102020", "0212120", "1201120"};
   for (int rank = 0; rank < 4; ++rank)
-    EXPECT_EQ(job.rank(rank).line().value_or("nothing"), said[rank]);
+    EXPECT_EQ(job.rank(rank).line().value_or("nothing"), expected[rank]);
 }
 
-// Roots are those of hvd_rank(); messages call a rank by its rank in the job.
-TEST(SomeRanks, RootsAreTheirsAndMessagesTheJobs) {
+// Roots are ranks of the session. Messages name ranks of the job.
+TEST(SomeRanks, RootsUseSessionRanksAndMessagesUseJobRanks) {
   for (const auto& hosts : kPlacements) {
-    Job job(hosts, [](int rank, const Child::Tell& tell) {
+    Job job(hosts, [](int rank, const Child::Report& report) {
       if (rank % 2 == 0) return;
       hvd::init({.ranks = {3, 1}, .process_sets = {{0, 1}}});
       hvd_options on_set{};
@@ -137,14 +134,14 @@ TEST(SomeRanks, RootsAreTheirsAndMessagesTheJobs) {
       for (const hvd_options* options : in_both) {
         int value = rank;
         hvd::detail::check(hvd_broadcast(&value, 1, HVD_INT32, 1, options));
-        tell(std::to_string(value));
-        tell(text_of(hvd_broadcast(&value, 1, HVD_INT32, hvd::rank(), options)));
+        report(std::to_string(value));
+        report(code_and_text_of(hvd_broadcast(&value, 1, HVD_INT32, hvd::rank(), options)));
       }
       float values[3] = {};
-      tell(text_of(
+      report(code_and_text_of(
           hvd_allreduce(values, values, hvd::rank() == 0 ? 1 : 3, HVD_FLOAT32, HVD_SUM, nullptr)));
       if (rank == 3) ::_exit(0);
-      tell(text_of(hvd_barrier(nullptr)));
+      report(code_and_text_of(hvd_barrier(nullptr)));
     });
     for (const int rank : {1, 3}) {
       const auto next = [&] { return job.rank(rank).line().value_or("nothing"); };
@@ -161,27 +158,27 @@ TEST(SomeRanks, RootsAreTheirsAndMessagesTheJobs) {
   }
 }
 
-TEST(SomeRanks, AListThatMakesNoSenseIsAnError) {
-  Job job(2, [](int rank, const Child::Tell& tell) {
+TEST(SomeRanks, InvalidListsFail) {
+  Job job(2, [](int rank, const Child::Report& report) {
     for (const Ranks& ranks : {Ranks{2}, Ranks{rank, rank}, Ranks{1 - rank}}) {
-      tell(start_with(ranks));
+      report(start_with(ranks));
     }
     hvd_init_options options{};
-    tell(text_of(hvd_init_with(&options)));
+    report(code_and_text_of(hvd_init_with(&options)));
     options.struct_size = sizeof options;
     options.rank_count = 1;
-    tell(text_of(hvd_init_with(&options)));
+    report(code_and_text_of(hvd_init_with(&options)));
     options.ranks = &rank;
     options.rank_count = 0;
-    tell(text_of(hvd_init_with(&options)));
+    report(code_and_text_of(hvd_init_with(&options)));
     struct {
       hvd_init_options known;
       std::size_t more;
     } later{};
     later.known.struct_size = sizeof later;
     later.more = 1;
-    tell(text_of(hvd_init_with(&later.known)));
-    tell(start_and_end({}, rank));  // nothing is left of all that
+    report(code_and_text_of(hvd_init_with(&later.known)));
+    report(run_session({}, rank));  // a later start works
   });
   for (int rank = 0; rank < 2; ++rank) {
     const auto next = [&] { return job.rank(rank).line().value_or("nothing"); };
@@ -202,12 +199,12 @@ TEST(SomeRanks, AListThatMakesNoSenseIsAnError) {
   }
 }
 
-TEST(SomeRanks, ListsThatDifferAreATimeOutThatSaysSo) {
+TEST(SomeRanks, DifferentListsTimeOutWithTheReason) {
   const auto body = [](int rank) {
     if (rank == 3) return std::string("stays out");
     return start_with(rank == 0 ? Ranks{0, 1} : Ranks{0, 1, 2});
   };
-  Job job(4, telling(body), {{"HVD_START_TIMEOUT", "5"}});
+  Job job(4, reporting(body), {{"HVD_START_TIMEOUT", "5"}});
   const std::string waited = job.rank(0).line().value_or("nothing");
   EXPECT_EQ(waited,
             "7 hvd_init_with: rank 1 did not come to rank 0 within 5 s (HVD_START_TIMEOUT)");
@@ -218,12 +215,12 @@ TEST(SomeRanks, ListsThatDifferAreATimeOutThatSaysSo) {
   }
 }
 
-TEST(SomeRanks, AloneThereIsOnlyRank0) {
-  Child child([](const Child::Tell& tell) {
+TEST(SomeRanks, WithoutALauncherOnlyRank0Exists) {
+  Child child([](const Child::Report& report) {
     for (const char* name : {"HVD_RANK", "HVD_SIZE", "RANK", "WORLD_SIZE", "PMIX_NAMESPACE"})
       ::unsetenv(name);
-    tell(start_with({0, 1}));
-    tell(start_with({0}));
+    report(start_with({0, 1}));
+    report(start_with({0}));
   });
   EXPECT_EQ(child.line().value_or("nothing"),
             "1 hvd_init_with: the list of ranks to start with: rank 1 is not one of the job's 1");
@@ -237,38 +234,38 @@ int sum_in(std::int32_t set, int value) {
   return value;
 }
 
-TEST(FirstProcessSets, AreThereFromTheStart) {
+TEST(FirstProcessSets, ExistFromTheStart) {
   for (const auto& hosts : kPlacements) {
-    Job job(hosts, telling([](int rank) {
-              std::string said;
+    Job job(hosts, reporting([](int rank) {
+              std::string text;
               for (const Ranks& ranks : {Ranks{}, Ranks{3, 2, 1}}) {
                 if (!ranks.empty() && !holds(ranks, rank)) continue;
                 hvd::init({.ranks = ranks, .process_sets = {{2, 0}, {1}}});
-                said += std::to_string(hvd_process_sets(nullptr, 0));
+                text += std::to_string(hvd_process_sets(nullptr, 0));
                 for (const int set : {1, 2}) {
                   if (!hvd::ProcessSet::from_id(set).included()) continue;
-                  said += " " + std::to_string(set) + ":" + std::to_string(sum_in(set, 1 << rank));
+                  text += " " + std::to_string(set) + ":" + std::to_string(sum_in(set, 1 << rank));
                 }
                 const hvd::ProcessSet added({0, 1});
-                said += " " + std::to_string(added.id()) + "; ";
+                text += " " + std::to_string(added.id()) + "; ";
                 hvd::shutdown();
               }
-              return said;
+              return text;
             }));
-    const char* const said[] = {"3 1:5 3; ", "3 2:2 3; 3 1:10 3; ", "3 1:5 3; 3 2:4 3; ",
-                                "3 3; 3 1:10 3; "};
+    const char* const expected[] = {"3 1:5 3; ", "3 2:2 3; 3 1:10 3; ", "3 1:5 3; 3 2:4 3; ",
+                                    "3 3; 3 1:10 3; "};
     for (int rank = 0; rank < 4; ++rank)
-      EXPECT_EQ(job.rank(rank).line().value_or("nothing"), said[rank]);
+      EXPECT_EQ(job.rank(rank).line().value_or("nothing"), expected[rank]);
   }
 }
 
-// What `rank` gives beside the others, and what all are told of it.
+// Starts each rank with its options, and expects this error on every rank. Then a start must work.
 void expect_error(const std::function<hvd_init_options(int rank)>& options,
                   const std::string& text) {
-  Job job(3, [&](int rank, const Child::Tell& tell) {
+  Job job(3, [&](int rank, const Child::Report& report) {
     const hvd_init_options own = options(rank);
-    tell(text_of(hvd_init_with(&own)));
-    tell(start_and_end({}, rank));
+    report(code_and_text_of(hvd_init_with(&own)));
+    report(run_session({}, rank));
   });
   for (int rank = 0; rank < 3; ++rank) {
     EXPECT_EQ(job.rank(rank).line().value_or("nothing"), text);
@@ -284,7 +281,7 @@ hvd_init_options with_sets(const hvd_rank_list* sets, std::size_t count) {
           .process_set_count = count};
 }
 
-TEST(FirstProcessSets, WhatOneRankGetsWrongIsAnErrorOnAll) {
+TEST(FirstProcessSets, InvalidSetsOfOneRankFailOnEveryRank) {
   static const int ranks[] = {0, 2, 2, 3};
   static const hvd_rank_list pair[] = {{ranks, 2}}, triple[] = {{ranks, 3}},
                              large[] = {{ranks + 2, 2}}, empty[] = {{ranks, 0}},

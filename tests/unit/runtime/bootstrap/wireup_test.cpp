@@ -1,4 +1,4 @@
-// Ranks as threads that meet; a host is a folder for shared memory of its own.
+// wire_up() with ranks as threads. A host is a separate folder for shared memory.
 #include "bootstrap/wireup.hpp"
 
 #include "bootstrap/rendezvous.hpp"
@@ -15,7 +15,7 @@
 namespace libhvd {
 namespace {
 
-// Ranks as threads over a real rendezvous.
+// The bootstrap of a rank that is a thread, over a real rendezvous.
 class ThreadBootstrap final : public Bootstrap {
  public:
   ThreadBootstrap(int rank, int size, const test::ReservedPort& port) {
@@ -43,15 +43,15 @@ class ThreadBootstrap final : public Bootstrap {
 };
 
 using Hosts = std::vector<int>;
-using Meetings = std::vector<std::unique_ptr<Result<Wireup>>>;
+using Wireups = std::vector<std::unique_ptr<Result<Wireup>>>;
 
-// What each rank's wireup comes to, as threads; a folder a host.
-Meetings meet_on(const Hosts& hosts, const std::map<std::string, std::string>& of_rank_1 = {},
-                 std::chrono::seconds timeout = std::chrono::minutes(1)) {
+// Calls wire_up() for each rank in a thread, with a folder for each host. Returns the results.
+Wireups wire_up_on(const Hosts& hosts, const std::map<std::string, std::string>& of_rank_1 = {},
+                   std::chrono::seconds timeout = std::chrono::minutes(1)) {
   const test::ReservedPort port;
   std::deque<test::TemporaryFolder> folders(
       static_cast<std::size_t>(*std::max_element(hosts.begin(), hosts.end()) + 1));
-  Meetings meetings(hosts.size());
+  Wireups wireups(hosts.size());
   std::vector<std::thread> ranks;
   for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
     ranks.emplace_back([&, rank] {
@@ -63,30 +63,30 @@ Meetings meet_on(const Hosts& hosts, const std::map<std::string, std::string>& o
       variables["HVD_HOSTNAME"] = std::string(1, static_cast<char>('a' + hosts[rank]));
       WireupOptions options;
       options.timeout = timeout;
-      meetings[rank] = std::make_unique<Result<Wireup>>(
+      wireups[rank] = std::make_unique<Result<Wireup>>(
           wire_up(bootstrap, test::make_environment(variables), options));
     });
   }
   for (auto& rank : ranks) rank.join();
   for (const auto& folder : folders) EXPECT_TRUE(folder.entries().empty());
-  return meetings;
+  return wireups;
 }
 
-// Bridges wait for each other's goodbye, so all leave at once.
-void leave(Meetings& meetings) {
+// Bridges wait for each other's goodbye, so all leave at the same time.
+void leave(Wireups& wireups) {
   std::vector<std::thread> ranks;
-  for (auto& wireup : meetings) {
+  for (auto& wireup : wireups) {
     ranks.emplace_back([&] { (*wireup)->bridge.reset(); });
   }
   for (auto& rank : ranks) rank.join();
 }
 
-TEST(Meet, GivesEachHostASegmentAndItsFirstRankTheBridge) {
+TEST(Wireup, GivesEachHostASegmentAndItsFirstRankTheBridge) {
   for (const Hosts& hosts : {Hosts{0, 0, 0}, Hosts{0, 0, 0, 1, 1, 2}, Hosts{0, 1, 0, 1, 0}}) {
-    auto meetings = meet_on(hosts);
+    auto wireups = wire_up_on(hosts);
     for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
-      ASSERT_TRUE(meetings[rank]->ok()) << meetings[rank]->error().message;
-      const Wireup& wireup = **meetings[rank];
+      ASSERT_TRUE(wireups[rank]->ok()) << wireups[rank]->error().message;
+      const Wireup& wireup = **wireups[rank];
       const bool several = *std::max_element(hosts.begin(), hosts.end()) > 0;
       const bool first = std::find(hosts.begin(), hosts.end(), hosts[rank]) - hosts.begin() ==
                          static_cast<std::ptrdiff_t>(rank);
@@ -96,26 +96,26 @@ TEST(Meet, GivesEachHostASegmentAndItsFirstRankTheBridge) {
       EXPECT_EQ(wireup.segment->ranks_on(hosts[rank]).size(),
                 static_cast<std::size_t>(wireup.topology.local_size));
     }
-    leave(meetings);
+    leave(wireups);
   }
 }
 
-TEST(Meet, TakesRanksWithDifferentHostIdsOfNcclForHosts) {
-  auto meetings = meet_on({0, 0}, {{"NCCL_HOSTID", "another"}});
-  for (std::size_t rank = 0; rank < meetings.size(); ++rank) {
-    ASSERT_TRUE(meetings[rank]->ok()) << meetings[rank]->error().message;
-    const Wireup& wireup = **meetings[rank];
+TEST(Wireup, TreatsRanksWithDifferentNcclHostidsAsSeparateHosts) {
+  auto wireups = wire_up_on({0, 0}, {{"NCCL_HOSTID", "another"}});
+  for (std::size_t rank = 0; rank < wireups.size(); ++rank) {
+    ASSERT_TRUE(wireups[rank]->ok()) << wireups[rank]->error().message;
+    const Wireup& wireup = **wireups[rank];
     EXPECT_NE(wireup.bridge, nullptr) << "rank " << rank;
     EXPECT_EQ(wireup.topology.node_rank, static_cast<int>(rank));
     EXPECT_EQ(wireup.topology.local_size, 1);
   }
-  leave(meetings);
+  leave(wireups);
 }
 
-TEST(Meet, OfRanksWithOtherKeysFailsOnAllWithTheReason) {
-  const auto meetings =
-      meet_on({0, 1, 0}, {{"HVD_JOB_KEY", std::string(64, 'b')}}, std::chrono::seconds(1));
-  for (const auto& wireup : meetings) {
+TEST(Wireup, DifferentKeysFailOnEveryRankWithTheReason) {
+  const auto wireups =
+      wire_up_on({0, 1, 0}, {{"HVD_JOB_KEY", std::string(64, 'b')}}, std::chrono::seconds(1));
+  for (const auto& wireup : wireups) {
     ASSERT_FALSE(wireup->ok());
     EXPECT_EQ(wireup->error().status, HVD_ERROR_TIMEOUT);
     EXPECT_TRUE(wireup->error().message.starts_with(
@@ -124,9 +124,9 @@ TEST(Meet, OfRanksWithOtherKeysFailsOnAllWithTheReason) {
   }
 }
 
-TEST(Meet, WithoutTheWantedNetworkFailsOnAllAndSaysWhatThereIs) {
-  const auto meetings = meet_on({0, 1}, {{"HVD_INTERFACE", "nosuch0"}});
-  for (const auto& wireup : meetings) {
+TEST(Wireup, AMissingInterfaceFailsOnEveryRankWithAListOfTheOthers) {
+  const auto wireups = wire_up_on({0, 1}, {{"HVD_INTERFACE", "nosuch0"}});
+  for (const auto& wireup : wireups) {
     ASSERT_FALSE(wireup->ok());
     EXPECT_EQ(wireup->error().status, HVD_ERROR_ENVIRONMENT);
     EXPECT_TRUE(wireup->error().message.starts_with(
@@ -136,10 +136,11 @@ TEST(Meet, WithoutTheWantedNetworkFailsOnAllAndSaysWhatThereIs) {
   }
 }
 
-// Rank 0 of 2; the other one has made up what it tells.
-class WithALiar final : public Bootstrap {
+// The bootstrap of rank 0 of 2. The records of rank 1 are made up.
+class BootstrapWithFakePeer final : public Bootstrap {
  public:
-  explicit WithALiar(int leader, std::string file) : leader_(leader), file_(std::move(file)) {
+  explicit BootstrapWithFakePeer(int leader, std::string file)
+      : leader_(leader), file_(std::move(file)) {
     info_.rank = 0;
     info_.size = 2;
   }
@@ -163,17 +164,17 @@ class WithALiar final : public Bootstrap {
   int exchanges_ = 0;
 };
 
-TEST(Wireup, OfARankThatTellsNonsenseFails) {
+TEST(Wireup, MalformedRecordsOfARankAreRefused) {
   for (const int leader : {-1, 2, 1'000'000'000, std::numeric_limits<int>::min()}) {
     const test::TemporaryFolder folder;
-    WithALiar bootstrap(leader, "none");
+    BootstrapWithFakePeer bootstrap(leader, "none");
     const auto met = wire_up(bootstrap, test::make_environment({{"HVD_SHM_DIR", folder.path()}}));
     ASSERT_FALSE(met.ok()) << leader;
     EXPECT_NE(met.error().message.find("has sent a malformed endpoint record"), std::string::npos)
         << met.error().message;
   }
   const test::TemporaryFolder folder;
-  WithALiar bootstrap(0, "../../etc/passwd");
+  BootstrapWithFakePeer bootstrap(0, "../../etc/passwd");
   EXPECT_FALSE(wire_up(bootstrap, test::make_environment({{"HVD_SHM_DIR", folder.path()}})).ok());
 }
 

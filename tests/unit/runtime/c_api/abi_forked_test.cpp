@@ -17,15 +17,15 @@
 namespace {
 
 using libhvd::test::Job;
-using Tell = libhvd::test::Child::Tell;
+using Report = libhvd::test::Child::Report;
 
-// What a rank tells last; a failing body tells its error.
-Job::Body telling(const std::function<std::string()>& body) {
-  return [body](int, const Tell& tell) {
+// Makes a rank's body that reports what `body` returns, or the error that it throws.
+Job::Body reporting(const std::function<std::string()>& body) {
+  return [body](int, const Report& report) {
     try {
-      tell(body());
+      report(body());
     } catch (const hvd::Error& error) {
-      tell(std::to_string(error.status()) + " " + error.what());
+      report(std::to_string(error.status()) + " " + error.what());
     }
   };
 }
@@ -36,8 +36,8 @@ void expect_from_all(Job& job, int size, const std::string& text) {
   }
 }
 
-TEST(ForkedJob, ComputesTogether) {
-  Job job(4, telling([] {
+TEST(ForkedJob, CollectivesGiveRightResults) {
+  Job job(4, reporting([] {
             hvd::init();
             const int sum = hvd::allreduce(hvd::rank() + 1, hvd::Op::sum, "ranks");
             std::vector<int> own(static_cast<std::size_t>(hvd::rank()), hvd::rank());
@@ -52,11 +52,11 @@ TEST(ForkedJob, ComputesTogether) {
                    std::to_string(from_2) + (place ? " placed" : " misplaced");
           }));
   expect_from_all(job, 4, "10 14 20 placed");
-  EXPECT_TRUE(job.memory().entries().empty());  // nobody's segment has a name left
+  EXPECT_TRUE(job.memory().entries().empty());  // no segment is left
 }
 
-TEST(ForkedJob, SharesPagesOfTheProgramsOwn) {
-  Job job(2, telling([] {
+TEST(ForkedJob, RegisteredPagesOfTheProgramCanBeReduced) {
+  Job job(2, reporting([] {
             constexpr std::size_t kBytes = 64 * 4096;
             hvd::init();
             void* const memory = std::aligned_alloc(4096, kBytes);
@@ -77,8 +77,8 @@ TEST(ForkedJob, SharesPagesOfTheProgramsOwn) {
   expect_from_all(job, 2, "right");
 }
 
-TEST(ForkedJob, ComesAndGoes) {
-  Job job(3, telling([] {
+TEST(ForkedJob, RunsManySessions) {
+  Job job(3, reporting([] {
             for (int round = 0; round < 100; ++round) {
               hvd::init();
               const int sum = hvd::allreduce(round, hvd::Op::sum);
@@ -91,26 +91,26 @@ TEST(ForkedJob, ComesAndGoes) {
   EXPECT_TRUE(job.memory().entries().empty());
 }
 
-TEST(ForkedJob, ARankThatExitsHasLeft) {
-  Job job(2, [](int rank, const Tell& tell) {
+TEST(ForkedJob, ARankThatExitsIsReportedAsLeft) {
+  Job job(2, [](int rank, const Report& report) {
     hvd::init();
     if (rank == 1) std::exit(0);  // runs the exit handlers, unlike _exit
     const bool failed = hvd_barrier(nullptr) == HVD_ERROR_PEER;
-    tell(failed && std::strstr(hvd_last_error(), "has left") ? "left" : hvd_last_error());
+    report(failed && std::strstr(hvd_last_error(), "has left") ? "left" : hvd_last_error());
   });
   EXPECT_EQ(job.rank(0).line(), "left");
 }
 
 TEST(ForkedJob, AKilledRankIsNamed) {
-  Job job(3, [](int rank, const Tell& tell) {
+  Job job(3, [](int rank, const Report& report) {
     hvd::init();
     hvd::barrier();
     if (rank == 1) ::raise(SIGKILL);
     const bool failed = hvd_barrier(nullptr) == HVD_ERROR_PEER;
     const std::string text = hvd_last_error();
-    tell(failed && text.starts_with("barrier: rank 1 (pid ") ? "named" : text);
-    // The job is over, but this rank may go on by itself.
-    tell(hvd_shutdown() == HVD_OK ? "shut down" : hvd_last_error());
+    report(failed && text.starts_with("barrier: rank 1 (pid ") ? "named" : text);
+    // The job has failed, but this rank may continue alone.
+    report(hvd_shutdown() == HVD_OK ? "shut down" : hvd_last_error());
   });
   for (const int survivor : {0, 2}) {
     EXPECT_EQ(job.rank(survivor).line(), "named");
@@ -118,44 +118,44 @@ TEST(ForkedJob, AKilledRankIsNamed) {
   }
 }
 
-// Blocking calls with a name go another way.
-TEST(ForkedJob, AForkedChildMayOnlyAsk) {
+// Also tries a call with a name, which the engine carries out.
+TEST(ForkedJob, AForkedChildMayOnlyMakeQueries) {
   for (const bool with_name : {false, true}) {
-    libhvd::test::Signal initialised;  // rank 0, too: a child that ends the job would end that
-    Job job(2, [&](int rank, const Tell& tell) {
+    libhvd::test::Signal initialised;  // of rank 0: the child's calls would fail its hvd_init
+    Job job(2, [&](int rank, const Report& report) {
       hvd_options options{};
       options.struct_size = sizeof options;
       options.name = with_name ? "b" : nullptr;
       hvd::init();
-      if (rank == 0) initialised.give();
+      if (rank == 0) initialised.notify();
       if (rank == 1) {
         initialised.await();
         const pid_t child = ::fork();
         if (child == 0) {
-          tell("child is rank " + std::to_string(hvd_rank()));
-          tell(std::to_string(hvd_init()) + " " + std::to_string(hvd_shutdown()) + " " +
-               std::to_string(hvd_set_step(1)) + " " + std::to_string(hvd_barrier(&options)));
+          report("child is rank " + std::to_string(hvd_rank()));
+          report(std::to_string(hvd_init()) + " " + std::to_string(hvd_shutdown()) + " " +
+                 std::to_string(hvd_set_step(1)) + " " + std::to_string(hvd_barrier(&options)));
           std::exit(0);  // its exit handlers must not end the parent's session
         }
         ::waitpid(child, nullptr, 0);
       }
       const hvd_status status = hvd_barrier(&options);
-      tell(std::to_string(status) + " " + hvd_last_error());
+      report(std::to_string(status) + " " + hvd_last_error());
     });
     EXPECT_EQ(job.rank(1).line(), "child is rank 1");
     EXPECT_EQ(job.rank(1).line(), "9 9 9 9");
     const std::string what = with_name ? "barrier \"b\"" : "barrier";
-    const std::string said = job.rank(0).line().value_or("");
-    EXPECT_TRUE(said.starts_with("4 " + what + ": a process forked by rank 1 (pid ")) << said;
+    const std::string line = job.rank(0).line().value_or("");
+    EXPECT_TRUE(line.starts_with("4 " + what + ": a process forked by rank 1 (pid ")) << line;
   }
 }
 
-TEST(ForkedJob, AnotherSizeOrKeyIsAnErrorWithinTheTimeLimit) {
+TEST(ForkedJob, DifferentJobKeysFailInitWithinTheTimeout) {
   Job job(2,
-          [](int rank, const Tell& tell) {
+          [](int rank, const Report& report) {
             if (rank == 1) ::setenv("HVD_JOB_KEY", std::string(64, 'b').c_str(), 1);
             const hvd_status status = hvd_init();
-            tell(std::to_string(status) + " " + hvd_last_error());
+            report(std::to_string(status) + " " + hvd_last_error());
           },
           {{"HVD_START_TIMEOUT", "1"}});
   const std::string rank_0 = job.rank(0).line().value_or("");
@@ -164,9 +164,11 @@ TEST(ForkedJob, AnotherSizeOrKeyIsAnErrorWithinTheTimeLimit) {
       job.rank(1).line().value_or("").starts_with("7 hvd_init: rank 1 did not find rank 0"));
 }
 
-TEST(ForkedJob, WithoutRoomForTheSegmentAllSaySo) {
+TEST(ForkedJob, AMissingSegmentFolderFailsInitOnEveryRank) {
   Job job(3,
-          [](int, const Tell& tell) { tell(hvd_init() == HVD_OK ? "success" : hvd_last_error()); },
+          [](int, const Report& report) {
+            report(hvd_init() == HVD_OK ? "success" : hvd_last_error());
+          },
           {{"HVD_SHM_DIR", "/nonexistent"}, {"HVD_HOSTNAME", "here"}});
   for (int rank = 0; rank < 3; ++rank) {
     EXPECT_TRUE(job.rank(rank).line().value_or("").starts_with(
@@ -174,9 +176,9 @@ TEST(ForkedJob, WithoutRoomForTheSegmentAllSaySo) {
   }
 }
 
-TEST(ForkedJob, ZeroIsAFactor) {
+TEST(ForkedJob, ZeroIsAValidFactor) {
   Job job(
-      2, telling([] {
+      2, reporting([] {
         hvd::init();
         hvd::Options options;
         options.prescale = 0;
@@ -199,7 +201,7 @@ TEST(ForkedJob, ZeroIsAFactor) {
   expect_from_all(job, 2, "right");
 }
 
-// A folder with a file that holds one status page, which rank 0 of a job writes.
+// A file with one status page, which rank 0 of a job writes.
 class StatusFile {
  public:
   StatusFile() {
@@ -220,13 +222,13 @@ class StatusFile {
   }
 
  private:
-  std::string path() const { return folder_.path() + "/status"; }
+  std::string path() const { return folder_.file("status"); }
   libhvd::test::TemporaryFolder folder_;
 };
 
 TEST(ForkedJob, WritesItsStatusPage) {
   const StatusFile file;
-  Job job(2, [&](int rank, const Tell& tell) {
+  Job job(2, [&](int rank, const Report& report) {
     file.use_for(rank);
     hvd::init();
     hvd::set_step(5);
@@ -234,7 +236,7 @@ TEST(ForkedJob, WritesItsStatusPage) {
     std::vector<int> values(5000);
     (void)hvd_broadcast(values.data(), values.size(), HVD_INT32, 7, nullptr);
     hvd::shutdown();
-    tell("done");
+    report("done");
   });
   expect_from_all(job, 2, "done");
   const hvd_status_page page = file.read();
@@ -246,11 +248,11 @@ TEST(ForkedJob, WritesItsStatusPage) {
   EXPECT_NE(std::strstr(page.error_text, "the root 7"), nullptr);
 }
 
-// What two ranks do before they exit with code 3, and whether the status page then has an error.
-struct Handled {
+// What two ranks do before they exit with code 3, and whether the status page still has the error.
+struct ErrorCase {
   const char* what;
   std::function<void()> body;
-  bool error_stands;
+  bool error_remains;
   bool shuts_down = false;
 };
 
@@ -275,8 +277,8 @@ hvd_handle submit(std::size_t count, const char* name) {
   return handle;
 }
 
-TEST(ForkedJob, ForgetsAnErrorOnceTheProgramHasGoneOn) {
-  const std::vector<Handled> cases = {
+TEST(ForkedJob, StatusPageDropsAnErrorAfterALaterSuccess) {
+  const std::vector<ErrorCase> cases = {
       {"an error at the end", [] { mismatch("wrong"); }, true},
       {"an error at the end of a call without a name", [] { mismatch(nullptr); }, true},
       {"the same collective",
@@ -298,7 +300,7 @@ TEST(ForkedJob, ForgetsAnErrorOnceTheProgramHasGoneOn) {
          (void)hvd_broadcast(&value, 1, HVD_FLOAT32, 0, nullptr);
        },
        false},
-      {"the way out: a barrier and hvd_shutdown",
+      {"only a barrier and hvd_shutdown",
        [] {
          mismatch("wrong");
          hvd::barrier();
@@ -345,10 +347,10 @@ TEST(ForkedJob, ForgetsAnErrorOnceTheProgramHasGoneOn) {
        },
        false},
   };
-  for (const Handled& handled : cases) {
+  for (const ErrorCase& handled : cases) {
     SCOPED_TRACE(handled.what);
     const StatusFile file;
-    Job job(2, [&](int rank, const Tell&) {
+    Job job(2, [&](int rank, const Report&) {
       file.use_for(rank);
       hvd::init();
       handled.body();
@@ -356,14 +358,14 @@ TEST(ForkedJob, ForgetsAnErrorOnceTheProgramHasGoneOn) {
     });
     for (int rank = 0; rank < 2; ++rank) EXPECT_EQ(WEXITSTATUS(job.rank(rank).wait()), 3);
     const hvd_status_page page = file.read();
-    EXPECT_EQ(page.error_text[0] != '\0', handled.error_stands) << page.error_text;
-    // Only a program that did not call hvd_shutdown is said to exit because of the error.
-    EXPECT_EQ(page.failure_ns != 0, handled.error_stands && !handled.shuts_down);
+    EXPECT_EQ(page.error_text[0] != '\0', handled.error_remains) << page.error_text;
+    // The exit is blamed on the error only if the program did not call hvd_shutdown.
+    EXPECT_EQ(page.failure_ns != 0, handled.error_remains && !handled.shuts_down);
   }
 }
 
-TEST(ForkedJob, ACrashInTheBackgroundRunsTheProgramsHandler) {
-  Job job(2, [](int, const Tell&) {
+TEST(ForkedJob, ACrashOnTheEnginesThreadRunsTheProgramsHandler) {
+  Job job(2, [](int, const Report&) {
     std::signal(SIGSEGV, [](int) { ::_exit(42); });
     hvd::init();
     auto* const page =

@@ -27,7 +27,7 @@ class SingleRank : public testing::Test {
   }
 };
 
-TEST_F(SingleRank, KnowsItself) {
+TEST_F(SingleRank, IsRank0OfSize1) {
   hvd::init();
   EXPECT_TRUE(hvd::initialized());
   EXPECT_EQ(hvd::rank(), 0);
@@ -44,7 +44,7 @@ TEST_F(SingleRank, KnowsItself) {
   EXPECT_FALSE(hvd::initialized());
 }
 
-TEST_F(SingleRank, KnowsItsGpu) {
+TEST_F(SingleRank, ReadsItsLocalDeviceFromTheEnvironment) {
   EXPECT_EQ(hvd_local_device(), -HVD_ERROR_NOT_INITIALIZED);
   ::setenv("HVD_LOCAL_DEVICE", "3", 1);
   ::setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3", 1);
@@ -60,7 +60,7 @@ TEST_F(SingleRank, KnowsItsGpu) {
 // Deprecated names, for one version.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-TEST_F(SingleRank, EarlierNamesWork) {
+TEST_F(SingleRank, DeprecatedNamesWork) {
   hvd::init();
   EXPECT_EQ(&hvd::rank0(), &std::cout);
   EXPECT_EQ(hvd::ProcessSet::numbered(3).id(), 3);
@@ -70,7 +70,7 @@ TEST_F(SingleRank, EarlierNamesWork) {
 }
 #pragma GCC diagnostic pop
 
-TEST_F(SingleRank, AStopMayBeRequested) {
+TEST_F(SingleRank, AgreeStopReportsARequestedStop) {
   hvd::init();
   EXPECT_EQ(hvd::agree_stop(1, {.requested = true}).reasons(), HVD_STOP_REQUESTED);
   EXPECT_FALSE(hvd::agree_stop(1, {.seconds_needed = 1}));
@@ -119,7 +119,7 @@ TEST_F(SingleRank, BuffersOutliveTheSession) {
   hvd::shutdown();
 }
 
-TEST_F(SingleRank, BuffersOfAListOfTensors) {
+TEST_F(SingleRank, BuffersHoldAlignedTensors) {
   hvd::init();
   const std::vector<std::size_t> sizes{3, 0, 16, 5};
   hvd::Buffers<float> gradients(sizes);
@@ -138,7 +138,7 @@ TEST_F(SingleRank, BuffersOfAListOfTensors) {
   hvd::shutdown();
 }
 
-TEST_F(SingleRank, BuffersThatCannotBe) {
+TEST_F(SingleRank, InvalidBuffersFail) {
   void* memory = nullptr;
   EXPECT_EQ(hvd_alloc(100, &memory), HVD_ERROR_NOT_INITIALIZED);
   hvd::init();
@@ -154,7 +154,7 @@ TEST_F(SingleRank, BuffersThatCannotBe) {
   hvd::shutdown();
 }
 
-TEST_F(SingleRank, ComesAndGoes100Times) {
+TEST_F(SingleRank, Runs100Sessions) {
   for (int round = 0; round < 100; ++round) {
     hvd::init();
     EXPECT_EQ(hvd::allreduce(round, hvd::Op::sum), round);
@@ -162,7 +162,7 @@ TEST_F(SingleRank, ComesAndGoes100Times) {
   }
 }
 
-TEST_F(SingleRank, BeforeInitAndAfterShutdownEverythingSaysSo) {
+TEST_F(SingleRank, CallsBeforeInitAndAfterShutdownFail) {
   for (int round = 0; round < 2; ++round) {
     float value = 0;
     EXPECT_EQ(hvd_rank(), -HVD_ERROR_NOT_INITIALIZED);
@@ -196,7 +196,7 @@ TEST_F(SingleRank, ExceptionsCarryStatusAndText) {
 }
 
 // Options grow at their end: a shorter struct is fine, unknown zeros are fine, the rest is refused.
-TEST_F(SingleRank, OptionsOfOtherVersions) {
+TEST_F(SingleRank, AcceptsOptionsOfOtherVersionsWithoutUnknownFields) {
   hvd::init();
   struct Longer {
     hvd_options known;
@@ -214,7 +214,7 @@ TEST_F(SingleRank, OptionsOfOtherVersions) {
   hvd::shutdown();
 }
 
-TEST_F(SingleRank, ThreadsTakeTurns) {
+TEST_F(SingleRank, SeveralThreadsMayCall) {
   hvd::init();
   std::vector<std::thread> threads;
   for (int thread = 0; thread < 4; ++thread) {
@@ -238,7 +238,7 @@ TEST_F(SingleRank, WithoutALauncherThereAreNoNotices) {
   hvd::shutdown();
 }
 
-TEST_F(SingleRank, ProgressRefusesNonsense) {
+TEST_F(SingleRank, ProgressRefusesInvalidValues) {
   hvd::init();
   const auto message = [](const hvd::Progress& now) -> std::string {
     try {
@@ -270,7 +270,7 @@ TEST_F(SingleRank, ProgressRefusesNonsense) {
   hvd::shutdown();
 }
 
-TEST_F(SingleRank, CountsRestartsOfLauncherAndSlurm) {
+TEST_F(SingleRank, RestartCountAddsThoseOfLauncherAndSlurm) {
   struct Case {
     const char* hvdrun;
     const char* torchrun;
@@ -288,11 +288,11 @@ TEST_F(SingleRank, CountsRestartsOfLauncherAndSlurm) {
   }
 }
 
-TEST_F(SingleRank, TheHeaderIsC11) {
+TEST_F(SingleRank, HeaderCompilesAsC11) {
   EXPECT_EQ(use_the_header_from_c(), 0);
 }
 
-TEST(StatusString, IsAnotherTextForEachStatus) {
+TEST(StatusString, IsDifferentForEachStatus) {
   std::set<std::string> texts;
   for (hvd_status status = HVD_OK; status <= HVD_ERROR_ROOT; ++status) {
     EXPECT_STRNE(hvd_status_string(status), "unknown status") << status;
@@ -304,8 +304,8 @@ TEST(StatusString, IsAnotherTextForEachStatus) {
   EXPECT_STREQ(hvd::status_string(HVD_ERROR_MISMATCH), "the ranks made calls that differ");
 }
 
-TEST(StatusString, IsTheTextOfAnErrorWithoutOne) {
-  std::thread([] {  // on which nothing has failed
+TEST(StatusString, IsTheTextOfAnErrorWithoutAMessage) {
+  std::thread([] {  // a thread without a last error
     try {
       hvd::detail::check(HVD_ERROR_PEER);
       ADD_FAILURE() << "no exception";
@@ -316,11 +316,11 @@ TEST(StatusString, IsTheTextOfAnErrorWithoutOne) {
       .join();
 }
 
-TEST_F(SingleRank, VersionIsKnown) {
+TEST_F(SingleRank, ReturnsItsVersion) {
   EXPECT_EQ(hvd_version(), std::string("0.1.0"));
 }
 
-TEST_F(SingleRank, SaysWhichGpusItsKernelsAreForOrWhyItHasNone) {
+TEST_F(SingleRank, HasKernelsNamesTheGpusOrWhyThereAreNone) {
   const char* about = nullptr;
   const int has_kernels = hvd_has_kernels(&about);
   EXPECT_EQ(hvd_has_kernels(nullptr), has_kernels);

@@ -33,9 +33,9 @@ void redirect(int to, const std::string& path) {
 
 JobResult run_digits(int size, std::vector<std::string> options) {
   const test::TemporaryFolder folder;
-  test::Job job(size, [&](int, const test::Child::Tell&) {
-    redirect(STDOUT_FILENO, folder.path() + "/out");
-    redirect(STDERR_FILENO, folder.path() + "/err");
+  test::Job job(size, [&](int, const test::Child::Report&) {
+    redirect(STDOUT_FILENO, folder.file("out"));
+    redirect(STDERR_FILENO, folder.file("err"));
     options.insert(options.begin(), DIGITS_PROGRAM);
     std::vector<char*> arguments;
     for (auto& option : options) arguments.push_back(option.data());
@@ -48,8 +48,8 @@ JobResult run_digits(int size, std::vector<std::string> options) {
     const int status = job.rank(rank).wait();
     run.exit_codes.push_back(WIFEXITED(status) ? WEXITSTATUS(status) : -1);
   }
-  run.output = read_file(folder.path() + "/out");
-  run.errors = read_file(folder.path() + "/err");
+  run.output = read_file(folder.file("out"));
+  run.errors = read_file(folder.file("err"));
   return run;
 }
 
@@ -102,9 +102,9 @@ TEST(Digits, WorksWithMoreRanksThanSamplesInABatch) {
   EXPECT_EQ(run.exit_codes, (std::vector<int>{0, 0, 0})) << run.errors;
 }
 
-TEST(Digits, ABadRowIsSaidOnceWithItsLine) {
+TEST(Digits, ABadRowIsReportedOnceWithItsLine) {
   const test::TemporaryFolder folder;
-  const std::string path = folder.path() + "/bad.csv";
+  const std::string path = folder.file("bad.csv");
   std::string row;
   for (int pixel = 0; pixel < 64; ++pixel) row += "7,";
   std::ofstream(path) << row << "3\n" << row << "3\n" << row << "11\n";
@@ -113,7 +113,7 @@ TEST(Digits, ABadRowIsSaidOnceWithItsLine) {
   EXPECT_EQ(run.errors, "digits: " + path + ":3: \"11\" is not an integer from 0 to 9\n");
 }
 
-TEST(Digits, ABadOptionIsSaidOnce) {
+TEST(Digits, ABadOptionIsReportedOnce) {
   const JobResult run = run_digits(2, {"--epochs", "0"});
   EXPECT_EQ(run.exit_codes, (std::vector<int>{2, 2}));
   EXPECT_EQ(count(run.errors, "--epochs takes a number from 1"), 1) << run.errors;

@@ -20,14 +20,14 @@ using RankBody = std::function<std::string(int rank)>;
 
 // Runs the body on ranks that are on these hosts.
 inline void expect_right_on(const std::vector<int>& hosts, const RankBody& body) {
-  Job job(hosts, [&](int rank, const Child::Tell& tell) {
+  Job job(hosts, [&](int rank, const Child::Report& report) {
     try {
       hvd::init();
       const std::string fault = body(rank);
-      tell(fault.empty() ? "right" : fault);
+      report(fault.empty() ? "right" : fault);
       hvd::shutdown();
     } catch (const std::exception& error) {
-      tell(error.what());
+      report(error.what());
     }
   });
   for (int rank = 0; rank < job.size(); ++rank)
@@ -39,7 +39,7 @@ inline void expect_right(int size, const RankBody& body) {
   expect_right_on(std::vector<int>(static_cast<std::size_t>(size)), body);
 }
 
-// Throws what is wrong, for the body to end with.
+// Throws an error with this text unless the condition holds.
 inline void require(bool holds, const std::string& wrong) {
   if (!holds) throw std::runtime_error(wrong);
 }

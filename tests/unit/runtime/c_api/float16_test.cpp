@@ -20,8 +20,8 @@ float value(std::uint32_t bits) {
   return static_cast<float>(from_bits<Half>(bits));
 }
 
-// Every finite value comes back; between two neighbours the nearest is taken, in the middle the
-// even one.
+// Expects that every finite value is unchanged. Between two neighbours the nearest is taken, in the
+// middle the even one.
 template <class Half>
 void check_rounding(std::uint32_t infinity) {
   for (std::uint32_t bits = 0; bits < infinity; ++bits) {
@@ -47,7 +47,7 @@ TEST(Bfloat16, RoundsToTheNearestEven) {
   check_rounding<hvd::bfloat16>(0x7f80);
 }
 
-TEST(Float16, KnowsItsLimits) {
+TEST(Float16, RoundsAtItsLimits) {
   EXPECT_EQ(value<hvd::float16>(0x3c00), 1.0f);
   EXPECT_EQ(value<hvd::float16>(0x7bff), 65504.0f);
   EXPECT_EQ(value<hvd::float16>(0x0001), 0x1p-24f);

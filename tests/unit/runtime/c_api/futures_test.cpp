@@ -17,9 +17,9 @@ namespace libhvd::test {
 namespace {
 
 using Ints = std::vector<std::int32_t>;
-using Counts = std::vector<std::size_t>;
+using Sizes = std::vector<std::size_t>;
 
-// Rank r gives r + 1 values of r.
+// Returns the input of a rank: rank + 1 values of the rank.
 Ints rows_of(int rank) {
   return Ints(static_cast<std::size_t>(rank) + 1, rank);
 }
@@ -53,8 +53,8 @@ TEST(Futures, ReturnTheResults) {
     auto part = hvd::reducescatter_async(std::span(seven), hvd::Op::sum, "part");
     hvd::Future<Ints> moved;
     {
-      const Counts splits(3, 1);  // need not stay
-      moved = hvd::alltoall_async(std::span(input).first(0), Counts(3, 0), "none");
+      const Sizes splits(3, 1);  // may be destroyed before get()
+      moved = hvd::alltoall_async(std::span(input).first(0), Sizes(3, 0), "none");
       moved = hvd::alltoall_async(std::span(seven).first(3), splits, "one each");
     }
     hvd::barrier_async("barrier").get();
@@ -74,17 +74,18 @@ TEST(Futures, ReturnTheResults) {
   });
 }
 
-// Both forms with a span for the output, and what they return.
+// Blocking and async calls with a span for the output return the numbers of rows.
 TEST(Futures, WriteToTheCallersMemory) {
   expect_right(2, [](int rank) -> std::string {
     const Ints own = rows_of(rank);
-    const Counts rows{1, 2};
-    Ints all(4, -1);  // one is not used
-    if (hvd::allgather(own, std::span(all)) != rows) return "counts of allgather";
+    const Sizes rows{1, 2};
+    Ints all(4, -1);  // the last element stays unused
+    if (hvd::allgather(own, std::span(all)) != rows) return "rows of allgather";
     if (all != Ints{0, 1, 1, -1}) return "allgather";
     all.assign(4, -1);
-    if (hvd::allgather_async(own, std::span(all), "rows").get() != rows) return "counts, later";
-    if (all != Ints{0, 1, 1, -1}) return "allgather, later";
+    if (hvd::allgather_async(own, std::span(all), "rows").get() != rows)
+      return "rows of allgather_async";
+    if (all != Ints{0, 1, 1, -1}) return "allgather_async";
 
     const Ints three{1, 2, 3};
     const Ints parts[] = {{2, 4}, {6, -1}};
@@ -93,23 +94,24 @@ TEST(Futures, WriteToTheCallersMemory) {
     if (part != parts[rank]) return "reducescatter";
     part.assign(2, -1);
     hvd::reducescatter_async(three, std::span(part), hvd::Op::sum, "part").wait();
-    if (part != parts[rank]) return "reducescatter, later";
+    if (part != parts[rank]) return "reducescatter_async";
 
-    const Counts splits{1, 2};
+    const Sizes splits{1, 2};
     const Ints values{rank, rank + 10, rank + 10};
     Ints received(4, -1);
-    const Counts counts(2, rank == 0 ? 1 : 2);
+    const Sizes expected_rows(2, rank == 0 ? 1 : 2);
     const Ints expected = rank == 0 ? Ints{0, 1, -1, -1} : Ints{10, 10, 11, 11};
-    if (hvd::alltoall(values, splits, std::span(received)) != counts) return "counts of alltoall";
+    if (hvd::alltoall(values, splits, std::span(received)) != expected_rows)
+      return "rows of alltoall";
     if (received != expected) return "alltoall";
     received.assign(4, -1);
-    if (hvd::alltoall_async(values, splits, std::span(received), "x").get() != counts)
-      return "counts of alltoall, later";
-    return received == expected ? "" : "alltoall, later";
+    if (hvd::alltoall_async(values, splits, std::span(received), "x").get() != expected_rows)
+      return "rows of alltoall_async";
+    return received == expected ? "" : "alltoall_async";
   });
 }
 
-TEST(Futures, WaitForATime) {
+TEST(Futures, WaitForHasATimeLimit) {
   using std::chrono::hours, std::chrono::milliseconds;
   Signal go;
   expect_right(2, [&](int rank) -> std::string {
@@ -119,13 +121,14 @@ TEST(Futures, WaitForATime) {
     if (rank == 0) {
       if (sum.wait_for(milliseconds(0)) || sum.wait_for(milliseconds(20))) return "done too early";
       if (sum.wait_for(milliseconds(-1)) || sum.done()) return "done too early";
-      go.give();
+      go.notify();
     }
     if (!sum.wait_for(hours(1'000'000))) return "not done";
     if (!sum.wait_for(milliseconds(0)) || !sum.done()) return "no longer done";
     sum.get();
     if (values[0] != 2) return "wrong sum";
-    // After many calls in a row that a thread waited for, the engine's thread leaves them to it.
+    // After many waits in a row, the waiting threads do the engine's work. wait_for() must do it
+    // too.
     for (int call = 0; call < 50; ++call)
       hvd::allreduce_async(std::span(values), hvd::Op::max, "habit").wait();
     auto last = hvd::allreduce_async(std::span(values), hvd::Op::max, "last");
@@ -153,7 +156,7 @@ TEST(Futures, ReportErrors) {
     barrier.wait();
     const Ints three{1, 2, 3};
     Ints small(1);
-    // It fits on rank 1.
+    // The output is large enough on rank 1.
     if (error_of([&] {
           hvd::reducescatter(three, std::span(small), hvd::Op::sum);
         }).find("rank 0: the output has no room for this rank's part") == std::string::npos)
@@ -165,7 +168,7 @@ TEST(Futures, ReportErrors) {
         }).find("rank 1: input and output differ in length") == std::string::npos)
       return "lengths";
     if (error_of([&] {
-          hvd::alltoall_async(std::span(three), Counts(3, 1)).wait();
+          hvd::alltoall_async(std::span(three), Sizes(3, 1)).wait();
         }).find("one number per rank") == std::string::npos)
       return "splits";
     hvd::Options shape("shaped");

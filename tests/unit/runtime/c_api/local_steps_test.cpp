@@ -64,7 +64,7 @@ Values average(const std::vector<Values>& all) {
   });
 }
 
-// Gets the parameters of all ranks at the end of a period and its number from 0, and changes them.
+// Changes the parameters of all ranks at the end of a period. Periods are numbered from 0.
 using Rule = std::function<void(std::vector<Values>& parameters, int period)>;
 
 // Returns the parameters of `rank` after the steps of all ranks, in this process.
@@ -81,8 +81,8 @@ Values simulated(int size, int rank, int steps, int every, const Rule& rule) {
   return models[static_cast<std::size_t>(rank)].flat();
 }
 
-// A rule that applies averages one period late: `apply` gets the average of the changes of the
-// period before, and returns the common parameters that follow from it.
+// A rule that applies averages one period late. `apply` gets the average of the last period's
+// changes, and returns the new common parameters.
 Rule one_period_late(std::function<Values(const Values&)> apply) {
   return [apply, begin = std::vector<Values>(), changes = std::vector<Values>()](
              std::vector<Values>& all, int) mutable {
@@ -122,7 +122,7 @@ void train(SmallModel& model, Method& method, int begin, int end) {
 class LocalSteps : public testing::TestWithParam<int> {};  // the number of ranks
 INSTANTIATE_TEST_SUITE_P(Ranks, LocalSteps, testing::Values(2, 3));
 
-TEST_P(LocalSteps, APeriodOfOneStepIsAnAllreduceOfEachStepBitForBit) {
+TEST_P(LocalSteps, PeriodsOfOneStepEqualAnAllreduceInEachStep) {
   expect_right(GetParam(), [](int rank) -> std::string {
     SmallModel model, other;
     hvd::LocalSGD method(model.parameters());
@@ -186,8 +186,8 @@ TEST_P(LocalSteps, DiLoCoTakesAnOuterStepWithNesterovMomentum) {
   });
 }
 
-// The partners of the exponential ring, by hand: -1 pauses.
-TEST(Gossip, HasOnePartnerInEachExchange) {
+// The partners in the exponential ring, written by hand; -1: none.
+TEST(Gossip, PairsEachRankWithAtMostOnePartner) {
   const std::vector<std::vector<int>> of_three = {{1, 0, -1}, {2, -1, 0}, {-1, 2, 1},
                                                   {1, 0, -1}, {2, -1, 0}, {-1, 2, 1}};
   const std::vector<std::vector<int>> of_four = {{1, 0, 3, 2}, {2, 3, 0, 1}, {1, 0, 3, 2}};
@@ -269,7 +269,7 @@ TEST_P(LocalSteps, SynchronizeEndsAPeriodEarly) {
   });
 }
 
-// Rank 0 takes all steps up to the one that waits before another rank takes its first.
+// Rank 0 takes all steps that need no other rank before rank 1 takes its first.
 TEST_P(LocalSteps, NoRankWaitsWithinAPeriod) {
   for (const bool background : {false, true}) {
     Signal go;
@@ -279,7 +279,7 @@ TEST_P(LocalSteps, NoRankWaitsWithinAPeriod) {
       hvd::LocalSGD method(model.parameters(), {.every = 4, .background = background});
       if (rank == 0) {
         train(model, method, 0, ahead);
-        go.give();
+        go.notify();
       }
       if (rank == 1) go.await();
       hvd::barrier();
@@ -306,7 +306,7 @@ TEST_P(LocalSteps, ARankThatJoinsIsNotInTheAverage) {
   });
 }
 
-TEST_P(LocalSteps, CompressionRoundsWhatIsSentBetweenHosts) {
+TEST_P(LocalSteps, CompressionRoundsDataBetweenHosts) {
   std::vector<int> hosts{0, 1, 1};
   hosts.resize(static_cast<std::size_t>(GetParam()));
   expect_right_on(hosts, [size = GetParam()](int rank) -> std::string {
@@ -363,11 +363,11 @@ void continues_from_a_checkpoint(const std::string& folder, const Options& optio
   require(again.flat() == model.flat(), "after " + std::to_string(before) + " steps");
 }
 
-TEST_P(LocalSteps, ACheckpointContinuesWithinAPeriod) {
+TEST_P(LocalSteps, TrainingContinuesFromACheckpointWithinAPeriod) {
   const TemporaryFolder folder;
   expect_right(GetParam(), [&](int) -> std::string {
     int number = 0;
-    const auto next = [&] { return folder.path() + "/" + std::to_string(number++); };
+    const auto next = [&] { return folder.file(std::to_string(number++)); };
     for (const bool background : {false, true}) {
       for (const int before : {2, 7}) {  // 7: an exchange is in flight
         continues_from_a_checkpoint<hvd::LocalSGD>(
@@ -392,7 +392,7 @@ TEST(LocalStepsState, AnotherNumberOfRanksBeginsWithTheAverage) {
       hvd::LocalSGD method(named("values", values), {.every = 3});
       std::string bytes;
       hvd::State state = named("method", bytes);
-      hvd::Checkpoints checkpoints(folder.path() + "/c");
+      hvd::Checkpoints checkpoints(folder.file("c"));
       if (!load) {
         method.step();
         bytes = method.state(mine);
@@ -416,7 +416,7 @@ TEST(LocalStepsState, AnotherNumberOfRanksBeginsWithTheAverage) {
   trained(4, true);
 }
 
-TEST_P(LocalSteps, RefusesOtherStates) {
+TEST_P(LocalSteps, RefusesStatesOfOtherSettings) {
   expect_right(GetParam(), [](int) -> std::string {
     SmallModel model;
     hvd::LocalSGD method(model.parameters(), {.every = 3});
@@ -442,7 +442,7 @@ TEST_P(LocalSteps, RefusesOtherStates) {
     refused(method, saved.substr(0, saved.size() - 5), "cut short");
     const std::string with_own = method.state(model.momentum());
     refused(method, with_own, "other variables of each rank");
-    // Without a state, a period begins.
+    // load("") begins a new period.
     method.load("");
     const Values old = model.flat();
     method.step();
@@ -453,7 +453,7 @@ TEST_P(LocalSteps, RefusesOtherStates) {
 
 // ---- Settings that differ -----------------------------------------------------------------------
 
-TEST_P(LocalSteps, WhatDiffersIsAnErrorOnAllRanks) {
+TEST_P(LocalSteps, DifferentSettingsOrParametersFailOnEveryRank) {
   expect_right(GetParam(), [size = GetParam()](int rank) -> std::string {
     const bool last = rank == size - 1;
     const std::string last_rank = " on rank " + std::to_string(size - 1);

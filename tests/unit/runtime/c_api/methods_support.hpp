@@ -43,7 +43,7 @@ inline void require_near(const Values& got, const Values& wanted, const std::str
   }
 }
 
-// Throws unless all ranks have the same values. A collective.
+// Throws unless all ranks have the same values. All ranks must call it.
 inline void require_alike(const Values& values, const std::string& what) {
   Values lowest = values, highest = values;
   hvd::allreduce(std::span(lowest), hvd::Op::min);

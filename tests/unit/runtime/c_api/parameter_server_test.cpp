@@ -52,10 +52,10 @@ void add_gradient(const hvd::Tensors& to, const hvd::Tensors& by) {
   to[0][0] += by[0][0];
 }
 
-class Served : public testing::TestWithParam<int> {};  // the number of ranks
-INSTANTIATE_TEST_SUITE_P(Ranks, Served, testing::Values(1, 2, 3));
+class ParameterServerOnRanks : public testing::TestWithParam<int> {};  // the number of ranks
+INSTANTIATE_TEST_SUITE_P(Ranks, ParameterServerOnRanks, testing::Values(1, 2, 3));
 
-// One step with the average of all gradients, in this process.
+// Takes a step with the average of all gradients, without a server.
 void step_by_allreduce(ServedModel& model, int rank, int step) {
   model.compute_gradients(rank, step);
   hvd::allreduce(std::span(model.first_gradient), hvd::Op::average);
@@ -63,7 +63,7 @@ void step_by_allreduce(ServedModel& model, int rank, int step) {
   model.update()({model.first, model.second}, {model.first_gradient, model.second_gradient});
 }
 
-TEST_P(Served, AStalenessOfZeroIsAnAllreduceOfTheGradients) {
+TEST_P(ParameterServerOnRanks, ZeroStalenessEqualsAnAllreduceOfTheGradients) {
   expect_right(GetParam(), [](int rank) -> std::string {
     ServedModel model, other;
     if (rank > 0) model.first[0] = 77;  // all begin with rank 0's parameters
@@ -83,8 +83,8 @@ TEST_P(Served, AStalenessOfZeroIsAnAllreduceOfTheGradients) {
   });
 }
 
-// Rank 0 takes the steps that the bound allows before rank 1 takes its second.
-TEST_P(Served, ARankIsAheadByTheStalenessAtMost) {
+// Rank 0 takes as many steps as the bound allows before rank 1 takes its second.
+TEST_P(ParameterServerOnRanks, ARankIsAheadByTheStalenessAtMost) {
   constexpr int kSteps = 20;
   constexpr int kStaleness = 3;
   Signal go;
@@ -94,7 +94,8 @@ TEST_P(Served, ARankIsAheadByTheStalenessAtMost) {
     int ahead = 0;
     const auto update = [&](const hvd::Tensors& to, const hvd::Tensors& by) {
       int worker = 0;
-      while (1 << worker < static_cast<int>(by[0][0])) ++worker;  // it was divided by the size
+      while (1 << worker < static_cast<int>(by[0][0]))
+        ++worker;  // the server has divided it by the size
       ++steps[static_cast<std::size_t>(worker)];
       const auto [least, most] = std::minmax_element(steps.begin(), steps.end());
       ahead = std::max(ahead, *most - *least);
@@ -104,7 +105,7 @@ TEST_P(Served, ARankIsAheadByTheStalenessAtMost) {
                                 {.staleness = kStaleness});
     // The first step begins the round on all ranks.
     for (int step = 0; step < kSteps; ++step) {
-      if (rank == 0 && step == kStaleness + 1) go.give();
+      if (rank == 0 && step == kStaleness + 1) go.notify();
       if (rank == 1 && step == 1) go.await();
       server.step();
     }
@@ -117,7 +118,7 @@ TEST_P(Served, ARankIsAheadByTheStalenessAtMost) {
   });
 }
 
-TEST_P(Served, ARankWithoutMoreDataDoesNotHoldUpTheOthers) {
+TEST_P(ParameterServerOnRanks, ARankWithoutMoreDataDoesNotBlockTheOthers) {
   expect_right(GetParam(), [size = GetParam()](int rank) -> std::string {
     for (const int staleness : {0, 2}) {
       Values value{0}, gradient{1};
@@ -134,7 +135,7 @@ TEST_P(Served, ARankWithoutMoreDataDoesNotHoldUpTheOthers) {
   });
 }
 
-TEST_P(Served, ACheckpointContinues) {
+TEST_P(ParameterServerOnRanks, TrainingContinuesFromACheckpoint) {
   const TemporaryFolder folder;
   expect_right(GetParam(), [&](int rank) -> std::string {
     const auto all_of = [](ServedModel& model, std::string& server) {  // the velocity is rank 0's
@@ -148,7 +149,7 @@ TEST_P(Served, ACheckpointContinues) {
       }
       server.synchronize();
     };
-    hvd::Checkpoints checkpoints(folder.path() + "/c");
+    hvd::Checkpoints checkpoints(folder.file("c"));
     ServedModel model, again;
     hvd::ParameterServer server(model.parameters(), model.gradients(), model.update());
     train(model, server, 0);
@@ -165,7 +166,7 @@ TEST_P(Served, ACheckpointContinues) {
   });
 }
 
-TEST_P(Served, WhatIsWrongIsAnErrorOnAllRanks) {
+TEST_P(ParameterServerOnRanks, InvalidArgumentsFailOnEveryRank) {
   expect_right(GetParam(), [size = GetParam()](int rank) -> std::string {
     const bool last = rank == size - 1;
     const std::string on_last = " (on rank " + std::to_string(size - 1) + ")";
@@ -206,8 +207,9 @@ TEST_P(Served, WhatIsWrongIsAnErrorOnAllRanks) {
 
 // ---- A server on each host ----------------------------------------------------------------------
 
-class ServedOnHosts : public testing::TestWithParam<std::vector<int>> {};  // the host of each rank
-INSTANTIATE_TEST_SUITE_P(Hosts, ServedOnHosts,
+class ParameterServerOnHosts : public testing::TestWithParam<std::vector<int>> {
+};  // the host of each rank
+INSTANTIATE_TEST_SUITE_P(Hosts, ParameterServerOnHosts,
                          testing::Values(std::vector<int>{0, 1}, std::vector<int>{0, 1, 1},
                                          std::vector<int>{0, 1, 0, 1}));
 
@@ -218,7 +220,7 @@ void plain_update(const hvd::Tensors& parameters, const hvd::Tensors& gradients)
       parameters[t][i] -= 0.1F * gradients[t][i];
 }
 
-TEST_P(ServedOnHosts, WithoutStalenessItIsAnAllreduceOfTheGradients) {
+TEST_P(ParameterServerOnHosts, ZeroStalenessEqualsAnAllreduceOfTheGradients) {
   expect_right_on(GetParam(), [](int rank) -> std::string {
     ServedModel model, other;
     if (rank > 0) model.first[0] = 77;  // the first step gives all rank 0's parameters
@@ -243,7 +245,7 @@ TEST_P(ServedOnHosts, WithoutStalenessItIsAnAllreduceOfTheGradients) {
 }
 
 // The gradients of a host are its number + 1, so the parameters of its server are known.
-TEST_P(ServedOnHosts, ServersAverageAfterEachPeriodAndAtTheEnd) {
+TEST_P(ParameterServerOnHosts, ServersAverageAfterEachPeriodAndAtTheEnd) {
   const std::vector<int>& hosts = GetParam();
   for (const std::int64_t staleness : {0, 2}) {
     expect_right_on(hosts, [&](int rank) -> std::string {
@@ -267,7 +269,7 @@ TEST_P(ServedOnHosts, ServersAverageAfterEachPeriodAndAtTheEnd) {
 }
 
 // The ranks of host 0 run out of data many periods before those of host 1.
-TEST_P(ServedOnHosts, AHostWithoutMoreDataDoesNotHoldUpTheOthers) {
+TEST_P(ParameterServerOnHosts, AHostWithoutMoreDataDoesNotBlockTheOthers) {
   expect_right_on(GetParam(), [](int rank) -> std::string {
     for (const std::int64_t staleness : {0, 3}) {
       ServedModel model;
@@ -284,15 +286,15 @@ TEST_P(ServedOnHosts, AHostWithoutMoreDataDoesNotHoldUpTheOthers) {
   });
 }
 
-// A rank that leaves during a round is an error for the others, and nothing waits for it.
-TEST(ServedFailures, ARankThatLeavesIsAnErrorOnTheOthers) {
+// A rank leaves during a round. The others must get an error and must not hang.
+TEST(ParameterServerFailures, ARankThatLeavesFailsTheOthers) {
   expect_right(3, [](int rank) -> std::string {
     ServedModel model;
     hvd::ParameterServer server(model.parameters(), model.gradients(), model.update());
     server.step();
     if (rank == 2) return "";
     const std::string error = error_of([&] { server.step(); });
-    // Rank 0 leaves because of that, and rank 1 may notice this first.
+    // Rank 0 ends because of this, and rank 1 may name rank 0 instead.
     const bool named = error.find("rank 2") != std::string::npos ||
                        (rank == 1 && error.find("rank 0") != std::string::npos);
     return named ? "" : "\"" + error + "\"";
@@ -300,7 +302,7 @@ TEST(ServedFailures, ARankThatLeavesIsAnErrorOnTheOthers) {
 }
 
 // An exception of the program's update on another thread is thrown by rank 0's step.
-TEST(ServedFailures, AnErrorInTheUpdateEndsTheTraining) {
+TEST(ParameterServerFailures, AnErrorInTheUpdateEndsTheTraining) {
   expect_right(2, [](int rank) -> std::string {
     ServedModel model;
     const auto fails = [](const hvd::Tensors&, const hvd::Tensors&) {

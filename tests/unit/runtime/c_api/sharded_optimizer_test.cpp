@@ -65,7 +65,7 @@ void train_unsharded(ShardedModel& model, Adam& adam, int rank, int begin, int e
 class Sharded : public testing::TestWithParam<int> {};  // the number of ranks
 INSTANTIATE_TEST_SUITE_P(Ranks, Sharded, testing::Values(1, 2, 3));
 
-TEST_P(Sharded, ItsStepsAreThoseOfTheWholeOptimizer) {
+TEST_P(Sharded, StepsEqualThoseOfAnUnshardedOptimizer) {
   expect_right(GetParam(), [size = GetParam()](int rank) -> std::string {
     ShardedModel model, whole;
     Adam whole_adam(7), adam(0);
@@ -85,15 +85,15 @@ TEST_P(Sharded, ItsStepsAreThoseOfTheWholeOptimizer) {
   });
 }
 
-// The state of three ranks is that of one.
-TEST_P(Sharded, ItsStateIsSavedAndLoadedWithAnotherNumberOfRanks) {
+// Loads a state that one rank could have saved, and gathers it again after some steps.
+TEST_P(Sharded, LoadsAndGathersTheStateOfAnotherNumberOfRanks) {
   expect_right(GetParam(), [](int rank) -> std::string {
     ShardedModel model, whole;
     Adam whole_adam(7), adam(0);
     hvd::ShardedOptimizer optimizer(model.parameters(), model.gradients(), std::ref(adam));
     adam = Adam(optimizer.elements());
     train_unsharded(whole, whole_adam, rank, 0, 3);
-    // What a single rank would have saved.
+    // The state that a single rank would have saved.
     model.first = whole.first;
     model.second = whole.second;
     adam.mean = optimizer.part_of(whole_adam.mean);
@@ -111,7 +111,7 @@ TEST_P(Sharded, ItsStateIsSavedAndLoadedWithAnotherNumberOfRanks) {
   });
 }
 
-TEST_P(Sharded, WhatIsWrongIsAnErrorOnAllRanks) {
+TEST_P(Sharded, InvalidArgumentsFailOnEveryRank) {
   expect_right(GetParam(), [size = GetParam()](int rank) -> std::string {
     const bool last = rank == size - 1;
     ShardedModel model;

@@ -1,4 +1,4 @@
-// hvd/checkpoint.h and checkpoint.hpp, in processes of their own.
+// hvd/checkpoint.h and checkpoint.hpp in jobs of processes.
 #include "support.hpp"
 
 #include <cstdint>
@@ -14,20 +14,20 @@
 namespace libhvd::test {
 namespace {
 
-// The lines of all ranks of a job, rank 0's first; "ok" alone says that all went well.
+// Expects that each rank reports "ok".
 void expect_ok(Job& job, int size) {
   for (int rank = 0; rank < size; ++rank) {
     EXPECT_EQ(job.rank(rank).line(), "ok") << "rank " << rank;
   }
 }
 
-// Runs body, and tells "ok" or what was thrown.
-void told(const Child::Tell& tell, const std::function<void()>& body) {
+// Runs the body, and reports "ok" or what it threw.
+void report_outcome(const Child::Report& report, const std::function<void()>& body) {
   try {
     body();
-    tell("ok");
+    report("ok");
   } catch (const std::exception& error) {
-    tell(error.what());
+    report(error.what());
   }
 }
 
@@ -45,10 +45,10 @@ std::string error_of(Body body) {
   return "";
 }
 
-TEST(CheckpointAbi, AStateOfEveryKindGoesThere) {
+TEST(CheckpointAbi, SavesAndLoadsValuesOfEveryKind) {
   const TemporaryFolder folder;
-  Job job(2, [&](int, const Child::Tell& tell) {
-    told(tell, [&] {
+  Job job(2, [&](int, const Child::Report& report) {
+    report_outcome(report, [&] {
       hvd::init();
       std::vector<float> weights{1, 2, 3, 4, 5, 6};
       std::vector<double> grows{1};
@@ -65,7 +65,7 @@ TEST(CheckpointAbi, AStateOfEveryKindGoesThere) {
       state.add("rate", rate);
       state.add("warm", warm);
       state.add("random", random);
-      hvd::Checkpoints checkpoints(folder.path() + "/c", {.keep_last = 2, .best = hvd::Best::min});
+      hvd::Checkpoints checkpoints(folder.file("c"), {.keep_last = 2, .best = hvd::Best::min});
       require(!checkpoints.load(state), "an empty folder has none");
       require(!checkpoints.find(), "an empty folder has none");
       grows.resize(3, 9);
@@ -96,10 +96,10 @@ TEST(CheckpointAbi, AStateOfEveryKindGoesThere) {
   expect_ok(job, 2);
 }
 
-TEST(CheckpointAbi, MistakesOfOneRankAreErrorsOnAll) {
+TEST(CheckpointAbi, InvalidCallsOfOneRankFailOnEveryRank) {
   const TemporaryFolder folder;
-  Job job(2, [&](int rank, const Child::Tell& tell) {
-    told(tell, [&] {
+  Job job(2, [&](int rank, const Child::Report& report) {
+    report_outcome(report, [&] {
       hvd::init();
       require(hvd_checkpoints_open(nullptr, nullptr, nullptr) == HVD_ERROR_INVALID_ARGUMENT,
               "null");
@@ -129,7 +129,7 @@ TEST(CheckpointAbi, MistakesOfOneRankAreErrorsOnAll) {
               "struct_size");
       require(hvd_checkpoints_load(handle, &item, 1, HVD_NEWEST, nullptr) == HVD_OK, "load");
       require(hvd_checkpoints_item(handle, 1, &item) == HVD_ERROR_INVALID_ARGUMENT, "no item 1");
-      // Bytes without a callback need exactly the room.
+      // Without a callback, bytes need room for exactly their length.
       char text[4] = "abc";
       item = {.name = "t",
               .type = HVD_ITEM_BYTES,
@@ -155,8 +155,8 @@ TEST(CheckpointAbi, MistakesOfOneRankAreErrorsOnAll) {
 
 TEST(CheckpointAbi, ShutdownBeforeCloseLosesNothing) {
   const TemporaryFolder folder;
-  Job job(2, [&](int, const Child::Tell& tell) {
-    told(tell, [&] {
+  Job job(2, [&](int, const Child::Report& report) {
+    report_outcome(report, [&] {
       hvd::init();
       std::vector<float> weights(1'000'000, 2);
       hvd::State state;
@@ -171,11 +171,11 @@ TEST(CheckpointAbi, ShutdownBeforeCloseLosesNothing) {
   EXPECT_EQ(folder.entries().size(), 2u);
 }
 
-// exit(3) with an open handle, in the middle of writing.
+// Each rank calls exit(3) with an open handle, while the checkpoint is written.
 TEST(CheckpointAbi, ExitWithoutCloseFinishesTheWriting) {
   const TemporaryFolder folder;
-  Job job(2, [&](int, const Child::Tell& tell) {
-    told(tell, [&] {
+  Job job(2, [&](int, const Child::Report& report) {
+    report_outcome(report, [&] {
       hvd::init();
       std::vector<float> weights(4'000'000, 2);
       hvd::State state;
@@ -192,10 +192,10 @@ TEST(CheckpointAbi, ExitWithoutCloseFinishesTheWriting) {
   EXPECT_EQ(folder.entries().size(), 2u) << "the lock and the checkpoint";
 }
 
-TEST(CheckpointAbi, ADyingRankIsAnErrorAndNothingHalfIsThere) {
+TEST(CheckpointAbi, ADeadRankFailsTheNextSaveAndLeavesNoPartOfIt) {
   const TemporaryFolder folder;
   for (const bool sharded : {false, true}) {
-    Job job(3, [&](int rank, const Child::Tell& tell) {
+    Job job(3, [&](int rank, const Child::Report& report) {
       hvd::init();
       std::vector<float> weights(100'000, 2);
       hvd::State state;
@@ -204,19 +204,27 @@ TEST(CheckpointAbi, ADyingRankIsAnErrorAndNothingHalfIsThere) {
       checkpoints.save(state, 1);
       if (rank == 2) {
         checkpoints.wait();
-        tell("ok");
+        report("ok");
         ::pause();
       }
       checkpoints.wait();
-      tell("ok");
+      report("ok");
       const std::string error = error_of([&] { checkpoints.save(state, 2); });
-      tell(error.find("rank 2") != std::string::npos ? "ok" : error);
+      report(error.find("rank 2") != std::string::npos ? "ok" : error);
       checkpoints.close();
-      tell("ok");
+      report("ok");
     });
     expect_ok(job, 3);
     job.rank(2).kill();
     for (int line = 0; line < 2; ++line) expect_ok(job, 2);
+    for (const int rank : {0, 1}) EXPECT_EQ(job.rank(rank).wait(), 0);
+    bool has_step_1 = false;
+    for (const std::string& name : folder.entries()) {
+      has_step_1 = has_step_1 || name.starts_with("checkpoint-00000000000000000001.");
+      EXPECT_FALSE(name.starts_with("checkpoint-00000000000000000002.")) << name;
+      EXPECT_FALSE(name.starts_with(".hvd-checkpoint.")) << name << " is unfinished";
+    }
+    EXPECT_TRUE(has_step_1);
   }
 }
 
@@ -235,8 +243,8 @@ void save_and_load(hvd::Checkpoints& checkpoints, std::uint64_t step) {
 TEST(CheckpointAbi, AHandleIsUsedInLaterSessions) {
   for (const bool sharded : {false, true}) {
     const TemporaryFolder folder;
-    Job job(2, [&](int, const auto& say) {
-      told(say, [&] {
+    Job job(2, [&](int, const auto& report) {
+      report_outcome(report, [&] {
         hvd::init();
         hvd::Checkpoints checkpoints(folder.path(), {.sharded = sharded});
         std::vector<float> weights(1'000'000, 1);
@@ -264,13 +272,13 @@ TEST(CheckpointAbi, AHandleIsUsedInLaterSessions) {
 TEST(CheckpointAbi, SurvivorsOfADeadRankUseTheHandle) {
   for (const bool sharded : {false, true}) {
     const TemporaryFolder folder;
-    Job job(3, [&](int rank, const auto& say) {
+    Job job(3, [&](int rank, const auto& report) {
       hvd::init();
       hvd::Checkpoints checkpoints(folder.path(), {.sharded = sharded});
       save_and_load(checkpoints, 1);
-      say("ok");
+      report("ok");
       if (rank == 0) ::pause();
-      told(say, [&] {
+      report_outcome(report, [&] {
         hvd::State state;
         require(error_of([&] { checkpoints.save(state, 2); }).find("rank 0") != std::string::npos,
                 "the dead rank");
@@ -289,10 +297,10 @@ TEST(CheckpointAbi, SurvivorsOfADeadRankUseTheHandle) {
   }
 }
 
-TEST(CheckpointAbi, AForkedChildLeavesTheHandleAlone) {
+TEST(CheckpointAbi, AForkedChildCannotCloseTheHandle) {
   const TemporaryFolder folder;
-  Job job(1, [&](int, const Child::Tell& tell) {
-    told(tell, [&] {
+  Job job(1, [&](int, const Child::Report& report) {
+    report_outcome(report, [&] {
       hvd::init();
       hvd::State state;
       hvd_checkpoints* handle = nullptr;

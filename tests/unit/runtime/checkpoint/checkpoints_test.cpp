@@ -1,4 +1,4 @@
-// Saving and loading by several ranks, and what is refused.
+// Checkpoints that several ranks save and load, and calls that are refused.
 #include "checkpoint/checkpoints.hpp"
 
 #include "model.hpp"
@@ -18,30 +18,30 @@ namespace {
 
 using Steps = std::vector<std::uint64_t>;
 
-class Sizes : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(OneToFour, Sizes, testing::Values(1, 2, 3, 4));
+class CheckpointsOnRanks : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(OneToFour, CheckpointsOnRanks, testing::Values(1, 2, 3, 4));
 
-TEST_P(Sizes, WhatWasSavedIsLoadedOnAllRanks) {
+TEST_P(CheckpointsOnRanks, SavedStateIsLoadedOnEveryRank) {
   const TemporaryFolder folder;
   run_ranks(GetParam(), [&](Communicator& communicator) {
-    auto checkpoints = open(communicator, folder.path() + "/run/a");
+    auto checkpoints = open(communicator, folder.file("run/a"));
     EXPECT_EQ(load(*checkpoints, communicator), -1) << "an empty folder is no error";
     EXPECT_TRUE(save(*checkpoints, communicator, 10).ok());
     EXPECT_TRUE(save(*checkpoints, communicator, 20, 0.5).ok());
     EXPECT_EQ(load(*checkpoints, communicator), 20);
   });
-  EXPECT_EQ(steps_in(folder.path() + "/run/a"), (Steps{20, 10}));
+  EXPECT_EQ(steps_in(folder.file("run/a")), (Steps{20, 10}));
 }
 
-// More than one block, and tensors that begin and end inside of blocks.
-TEST_P(Sizes, LargeTensorsComeThrough) {
+// The state has several blocks, and tensors that begin and end within blocks.
+TEST_P(CheckpointsOnRanks, LargeTensorsAreSavedAndLoaded) {
   const TemporaryFolder folder;
   run_ranks(GetParam(), [&](Communicator& communicator) {
     auto checkpoints = open(communicator, folder.path());
     Model model(5'000'000);
     model.fill(3);
     EXPECT_TRUE(checkpoints->save(communicator, model.items(), 3, {}).ok());
-    model.fill(4);  // the copy has been taken
+    model.fill(4);  // save() has copied the state
     auto items = model.items();
     const auto found = checkpoints->load(communicator, items, HVD_NEWEST);
     ASSERT_TRUE(found.ok() && *found);
@@ -50,7 +50,7 @@ TEST_P(Sizes, LargeTensorsComeThrough) {
   });
 }
 
-TEST(Checkpoints, AnotherNumberOfRanksLoadsThem) {
+TEST(Checkpoints, AreLoadedByAnotherNumberOfRanks) {
   const TemporaryFolder folder;
   run_ranks(3, [&](Communicator& communicator) {
     auto checkpoints = open(communicator, folder.path());
@@ -62,7 +62,7 @@ TEST(Checkpoints, AnotherNumberOfRanksLoadsThem) {
   });
 }
 
-TEST(Checkpoints, WhatIsSavedIsRankZeros) {
+TEST(Checkpoints, SaveTheStateOfRank0) {
   const TemporaryFolder folder;
   run_ranks(2, [&](Communicator& communicator) {
     auto checkpoints = open(communicator, folder.path());
@@ -73,7 +73,7 @@ TEST(Checkpoints, WhatIsSavedIsRankZeros) {
   });
 }
 
-TEST(Checkpoints, KeepsTheLastAndTheBest) {
+TEST(Checkpoints, KeepTheLastAndTheBest) {
   const TemporaryFolder folder;
   const Options options{.retention = {.keep_last = 2, .best = HVD_BEST_MIN}};
   run_ranks(2, [&](Communicator& communicator) {
@@ -87,7 +87,7 @@ TEST(Checkpoints, KeepsTheLastAndTheBest) {
     EXPECT_EQ(load(*checkpoints, communicator), 5);
   });
   EXPECT_EQ(steps_in(folder.path()), (Steps{5, 4, 2}));
-  // Another run knows the best of this one.
+  // A later run must know the best checkpoint of this one.
   run_ranks(1, [&](Communicator& communicator) {
     auto checkpoints = open(communicator, folder.path(), options);
     EXPECT_TRUE(save(*checkpoints, communicator, 6, 0.15).ok());
@@ -114,8 +114,8 @@ TEST(Checkpoints, AMetricThatIsNotFiniteIsNeverTheBest) {
   });
 }
 
-// After going back, what was saved before with higher steps does not come back.
-TEST(Checkpoints, NewestIsByTheOrderOfSaving) {
+// After a restart from an older step, a checkpoint with a higher step is not the newest.
+TEST(Checkpoints, NewestIsTheLastSavedAndNotTheHighestStep) {
   const TemporaryFolder folder;
   run_ranks(2, [&](Communicator& communicator) {
     {
@@ -130,13 +130,13 @@ TEST(Checkpoints, NewestIsByTheOrderOfSaving) {
     EXPECT_TRUE(communicator.barrier({}).ok());
     auto checkpoints = open(communicator, folder.path());
     EXPECT_EQ(load(*checkpoints, communicator), 150);
-    EXPECT_TRUE(save(*checkpoints, communicator, 150).ok()) << "a step again";
+    EXPECT_TRUE(save(*checkpoints, communicator, 150).ok()) << "the same step may be saved again";
     EXPECT_EQ(load(*checkpoints, communicator), 150);
   });
   EXPECT_EQ(steps_in(folder.path()), (Steps{150, 150, 200}));
 }
 
-TEST(Checkpoints, AStateThatDoesNotFitIsAnErrorOnAllRanksAndChangesNothing) {
+TEST(Checkpoints, LoadIntoADifferentStateFailsOnEveryRankAndChangesNothing) {
   const TemporaryFolder folder;
   run_ranks(2, [&](Communicator& communicator) {
     auto checkpoints = open(communicator, folder.path());
@@ -158,7 +158,7 @@ TEST(Checkpoints, AStateThatDoesNotFitIsAnErrorOnAllRanksAndChangesNothing) {
   });
 }
 
-TEST(Checkpoints, RanksThatDifferAreToldSo) {
+TEST(Checkpoints, DifferentCallsOfRanksFailOnEveryRank) {
   const TemporaryFolder folder;
   run_ranks(2, [&](Communicator& communicator) {
     const bool second = communicator.rank() == 1;
@@ -183,12 +183,12 @@ TEST(Checkpoints, RanksThatDifferAreToldSo) {
     EXPECT_NE(message_of(checkpoints->save(communicator, swapped, 1, {})).find("another order"),
               std::string::npos);
     EXPECT_TRUE(save(*checkpoints, communicator, 3).ok());
-    EXPECT_FALSE(Checkpoints::open(communicator, folder.path() + (second ? "/a" : "/b"), {}).ok());
+    EXPECT_FALSE(Checkpoints::open(communicator, folder.file(second ? "a" : "b"), {}).ok());
   });
   EXPECT_EQ(steps_in(folder.path()), (Steps{3}));
 }
 
-TEST(Checkpoints, NamesOfAnyKindAndLengthAndStatesWithoutItems) {
+TEST(Checkpoints, AcceptAnyNamesAndEmptyStates) {
   const TemporaryFolder folder;
   run_ranks(2, [&](Communicator& communicator) {
     auto checkpoints = open(communicator, folder.path());
@@ -212,7 +212,7 @@ TEST(Checkpoints, NamesOfAnyKindAndLengthAndStatesWithoutItems) {
   });
 }
 
-TEST(Checkpoints, WhatIsThereCanBeSeenWithoutLoading) {
+TEST(Checkpoints, FindDescribesACheckpointWithoutLoadingIt) {
   const TemporaryFolder folder;
   run_ranks(2, [&](Communicator& communicator) {
     auto checkpoints = open(communicator, folder.path());
@@ -222,7 +222,8 @@ TEST(Checkpoints, WhatIsThereCanBeSeenWithoutLoading) {
     Model model;
     model.fill(9);
     EXPECT_TRUE(checkpoints->save(communicator, model.items(), 9, 1.5).ok());
-    const auto found = checkpoints->find(communicator, HVD_NEWEST);  // waits for the writing
+    const auto found =
+        checkpoints->find(communicator, HVD_NEWEST);  // waits until the checkpoint is written
     ASSERT_TRUE(found.ok() && *found);
     EXPECT_EQ((*found)->index.metric, 1.5);
     EXPECT_EQ((*found)->index.ranks, 2u);
@@ -233,15 +234,14 @@ TEST(Checkpoints, WhatIsThereCanBeSeenWithoutLoading) {
   });
 }
 
-TEST(Checkpoints, AFolderThatCannotBeIsAnErrorOnAllRanks) {
+TEST(Checkpoints, UnusableFoldersFailOnEveryRank) {
   const TemporaryFolder folder;
-  std::ofstream(folder.path() + "/file") << "x";
+  std::ofstream(folder.file("file")) << "x";
   run_ranks(2, [&](Communicator& communicator) {
-    const auto file = Checkpoints::open(communicator, folder.path() + "/file", {});
+    const auto file = Checkpoints::open(communicator, folder.file("file"), {});
     ASSERT_FALSE(file.ok());
     EXPECT_NE(file.error().message.find("is not a folder but a file"), std::string::npos);
-    const auto missing =
-        Checkpoints::open(communicator, folder.path() + "/none", {.read_only = true});
+    const auto missing = Checkpoints::open(communicator, folder.file("none"), {.read_only = true});
     ASSERT_FALSE(missing.ok());
     EXPECT_NE(missing.error().message.find("No such file"), std::string::npos);
     auto reader = open(communicator, folder.path(), {.read_only = true});
@@ -249,7 +249,7 @@ TEST(Checkpoints, AFolderThatCannotBeIsAnErrorOnAllRanks) {
   });
 }
 
-TEST(Checkpoints, TwoJobsOnOneFolder) {
+TEST(Checkpoints, ASecondJobMayOnlyReadTheFolder) {
   const TemporaryFolder folder;
   run_ranks(2, [&](Communicator& communicator) {
     auto first = open(communicator, folder.path(), {.job = "one"});
@@ -267,12 +267,12 @@ TEST(Checkpoints, TwoJobsOnOneFolder) {
   });
 }
 
-TEST(Checkpoints, WhatDeadWritersLeftIsRemoved) {
+TEST(Checkpoints, LeftoversOfDeadWritersAreRemoved) {
   const TemporaryFolder folder;
-  write(folder.path() + "/.hvd-checkpoint.some-host.17.0123456789abcdef", "half");
-  write(folder.path() + "/checkpoint-00000000000000000009.0000000004.00000000000000ab.part-00001",
+  write(folder.file(".hvd-checkpoint.some-host.17.0123456789abcdef"), "half");
+  write(folder.file("checkpoint-00000000000000000009.0000000004.00000000000000ab.part-00001"),
         "a part of no checkpoint");
-  write(folder.path() + "/mine.txt", "not ours");
+  write(folder.file("mine.txt"), "not ours");
   run_ranks(1, [&](Communicator& communicator) {
     auto checkpoints = open(communicator, folder.path());
     EXPECT_TRUE(save(*checkpoints, communicator, 1).ok());
@@ -281,8 +281,8 @@ TEST(Checkpoints, WhatDeadWritersLeftIsRemoved) {
   EXPECT_EQ(names_in(folder.path())[0].save, 5u) << "the part's number is not used again";
 }
 
-// RLIMIT_FSIZE stands for the full disk: a write fails in the middle of the file.
-TEST(Checkpoints, AWriteThatFailsIsToldOnceOnAllRanksAndTheOldFileStays) {
+// RLIMIT_FSIZE simulates a full disk: a write fails in the middle of the file.
+TEST(Checkpoints, AFailedWriteIsReportedOnceOnEveryRankAndKeepsTheOldFile) {
   const TemporaryFolder folder;
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -298,30 +298,31 @@ TEST(Checkpoints, AWriteThatFailsIsToldOnceOnAllRanksAndTheOldFileStays) {
     if (first) limit(8192);
     Model model;
     model.fill(2);
-    EXPECT_TRUE(checkpoints->save(communicator, model.items(), 2, {}).ok()) << "begun";
+    EXPECT_TRUE(checkpoints->save(communicator, model.items(), 2, {}).ok())
+        << "the write has begun";
     const std::string next = message_of(checkpoints->save(communicator, model.items(), 3, {}));
     EXPECT_NE(next.find("cannot write"), std::string::npos) << next;
     EXPECT_NE(next.find("the checkpoint of step 3 is being written"), std::string::npos);
     EXPECT_EQ(load(*checkpoints, communicator), 1);
-    EXPECT_FALSE(checkpoints->wait(communicator).ok()) << "step 3, which load did not tell";
+    EXPECT_FALSE(checkpoints->wait(communicator).ok()) << "step 3, which load() did not report";
     EXPECT_TRUE(checkpoints->wait(communicator).ok());
     if (first) limit(before.rlim_cur);
     EXPECT_TRUE(save(*checkpoints, communicator, 4).ok());
   });
   ::signal(SIGXFSZ, old_action);
   EXPECT_EQ(steps_in(folder.path()), (Steps{4, 1}));
-  EXPECT_EQ(folder.entries().size(), 3u) << "nothing half is left";
+  EXPECT_EQ(folder.entries().size(), 3u) << "a partial file is left";
 }
 
-// What a mount that vanished looks like: under the path there is another folder, or none.
-TEST(Checkpoints, AFolderThatVanishesIsAnErrorUntilItIsBack) {
+// Simulates a file system that is no longer mounted: the path has no folder, or another one.
+TEST(Checkpoints, AVanishedFolderFailsSavesUntilItIsBack) {
   const TemporaryFolder top;
-  const std::string folder = top.path() + "/mount";
+  const std::string folder = top.file("mount");
   run_ranks(2, [&](Communicator& communicator) {
     const bool first = communicator.rank() == 0;
     auto checkpoints = open(communicator, folder);
     EXPECT_TRUE(save(*checkpoints, communicator, 1).ok());
-    if (first) std::filesystem::rename(folder, top.path() + "/away");
+    if (first) std::filesystem::rename(folder, top.file("away"));
     EXPECT_NE(message_of(save(*checkpoints, communicator, 2)).find("No such file"),
               std::string::npos);
     if (first) std::filesystem::create_directory(folder);
@@ -329,14 +330,14 @@ TEST(Checkpoints, AFolderThatVanishesIsAnErrorUntilItIsBack) {
               std::string::npos);
     if (first) {
       std::filesystem::remove(folder);
-      std::filesystem::rename(top.path() + "/away", folder);
+      std::filesystem::rename(top.file("away"), folder);
     }
     EXPECT_TRUE(save(*checkpoints, communicator, 4).ok());
   });
   EXPECT_EQ(steps_in(folder), (Steps{4, 1}));
 }
 
-TEST(Checkpoints, ClosingFinishesWhatIsBeingWritten) {
+TEST(Checkpoints, CloseFinishesThePendingWrite) {
   const TemporaryFolder folder;
   run_ranks(2, [&](Communicator& communicator) {
     auto checkpoints = open(communicator, folder.path());
@@ -344,7 +345,7 @@ TEST(Checkpoints, ClosingFinishesWhatIsBeingWritten) {
     model.fill(1);
     EXPECT_TRUE(checkpoints->save(communicator, model.items(), 1, {}).ok());
     EXPECT_TRUE(checkpoints->close().ok());
-    EXPECT_TRUE(checkpoints->close().ok()) << "again";
+    EXPECT_TRUE(checkpoints->close().ok()) << "a second close";
   });
   EXPECT_EQ(steps_in(folder.path()), (Steps{1}));
 }

@@ -1,5 +1,5 @@
-// Every way in which a file can be cut short or altered: it is refused and named, and the one
-// before is taken; or what is loaded is what was saved.
+// Checkpoints that are cut short or altered. They are refused and named, and the one before is
+// loaded.
 #include "model.hpp"
 
 #include <cstdint>
@@ -26,11 +26,12 @@ class Damage : public testing::Test {
       }
     });
     for (const FileName& name : names_in(folder_.path())) {
-      paths_.push_back(folder_.path() + "/" + name.text());
+      paths_.push_back(folder_.file(name.text()));
     }
   }
 
-  // The step that a load by `ranks` ranks brings; -2: an error. What it says goes to said_.
+  // Returns the step that `ranks` ranks load; -1: none, -2: an error. Keeps the warnings in
+  // warnings_.
   std::int64_t load_small(int ranks = 1) {
     std::vector<std::int64_t> steps(static_cast<std::size_t>(ranks));
     testing::internal::CaptureStderr();
@@ -50,12 +51,13 @@ class Damage : public testing::Test {
         step = -1;
       }
     });
-    said_ = testing::internal::GetCapturedStderr();
-    for (const std::int64_t step : steps) EXPECT_EQ(step, steps[0]) << "all ranks alike";
+    warnings_ = testing::internal::GetCapturedStderr();
+    for (const std::int64_t step : steps)
+      EXPECT_EQ(step, steps[0]) << "all ranks load the same step";
     return steps[0];
   }
 
-  // Whether reading the newest file by itself shows that it is damaged.
+  // Returns whether reading the newest file shows that it is damaged.
   bool refused() const {
     const auto file = CheckpointFile::open(folder_.path(), {2, 2});
     if (!file.ok()) return true;
@@ -66,24 +68,24 @@ class Damage : public testing::Test {
     return false;
   }
 
-  // Loads at `ranks` ranks when the newest file has these bytes; the one before must be taken, with
-  // `why` on stderr.
+  // Replaces the newest file by these bytes, and loads at `ranks` ranks. Expects the file before
+  // it, and `why` on stderr.
   void expect_skipped(const std::string& bytes, const std::string& why, int ranks = 1) {
     write(paths_[0], bytes);
     EXPECT_EQ(load_small(ranks), 1) << why;
-    EXPECT_NE(said_.find("hvd: skipped " + paths_[0] + ": "), std::string::npos) << said_;
-    EXPECT_NE(said_.find(why), std::string::npos) << said_;
+    EXPECT_NE(warnings_.find("hvd: skipped " + paths_[0] + ": "), std::string::npos) << warnings_;
+    EXPECT_NE(warnings_.find(why), std::string::npos) << warnings_;
   }
 
-  // A whole load starts threads: of thousands of damages one in so many has one.
+  // A complete load starts threads, so only one in so many damaged files gets one.
   static constexpr std::size_t kLoadEach = 97;
 
   const TemporaryFolder folder_;
   std::vector<std::string> paths_;  // the newest first
-  std::string said_, error_;
+  std::string warnings_, error_;
 };
 
-TEST_F(Damage, EveryFlippedByteIsFound) {
+TEST_F(Damage, EveryFlippedByteIsDetected) {
   const std::string whole = content(paths_[0]);
   ASSERT_EQ(load_small(), 2);
   std::fstream file(paths_[0], std::ios::in | std::ios::out | std::ios::binary);
@@ -101,7 +103,7 @@ TEST_F(Damage, EveryFlippedByteIsFound) {
   EXPECT_EQ(load_small(), 2);
 }
 
-TEST_F(Damage, EveryShorterFileIsFound) {
+TEST_F(Damage, EveryTruncationIsDetected) {
   for (std::uintmax_t length = content(paths_[0]).size(); length-- > 0;) {
     std::filesystem::resize_file(paths_[0], length);
     ASSERT_TRUE(refused()) << length << " bytes";
@@ -111,7 +113,7 @@ TEST_F(Damage, EveryShorterFileIsFound) {
   }
 }
 
-TEST_F(Damage, WhatIsWrongIsSaid) {
+TEST_F(Damage, WarningsNameTheDamage) {
   const std::string whole = content(paths_[0]);
   expect_skipped("", "it is empty", 2);
   expect_skipped("hello", "it is not a checkpoint", 2);
@@ -125,7 +127,7 @@ TEST_F(Damage, WhatIsWrongIsSaid) {
   expect_skipped(damaged, "its data is damaged (block 0)", 3);
 }
 
-TEST_F(Damage, OtherThingsUnderTheName) {
+TEST_F(Damage, FoldersFifosAndLinksAreSkipped) {
   std::filesystem::remove(paths_[0]);
   std::filesystem::create_directory(paths_[0]);
   EXPECT_EQ(load_small(), 1);
@@ -137,17 +139,17 @@ TEST_F(Damage, OtherThingsUnderTheName) {
   EXPECT_EQ(load_small(), 1);
 }
 
-TEST_F(Damage, NoneLeftIsAnErrorOnAllRanks) {
+TEST_F(Damage, NoValidCheckpointFailsOnEveryRank) {
   for (const std::string& path : paths_) write(path, "x");
   EXPECT_EQ(load_small(3), -2);
   EXPECT_NE(error_.find("2 skipped"), std::string::npos) << error_;
   EXPECT_NE(error_.find(paths_[0] + ": it is not a checkpoint"), std::string::npos);
 }
 
-// The damage shows when the first blocks are in the buffers already.
-TEST_F(Damage, ALateBlockOfALargeFile) {
+// The damage is found when the first blocks are in the buffers already.
+TEST_F(Damage, DamageInALateBlockOfALargeFileIsDetected) {
   run_ranks(3, [&](Communicator& communicator) {
-    auto checkpoints = open(communicator, folder_.path() + "/large");
+    auto checkpoints = open(communicator, folder_.file("large"));
     Model model(4'000'000);
     for (const std::int64_t step : {1, 2}) {
       model.fill(step);
@@ -157,8 +159,7 @@ TEST_F(Damage, ALateBlockOfALargeFile) {
     }
     EXPECT_TRUE(checkpoints->wait(communicator).ok());
     if (communicator.rank() == 0) {
-      const std::string path =
-          folder_.path() + "/large/" + names_in(folder_.path() + "/large")[0].text();
+      const std::string path = folder_.file("large/") + names_in(folder_.file("large"))[0].text();
       std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
       file.seekp(13'000'000);
       file << "damage";
@@ -169,7 +170,7 @@ TEST_F(Damage, ALateBlockOfALargeFile) {
     ASSERT_TRUE(found.ok() && *found);
     EXPECT_EQ((*found)->index.step, 1u);
     EXPECT_EQ(model.seed(), 1);
-    // A damaged one is not among those to keep: the good one must not go for it.
+    // Retention must not keep a damaged checkpoint and remove a good one instead.
     for (const std::int64_t step : {3, 4}) {
       model.fill(step);
       EXPECT_TRUE(
@@ -177,7 +178,7 @@ TEST_F(Damage, ALateBlockOfALargeFile) {
               .ok());
     }
   });
-  EXPECT_EQ(steps_in(folder_.path() + "/large"), (std::vector<std::uint64_t>{4, 3, 2, 1}));
+  EXPECT_EQ(steps_in(folder_.file("large")), (std::vector<std::uint64_t>{4, 3, 2, 1}));
 }
 
 }  // namespace

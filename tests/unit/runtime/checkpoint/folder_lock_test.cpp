@@ -1,4 +1,4 @@
-// Two jobs on one folder.
+// The lock of a folder, which refuses a second job.
 #include "checkpoint/folder_lock.hpp"
 
 #include "support.hpp"
@@ -16,17 +16,17 @@ using libhvd::test::Child;
 using libhvd::test::TemporaryFolder;
 
 std::string try_in_child(const std::string& folder) {
-  Child child([&](const Child::Tell& tell) {
-    tell(FolderLock::take(folder, "other").ok() ? "locked" : "refused");
+  Child child([&](const Child::Report& report) {
+    report(FolderLock::take(folder, "other").ok() ? "locked" : "refused");
   });
   return child.line().value_or("");
 }
 
-TEST(FolderLock, AnotherProcessIsRefusedAndToldWhoHasIt) {
+TEST(FolderLock, RefusesAnotherProcessAndNamesTheOwner) {
   const TemporaryFolder folder;
-  Child child([&](const Child::Tell& tell) {
+  Child child([&](const Child::Report& report) {
     const auto lock = FolderLock::take(folder.path(), "job 42 (host n1, pid 7)");
-    tell(lock.ok() && lock->holds() ? "locked" : "failed");
+    report(lock.ok() && lock->holds() ? "locked" : "failed");
     ::pause();
   });
   ASSERT_EQ(child.line(), "locked");
@@ -36,25 +36,25 @@ TEST(FolderLock, AnotherProcessIsRefusedAndToldWhoHasIt) {
       << refused.error().message;
   child.kill();
   child.wait();
-  EXPECT_TRUE(FolderLock::take(folder.path(), "me").ok()) << "a killed owner owns nothing";
+  EXPECT_TRUE(FolderLock::take(folder.path(), "me").ok()) << "the lock of a killed owner is free";
 }
 
-TEST(FolderLock, TheSameProcessIsRefusedToo) {
+TEST(FolderLock, RefusesTheSameProcess) {
   const TemporaryFolder folder;
   {
     const auto first = FolderLock::take(folder.path(), "first");
     ASSERT_TRUE(first.ok());
-    const auto second = FolderLock::take(folder.path() + "/.", "second");
+    const auto second = FolderLock::take(folder.file("."), "second");
     ASSERT_FALSE(second.ok());
     EXPECT_NE(second.error().message.find("this same process"), std::string::npos);
-    // The refused attempt must not have cost the first its lock.
+    // The refused attempt must not release the first lock.
     EXPECT_EQ(try_in_child(folder.path()), "refused");
   }
   EXPECT_TRUE(FolderLock::take(folder.path(), "third").ok());
 }
 
-// As a backup or an upload of the folder does.
-TEST(FolderLock, OutlivesAnotherReaderOfItsFile) {
+// A backup or an upload of the folder reads the file, too.
+TEST(FolderLock, SurvivesAReaderOfItsFile) {
   const TemporaryFolder folder;
   const auto lock = FolderLock::take(folder.path(), "first");
   ASSERT_TRUE(lock.ok());
@@ -62,12 +62,12 @@ TEST(FolderLock, OutlivesAnotherReaderOfItsFile) {
   EXPECT_EQ(try_in_child(folder.path()), "refused");
 }
 
-TEST(FolderLock, AForkedChildDoesNotKeepIt) {
+TEST(FolderLock, IsNotKeptByAForkedChild) {
   const TemporaryFolder folder;
   auto lock = FolderLock::take(folder.path(), "first");
   ASSERT_TRUE(lock.ok());
-  Child child([&](const Child::Tell& tell) {
-    tell(lock->holds() ? "holds" : "holds nothing");
+  Child child([&](const Child::Report& report) {
+    report(lock->holds() ? "holds" : "holds nothing");
     ::pause();
   });
   ASSERT_EQ(child.line(), "holds nothing");
@@ -76,11 +76,11 @@ TEST(FolderLock, AForkedChildDoesNotKeepIt) {
   EXPECT_EQ(try_in_child(folder.path()), "locked");
 }
 
-TEST(FolderLock, DoesNotFollowALink) {
+TEST(FolderLock, DoesNotFollowASymbolicLink) {
   const TemporaryFolder folder;
-  const std::string precious = folder.path() + "/precious";
+  const std::string precious = folder.file("precious");
   std::ofstream(precious) << "precious";
-  ASSERT_EQ(::symlink("precious", (folder.path() + "/" + kLockName).c_str()), 0);
+  ASSERT_EQ(::symlink("precious", folder.file(kLockName).c_str()), 0);
   const auto lock = FolderLock::take(folder.path(), "me");
   EXPECT_FALSE(lock.ok());
   std::string kept;
@@ -88,7 +88,7 @@ TEST(FolderLock, DoesNotFollowALink) {
   EXPECT_EQ(kept, "precious");
 }
 
-TEST(FolderLock, NeedsAFolderThatCanBeWritten) {
+TEST(FolderLock, NeedsAWritableFolder) {
   EXPECT_FALSE(FolderLock::take("/nonexistent", "me").ok());
   EXPECT_FALSE(FolderLock::take("/proc/self", "me").ok());
 }

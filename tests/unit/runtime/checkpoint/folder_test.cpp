@@ -1,4 +1,4 @@
-// Names of checkpoints, and folders of them.
+// Names of checkpoints, and folders that hold them.
 #include "checkpoint/folder.hpp"
 
 #include "support.hpp"
@@ -20,7 +20,7 @@ thread_local std::vector<std::string> flushed;
 
 }  // namespace
 
-// In place of libc's, for the whole test program.
+// Replaces libc's function in the whole test program, and records the path.
 extern "C" int fsync(int fd) {
   std::error_code none;
   flushed.push_back(
@@ -33,7 +33,7 @@ namespace {
 
 using test::TemporaryFolder;
 
-TEST(FileName, ThereAndBack) {
+TEST(FileName, IsUnchangedByPrintingAndParsing) {
   const std::uint64_t largest = std::numeric_limits<std::uint64_t>::max();
   for (const FileName& name : {FileName{1200, 7}, FileName{0, 0}, FileName{largest, largest},
                                FileName{5, 6, true, 7, 8}, FileName{5, 6, true, largest, 123456}}) {
@@ -42,7 +42,7 @@ TEST(FileName, ThereAndBack) {
   EXPECT_EQ((FileName{1200, 7}.text()), "checkpoint-00000000000000001200.0000000007.hvd");
 }
 
-TEST(FileName, OtherNamesAreNone) {
+TEST(FileName, RefusesOtherNames) {
   for (const char* text :
        {"", "checkpoint-", "checkpoint-1.2.hvd", "checkpoint-00000000000000001200.hvd",
         "checkpoint-00000000000000001200.0000000007.hvd.bak",
@@ -59,39 +59,39 @@ TEST(FileName, OtherNamesAreNone) {
 TEST(Folder, ListsTheNewestSaveFirstAmongTenThousandOtherFiles) {
   const TemporaryFolder folder;
   for (int i = 0; i < 10000; ++i) {
-    std::ofstream(folder.path() + "/checkpoint-" + std::to_string(i) + ".pt");
+    std::ofstream(folder.file("checkpoint-") + std::to_string(i) + ".pt");
   }
   // The highest step is not the newest.
   for (const FileName& name : {FileName{900, 1}, FileName{100, 3}, FileName{500, 2}}) {
-    std::ofstream(folder.path() + "/" + name.text());
+    std::ofstream(folder.file(name.text()));
   }
   const auto names = list_folder(folder.path());
   ASSERT_TRUE(names.ok());
   EXPECT_EQ(*names, (std::vector<FileName>{{100, 3}, {500, 2}, {900, 1}}));
 }
 
-// A checkpoint in a folder whose own name a crash of the machine takes away is lost.
-TEST(Folder, TheNamesOfNewFoldersAreOnTheDisk) {
+// A crash of the machine must not remove the name of a new folder: its checkpoints would be lost.
+TEST(Folder, NamesOfNewFoldersAreFlushedToTheDisk) {
   const TemporaryFolder folder;
   flushed.clear();
-  ASSERT_TRUE(make_folders(folder.path() + "/a/b/").ok());
-  EXPECT_EQ(flushed, (std::vector<std::string>{folder.path(), folder.path() + "/a"}));
+  ASSERT_TRUE(make_folders(folder.file("a/b/")).ok());
+  EXPECT_EQ(flushed, (std::vector<std::string>{folder.path(), folder.file("a")}));
   flushed.clear();
-  ASSERT_TRUE(make_folders(folder.path() + "/a/b").ok());
+  ASSERT_TRUE(make_folders(folder.file("a/b")).ok());
   EXPECT_EQ(flushed, std::vector<std::string>{}) << "nothing is new";
 }
 
-TEST(Folder, IsMadeWithThoseAboveIt) {
+TEST(Folder, IsCreatedWithItsParents) {
   const TemporaryFolder folder;
-  EXPECT_TRUE(make_folders(folder.path() + "/a/b/c").ok());
-  EXPECT_TRUE(make_folders(folder.path() + "/a/b/c/").ok());
-  EXPECT_TRUE(FolderIdentity::of(folder.path() + "/a/b/c").ok());
-  std::ofstream(folder.path() + "/file");
-  const Result<void> in_the_way = make_folders(folder.path() + "/file");
+  EXPECT_TRUE(make_folders(folder.file("a/b/c")).ok());
+  EXPECT_TRUE(make_folders(folder.file("a/b/c/")).ok());
+  EXPECT_TRUE(FolderIdentity::of(folder.file("a/b/c")).ok());
+  std::ofstream(folder.file("file"));
+  const Result<void> in_the_way = make_folders(folder.file("file"));
   ASSERT_FALSE(in_the_way.ok());
   EXPECT_NE(in_the_way.error().message.find("is not a folder"), std::string::npos);
-  EXPECT_FALSE(make_folders(folder.path() + "/file/below").ok());
-  EXPECT_FALSE(list_folder(folder.path() + "/nothing").ok());
+  EXPECT_FALSE(make_folders(folder.file("file/below")).ok());
+  EXPECT_FALSE(list_folder(folder.file("nothing")).ok());
 }
 
 }  // namespace

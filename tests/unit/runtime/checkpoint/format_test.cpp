@@ -1,4 +1,4 @@
-// The format as bytes: there and back, and what it must not take.
+// The file format: encoding and decoding, and what decoding must refuse.
 #include "checkpoint/format.hpp"
 
 #include "common/crc32c.hpp"
@@ -13,7 +13,7 @@
 namespace libhvd::checkpoint {
 namespace {
 
-Index made_index() {
+Index make_index() {
   Index index;
   index.step = 1200;
   index.save = 7;
@@ -37,8 +37,8 @@ void expect_same(const Index& a, const Index& b) {
   EXPECT_EQ(a.metric, b.metric);
 }
 
-TEST(Format, PartsLieOnMultiplesOf64) {
-  const Index index = made_index();
+TEST(Format, PartsAreAlignedTo64Bytes) {
+  const Index index = make_index();
   EXPECT_EQ(index.parts[1].offset, 64u);
   EXPECT_EQ(index.parts[2].offset, 64u);
   EXPECT_EQ(index.parts[3].offset, 5120u);
@@ -62,18 +62,18 @@ TEST(Format, SharesAreEvenAndComplete) {
   EXPECT_EQ(cut({}, 3).count(), 0u);
 }
 
-TEST(Format, IndexesComeBack) {
-  Index index = made_index();
+TEST(Format, IndexesAreUnchangedByEncodingAndDecoding) {
+  Index index = make_index();
   expect_same(*decode_index(encode_index(index)), index);
   index.metric.reset();
   expect_same(*decode_index(encode_index(index)), index);
   index.metric = std::nan("");
   EXPECT_TRUE(std::isnan(*decode_index(encode_index(index))->metric));
-  Index manifest = made_index();
+  Index manifest = make_index();
   manifest.kind = FileKind::manifest;
   manifest.part_files = {{0, 1}, {1, 0}, {1, 1}};
   expect_same(*decode_index(encode_index(manifest)), manifest);
-  Index part = made_index();
+  Index part = make_index();
   part.kind = FileKind::part;
   part.parts.clear();
   part.range = {1, 1};
@@ -81,9 +81,9 @@ TEST(Format, IndexesComeBack) {
   expect_same(*decode_index(encode_index(part)), part);
 }
 
-TEST(Format, IndexesThatMakeNoSenseAreRefused) {
+TEST(Format, InvalidIndexesAreRefused) {
   const auto refused = [](auto change) {
-    Index index = made_index();
+    Index index = make_index();
     change(index);
     return !decode_index(encode_index(index)).ok();
   };
@@ -103,14 +103,14 @@ TEST(Format, IndexesThatMakeNoSenseAreRefused) {
   EXPECT_TRUE(refused([](Index& index) { index.parts[0].description.name = "n"; }));
   EXPECT_TRUE(refused([](Index& index) { index.parts[0].description.name.push_back('\0'); }));
   EXPECT_TRUE(refused([](Index& index) { index.parts[2].description.shape = {5000}; }));
-  const std::string text = encode_index(made_index());
+  const std::string text = encode_index(make_index());
   for (std::size_t length = 0; length < text.size(); ++length) {
     EXPECT_FALSE(decode_index(text.substr(0, length)).ok()) << length;
   }
   EXPECT_FALSE(decode_index(text + "x").ok());
 }
 
-TEST(Format, HeadersSayWhatIsWrong) {
+TEST(Format, InvalidHeadersAreRefusedWithTheReason) {
   auto header = encode_header();
   EXPECT_TRUE(check_header(header).ok());
   const auto why = [](std::span<const std::byte> bytes) {
@@ -130,7 +130,7 @@ TEST(Format, HeadersSayWhatIsWrong) {
   EXPECT_EQ(why(header), "it is not a checkpoint");
 }
 
-TEST(Format, FootersMustAgreeWithTheLength) {
+TEST(Format, FootersMustMatchTheLengthOfTheFile) {
   const auto footer = encode_footer({FileKind::whole, 5000, 300, 0xabcd});
   const auto decoded = decode_footer(footer, 5000 + 300 + kFooterBytes);
   ASSERT_TRUE(decoded.ok());
@@ -145,7 +145,7 @@ TEST(Format, FootersMustAgreeWithTheLength) {
   }
 }
 
-TEST(Format, DescriptionsComeBack) {
+TEST(Format, DescriptionsAreUnchangedByEncodingAndDecoding) {
   const std::vector<Description> parts{{"a", HVD_FLOAT32, {2, 3}, 24},
                                        {"b", HVD_ITEM_BYTES, {}, 5}};
   const std::string text = encode_descriptions(parts);

@@ -1,4 +1,4 @@
-// What can be in a state, and how two states differ.
+// Items of a state: which ones are valid, and how two states differ.
 #include "checkpoint/item.hpp"
 
 #include <string>
@@ -11,8 +11,8 @@ namespace {
 
 std::byte some_data[64];
 
-Item made(std::string name, hvd_item_type type, std::vector<std::int64_t> shape,
-          std::uint64_t bytes) {
+Item make_item(std::string name, hvd_item_type type, std::vector<std::int64_t> shape,
+               std::uint64_t bytes) {
   Item item;
   item.description = {std::move(name), type, std::move(shape), bytes};
   item.data = some_data;
@@ -43,29 +43,29 @@ TEST(Items, EveryTypeHasASize) {
   EXPECT_EQ(item_element_size(63), 0u);
 }
 
-TEST(Items, WhatCannotBeIsNamed) {
+TEST(Items, InvalidItemsAreRefusedWithTheReason) {
   struct Row {
     Item item;
     const char* says;
   };
-  Item no_data = made("w", HVD_FLOAT32, {2}, 8);
+  Item no_data = make_item("w", HVD_FLOAT32, {2}, 8);
   no_data.data = nullptr;
   const std::int64_t huge = std::int64_t{1} << 62;
   const std::vector<Row> table{
-      {made("w", HVD_FLOAT32, {2, 3}, 24), ""},
-      {made("scalar", HVD_INT64, {}, 8), ""},
-      {made("empty", HVD_FLOAT32, {3, 0}, 0), ""},
-      {made("text", HVD_ITEM_BYTES, {}, 5), ""},
-      {made(std::string(kLongestName, 'x'), HVD_INT8, {}, 1), ""},
-      {made("", HVD_FLOAT32, {2}, 8), "no name"},
-      {made(std::string(kLongestName + 1, 'x'), HVD_INT8, {}, 1), "at most 65535"},
-      {made("w", 63, {2}, 8), "there is no type 63"},
-      {made("w", HVD_FLOAT32, {-1}, 8), "cannot be"},
-      {made("w", HVD_FLOAT32, {huge, huge}, 8), "cannot be"},
-      {made("w", HVD_FLOAT32, {huge, 0, huge}, 0), ""},
-      {made("w", HVD_FLOAT32, {2}, 12), "has 8 bytes, and the data 12"},
-      {made("w", HVD_FLOAT32, std::vector<std::int64_t>(65, 1), 4), "65 dimensions"},
-      {made("t", HVD_ITEM_BYTES, {5}, 5), "bytes have no dimensions"},
+      {make_item("w", HVD_FLOAT32, {2, 3}, 24), ""},
+      {make_item("scalar", HVD_INT64, {}, 8), ""},
+      {make_item("empty", HVD_FLOAT32, {3, 0}, 0), ""},
+      {make_item("text", HVD_ITEM_BYTES, {}, 5), ""},
+      {make_item(std::string(kLongestName, 'x'), HVD_INT8, {}, 1), ""},
+      {make_item("", HVD_FLOAT32, {2}, 8), "no name"},
+      {make_item(std::string(kLongestName + 1, 'x'), HVD_INT8, {}, 1), "at most 65535"},
+      {make_item("w", 63, {2}, 8), "there is no type 63"},
+      {make_item("w", HVD_FLOAT32, {-1}, 8), "cannot be"},
+      {make_item("w", HVD_FLOAT32, {huge, huge}, 8), "cannot be"},
+      {make_item("w", HVD_FLOAT32, {huge, 0, huge}, 0), ""},
+      {make_item("w", HVD_FLOAT32, {2}, 12), "has 8 bytes, and the data 12"},
+      {make_item("w", HVD_FLOAT32, std::vector<std::int64_t>(65, 1), 4), "65 dimensions"},
+      {make_item("t", HVD_ITEM_BYTES, {5}, 5), "bytes have no dimensions"},
       {no_data, "data is null"},
   };
   for (const Row& row : table) {
@@ -76,7 +76,7 @@ TEST(Items, WhatCannotBeIsNamed) {
       EXPECT_NE(fault.find(row.says), std::string::npos) << fault;
     }
   }
-  const std::vector<Item> twice{made("w", HVD_INT8, {}, 1), made("w", HVD_INT8, {}, 1)};
+  const std::vector<Item> twice{make_item("w", HVD_INT8, {}, 1), make_item("w", HVD_INT8, {}, 1)};
   EXPECT_EQ(find_fault(twice), "two items are called \"w\"");
 }
 
@@ -100,11 +100,11 @@ TEST(Items, DifferencesAreListedByName) {
   EXPECT_NE(find_differences({}, many).find("and 12 more"), std::string::npos);
 }
 
-TEST(Items, LongNamesAreCutWhenShown) {
+TEST(Items, LongNamesAreShortenedInMessages) {
   EXPECT_LT(quote_name(std::string(5000, 'x')).size(), 120u);
 }
 
-TEST(Items, FingerprintsTellStatesApart) {
+TEST(Items, FingerprintsDifferForDifferentStates) {
   const std::vector<Description> a{{"a", HVD_FLOAT32, {2}, 8}, {"b", HVD_ITEM_BYTES, {}, 8}};
   std::vector<Description> b = a;
   b[1].bytes = 9;

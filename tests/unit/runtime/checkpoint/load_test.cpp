@@ -1,4 +1,4 @@
-// Ranks of one host that do not all see the same files: then rank 0's are broadcast.
+// Ranks of one host that see different files. Then rank 0's are broadcast.
 #include "model.hpp"
 
 #include <cstdint>
@@ -22,7 +22,7 @@ void save_model(const std::string& folder, std::int64_t seed, std::uint64_t step
   });
 }
 
-// What each rank has after a load from ".", which is another folder for each; -2: an error.
+// Returns what each rank has loaded from ".", which is a different folder for each; -2: an error.
 std::vector<std::int64_t> load_from(const std::vector<std::string>& folders) {
   std::vector<std::int64_t> seeds(folders.size(), -2);
   run_ranks(static_cast<int>(folders.size()), [&](Communicator& communicator) {
@@ -45,24 +45,24 @@ void flip_a_byte(const std::string& path) {
 }
 
 std::string newest_in(const TemporaryFolder& folder) {
-  return folder.path() + "/" + names_in(folder.path()).at(0).text();
+  return folder.file(names_in(folder.path()).at(0).text());
 }
 
-TEST(LoadFromOwnView, OneThatSeesNothing) {
+TEST(LoadFromOwnView, ARankWithoutTheFileLoadsTheFileOfRank0) {
   const TemporaryFolder folder, empty;
   save_model(folder.path(), 7, 1);
   EXPECT_EQ(load_from({folder.path(), folder.path(), empty.path()}),
             std::vector<std::int64_t>(3, 7));
 }
 
-TEST(LoadFromOwnView, OneThatSeesAnotherCheckpointOfThatName) {
+TEST(LoadFromOwnView, ARankWithADifferentFileLoadsTheFileOfRank0) {
   const TemporaryFolder folder, other;
   save_model(folder.path(), 7, 1);
   save_model(other.path(), 8, 1);
   EXPECT_EQ(load_from({folder.path(), other.path()}), std::vector<std::int64_t>(2, 7));
 }
 
-TEST(LoadFromOwnView, WhatRankZeroSeesIsDamaged) {
+TEST(LoadFromOwnView, ADamagedFileOfRank0IsSkippedByAll) {
   const TemporaryFolder folder, empty;
   save_model(folder.path(), 7, 1);
   save_model(folder.path(), 8, 2);
@@ -70,8 +70,8 @@ TEST(LoadFromOwnView, WhatRankZeroSeesIsDamaged) {
   EXPECT_EQ(load_from({folder.path(), empty.path()}), std::vector<std::int64_t>(2, 7));
 }
 
-// Whose view is the true one is not known: the file is not used.
-TEST(LoadFromOwnView, OnlyWhatAnotherRankSeesIsDamaged) {
+// It is unknown which rank sees the true file, so none uses it.
+TEST(LoadFromOwnView, ADamagedFileOfAnotherRankIsSkippedByAll) {
   const TemporaryFolder folder, copy;
   save_model(folder.path(), 7, 1);
   save_model(folder.path(), 8, 2);
@@ -79,8 +79,8 @@ TEST(LoadFromOwnView, OnlyWhatAnotherRankSeesIsDamaged) {
   flip_a_byte(newest_in(copy));
   testing::internal::CaptureStderr();
   EXPECT_EQ(load_from({folder.path(), copy.path()}), std::vector<std::int64_t>(2, 7));
-  const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_NE(said.find("rank 1: its data is damaged"), std::string::npos) << said;
+  const std::string warnings = testing::internal::GetCapturedStderr();
+  EXPECT_NE(warnings.find("rank 1: its data is damaged"), std::string::npos) << warnings;
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A small state for tests, which can tell what it holds, and what the tests do with it.
+// A small state for tests, which can check its own content, and helpers that save and load it.
 #pragma once
 
 #include "checkpoint/checkpoints.hpp"
@@ -33,7 +33,7 @@ class Model {
     text_ = std::string(static_cast<std::size_t>(seed % 50), 'a') + std::to_string(seed);
   }
 
-  // The number it was filled from; -1 when its parts do not fit together.
+  // Returns the number it was filled from; -1 if its parts do not match.
   std::int64_t seed() const {
     Model expected(weights_.size());
     expected.fill(epoch_);
@@ -102,8 +102,8 @@ inline Result<void> save(Checkpoints& checkpoints, Communicator& communicator, s
   return checkpoints.wait(communicator);
 }
 
-// What a load brings: the step of the checkpoint, whose content must be that step's.
-// -1: nothing; -2: an error.
+// Loads a checkpoint, and returns its step; -1: none, -2: an error. Expects the content of that
+// step.
 inline std::int64_t load(Checkpoints& checkpoints, Communicator& communicator,
                          hvd_which which = HVD_NEWEST) {
   Model model;
@@ -115,14 +115,14 @@ inline std::int64_t load(Checkpoints& checkpoints, Communicator& communicator,
   return static_cast<std::int64_t>((*found)->index.step);
 }
 
-// The files of checkpoints in a folder, the newest save first.
+// Returns the names of the checkpoints' files in a folder, the newest save first.
 inline std::vector<FileName> names_in(const std::string& folder) {
   auto names = list_folder(folder);
   EXPECT_TRUE(names.ok());
   return std::move(*names);
 }
 
-// The steps of those that are no parts.
+// Returns the steps of the checkpoints in a folder, without files of parts.
 inline std::vector<std::uint64_t> steps_in(const std::string& folder) {
   std::vector<std::uint64_t> steps;
   for (const FileName& name : names_in(folder)) {

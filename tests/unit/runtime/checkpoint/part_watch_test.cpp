@@ -19,7 +19,7 @@ namespace {
 using namespace std::chrono_literals;
 using test::TemporaryFolder;
 
-// How often the folder was opened since it has been watched.
+// Returns how often the folder was opened since it has been watched.
 std::size_t openings(int inotify) {
   std::vector<char> events(1 << 16);
   const ssize_t bytes = ::read(inotify, events.data(), events.size());
@@ -33,10 +33,10 @@ std::size_t openings(int inotify) {
   return count;
 }
 
-TEST(PartWatch, DoesNotListTheFolderAllTheTime) {
+TEST(PartWatch, WaitsWithoutListingTheFolderAllTheTime) {
   const TemporaryFolder folder;
   const Fd inotify(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
-  // Events that are alike and follow each other would become one.
+  // Closing is watched too, because equal events in a row become one.
   ASSERT_GE(::inotify_add_watch(inotify.get(), folder.path().c_str(),
                                 IN_OPEN | IN_CLOSE_NOWRITE | IN_ONLYDIR),
             0);

@@ -1,4 +1,4 @@
-// Checkpoints of which each rank writes a part.
+// Sharded checkpoints, of which each rank writes a part.
 #include "model.hpp"
 
 #include <cstdint>
@@ -26,7 +26,7 @@ std::vector<std::string> parts_in(const std::string& folder) {
 class ShardedSizes : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(OneToFour, ShardedSizes, testing::Values(1, 2, 3, 4));
 
-TEST_P(ShardedSizes, WrittenByThreeAreReadByAny) {
+TEST_P(ShardedSizes, PartsOfThreeRanksAreReadByAnyNumberOfRanks) {
   const TemporaryFolder folder;
   run_ranks(3, [&](Communicator& communicator) {
     auto checkpoints = open(communicator, folder.path(), kSharded);
@@ -44,13 +44,13 @@ TEST_P(ShardedSizes, WrittenByThreeAreReadByAny) {
   });
 }
 
-TEST(ShardedCheckpoints, WithoutManifestThereIsNoneAndItsPartsAreRemoved) {
+TEST(ShardedCheckpoints, PartsWithoutAManifestAreRemoved) {
   const TemporaryFolder folder;
   run_ranks(2, [&](Communicator& communicator) {
     auto checkpoints = open(communicator, folder.path(), kSharded);
     EXPECT_TRUE(save(*checkpoints, communicator, 1).ok());
   });
-  std::filesystem::remove(folder.path() + "/" + FileName{1, 1}.text());
+  std::filesystem::remove(folder.file(FileName{1, 1}.text()));
   EXPECT_EQ(parts_in(folder.path()).size(), 2u);
   run_ranks(2, [&](Communicator& communicator) {
     auto checkpoints = open(communicator, folder.path(), kSharded);
@@ -59,7 +59,7 @@ TEST(ShardedCheckpoints, WithoutManifestThereIsNoneAndItsPartsAreRemoved) {
   EXPECT_TRUE(parts_in(folder.path()).empty());
 }
 
-TEST(ShardedCheckpoints, ADamagedOrMissingPartIsSkippedWithItsCheckpoint) {
+TEST(ShardedCheckpoints, ACheckpointWithADamagedOrMissingPartIsSkipped) {
   const TemporaryFolder folder;
   const auto save_two = [&](Communicator& communicator) {
     auto checkpoints = open(communicator, folder.path(), kSharded);
@@ -85,23 +85,21 @@ TEST(ShardedCheckpoints, ADamagedOrMissingPartIsSkippedWithItsCheckpoint) {
   testing::internal::CaptureStderr();
   run_ranks(2, load_one);
   EXPECT_NE(testing::internal::GetCapturedStderr().find("part-0000"), std::string::npos);
-  // Another checkpoint's part under the name.
+  // A part of another checkpoint has the name of this part.
   std::filesystem::copy(parts_in(folder.path()).back(), newest);
   testing::internal::CaptureStderr();
   run_ranks(2, load_one);
   EXPECT_NE(testing::internal::GetCapturedStderr().find("belongs to another"), std::string::npos);
 }
 
-// One rank cannot write its part: its folder is gone for it.
-TEST(ShardedCheckpoints, APartThatFailsFailsTheCheckpointOnAllRanks) {
+// One rank cannot write its part: a folder has the name of the file, so the rename fails.
+TEST(ShardedCheckpoints, AFailedPartFailsTheCheckpointOnEveryRank) {
   const TemporaryFolder top;
-  const std::string folder = top.path() + "/run";
+  const std::string folder = top.file("run");
   run_ranks(3, [&](Communicator& communicator) {
     auto checkpoints = open(communicator, folder, kSharded);
     EXPECT_TRUE(save(*checkpoints, communicator, 1).ok());
     EXPECT_TRUE(communicator.barrier({}).ok());
-    // A folder under the name of the temporary file's target makes the rename fail.
-    const std::string blocked = folder + "/blocked";
     if (communicator.rank() == 0) {
       for (const std::string& part : parts_in(folder)) {
         FileName name = *FileName::parse(std::filesystem::path(part).filename().string());
@@ -134,7 +132,7 @@ TEST(ShardedCheckpoints, BytesOfAnotherLengthAreAMismatch) {
   });
 }
 
-TEST(ShardedCheckpoints, ClosingFinishesTheManifest) {
+TEST(ShardedCheckpoints, CloseFinishesTheManifest) {
   const TemporaryFolder folder;
   run_ranks(3, [&](Communicator& communicator) {
     auto checkpoints = open(communicator, folder.path(), kSharded);

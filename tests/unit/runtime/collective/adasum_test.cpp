@@ -1,4 +1,4 @@
-// Adasum against the paper's formula, pair by pair in the widest type.
+// Results of Adasum against the paper's formula, which is computed pair by pair in long double.
 #include "collective/communicator.hpp"
 #include "collective/group.hpp"
 #include "engine/fusion.hpp"
@@ -18,7 +18,7 @@
 namespace libhvd::test {
 namespace {
 
-// On POWER the compiler of the wheel has no functions for its long double.
+// The compiler of the POWER wheel lacks the functions of its long double.
 #if defined(__powerpc64__)
 using Widest = double;
 #else
@@ -26,7 +26,7 @@ using Widest = long double;
 #endif
 using Values = std::vector<Widest>;
 
-// Between -1 and 1, another one for each rank and place.
+// Returns a number between -1 and 1 that depends on the rank and the index.
 template <class T>
 T value_of(int rank, std::size_t i) {
   const auto bits = static_cast<std::uint32_t>(i + 1) * 2654435761u ^
@@ -83,19 +83,15 @@ void expect_near(const std::vector<T>& got, const Values& wanted, Widest toleran
   EXPECT_LE(worst, tolerance) << what;
 }
 
-std::string said(const Result<void>& outcome) {
-  return outcome.ok() ? "ok" : outcome.error().message;
-}
-
 template <class T>
-void expect_the_papers(Widest tolerance) {
+void expect_formula(Widest tolerance) {
   for (const int ranks : {1, 2, 4}) {
     for (const std::size_t count : {1u, 3u, 1'000u, 5'001u}) {
       const Values wanted = expected<T>(ranks, 0, count);
       run_ranks_everywhere(ranks, [&](Communicator& communicator) {
         std::vector<T> values = values_of<T>(communicator.rank(), 0, count);
-        ASSERT_EQ(said(communicator.allreduce(values.data(), values.data(), count,
-                                              hvd::detail::find_type<T>(), HVD_ADASUM, {})),
+        ASSERT_EQ(text_of(communicator.allreduce(values.data(), values.data(), count,
+                                                 hvd::detail::find_type<T>(), HVD_ADASUM, {})),
                   "ok");
         expect_near(values, wanted, tolerance,
                     std::to_string(ranks) + " ranks, " + std::to_string(count));
@@ -104,19 +100,19 @@ void expect_the_papers(Widest tolerance) {
   }
 }
 
-// What is lost is what the type's own rounding loses, once.
-TEST(Adasum, IsThePapersInEveryType) {
-  expect_the_papers<double>(1e-14);
-  expect_the_papers<float>(4e-7);
-  expect_the_papers<hvd::float16>(2e-3);
-  expect_the_papers<hvd::bfloat16>(1.6e-2);
+// Only the final rounding to the type may lose precision.
+TEST(Adasum, MatchesThePapersFormulaForEveryType) {
+  expect_formula<double>(1e-14);
+  expect_formula<float>(4e-7);
+  expect_formula<hvd::float16>(2e-3);
+  expect_formula<hvd::bfloat16>(1.6e-2);
 }
 
-TEST(Adasum, AddsWhatIsOrthogonalAndAveragesWhatIsEqual) {
+TEST(Adasum, AddsOrthogonalVectorsAndAveragesEqualOnes) {
   run_ranks_everywhere(4, [](Communicator& communicator) {
     const auto reduced = [&](std::vector<double> values, Scale scale = {}) {
-      EXPECT_EQ(said(communicator.allreduce(values.data(), values.data(), values.size(),
-                                            HVD_FLOAT64, HVD_ADASUM, {.scale = scale})),
+      EXPECT_EQ(text_of(communicator.allreduce(values.data(), values.data(), values.size(),
+                                               HVD_FLOAT64, HVD_ADASUM, {.scale = scale})),
                 "ok");
       return values;
     };
@@ -127,24 +123,24 @@ TEST(Adasum, AddsWhatIsOrthogonalAndAveragesWhatIsEqual) {
     EXPECT_EQ(reduced({1, 2}, {2, 5}), (std::vector<double>{10, 20}));
     EXPECT_EQ(reduced({0, 0}), (std::vector<double>{0, 0}));
     const double sign = communicator.rank() % 2 == 0 ? 1 : -1;
-    EXPECT_EQ(reduced({sign, sign}), (std::vector<double>{0, 0})) << "they cancel each other out";
+    EXPECT_EQ(reduced({sign, sign}), (std::vector<double>{0, 0})) << "opposite vectors cancel";
     const double first = communicator.rank() == 0 ? 1 : 0;
-    EXPECT_EQ(reduced({first, first}), (std::vector<double>{1, 1})) << "one has something";
+    EXPECT_EQ(reduced({first, first}), (std::vector<double>{1, 1})) << "only rank 0 has values";
     const double large = std::numeric_limits<float>::max();
     std::vector<float> most(2, static_cast<float>(large));
     EXPECT_EQ(
-        said(communicator.allreduce(most.data(), most.data(), 2, HVD_FLOAT32, HVD_ADASUM, {})),
+        text_of(communicator.allreduce(most.data(), most.data(), 2, HVD_FLOAT32, HVD_ADASUM, {})),
         "ok");
     EXPECT_EQ(most, std::vector<float>(2, static_cast<float>(large)));
   });
 }
 
-// Packed ones, and one that goes alone.
-TEST(Adasum, EachTensorOfAGroupCountsForItself) {
-  constexpr std::array<std::size_t, 4> kCounts{3, 700, 1, 9'000};
+// Some tensors are packed into one call; the long one is reduced by itself.
+TEST(Adasum, ReducesEachTensorOfAGroupSeparately) {
+  constexpr std::array<std::size_t, 4> kLengths{3, 700, 1, 9'000};
   std::vector<Values> wanted;
   std::size_t first = 0;
-  for (const std::size_t count : kCounts) {
+  for (const std::size_t count : kLengths) {
     wanted.push_back(expected<double>(2, first, count));
     first += count;
   }
@@ -154,7 +150,7 @@ TEST(Adasum, EachTensorOfAGroupCountsForItself) {
     group.type = HVD_FLOAT64;
     group.op = HVD_ADASUM;
     std::size_t begin = 0;
-    for (const std::size_t count : kCounts) {
+    for (const std::size_t count : kLengths) {
       tensors.push_back(values_of<double>(communicator.rank(), begin, count));
       begin += count;
     }
@@ -163,19 +159,19 @@ TEST(Adasum, EachTensorOfAGroupCountsForItself) {
       group.outputs.push_back(tensor.data());
       group.lengths.push_back(tensor.size());
     }
-    ASSERT_EQ(said(allreduce_group(communicator, group, {.name = "g"})), "ok");
+    ASSERT_EQ(text_of(allreduce_group(communicator, group, {.name = "g"})), "ok");
     for (std::size_t i = 0; i < tensors.size(); ++i)
       expect_near(tensors[i], wanted[i], 1e-14, "tensor " + std::to_string(i));
   });
 }
 
-TEST(Adasum, EachOfFusedTensorsCountsForItself) {
-  constexpr std::array<std::size_t, 3> kCounts{3, 200, 1};
+TEST(Adasum, ReducesEachFusedTensorSeparately) {
+  constexpr std::array<std::size_t, 3> kLengths{3, 200, 1};
   run_ranks_everywhere(2, [&](Communicator& communicator) {
     std::vector<std::vector<float>> tensors;
     std::vector<Request> requests;
     std::size_t begin = 0;
-    for (const std::size_t count : kCounts) {
+    for (const std::size_t count : kLengths) {
       tensors.push_back(values_of<float>(communicator.rank(), begin, count));
       begin += count;
     }
@@ -191,20 +187,20 @@ TEST(Adasum, EachOfFusedTensorsCountsForItself) {
     std::vector<const Request*> all;
     for (const Request& request : requests) all.push_back(&request);
     std::vector<std::byte> scratch;
-    ASSERT_EQ(said(run_fused(communicator, all, scratch)), "ok");
+    ASSERT_EQ(text_of(run_fused(communicator, all, scratch)), "ok");
     begin = 0;
     for (const auto& tensor : tensors) {
-      expect_near(tensor, expected<float>(2, begin, tensor.size()), 4e-7, "one of the fused");
+      expect_near(tensor, expected<float>(2, begin, tensor.size()), 4e-7, "fused tensor");
       begin += tensor.size();
     }
   });
 }
 
-TEST(Adasum, WhatCannotBeIsSaidOnAllRanks) {
+TEST(Adasum, InvalidCallsFailOnEveryRankWithTheSameMessage) {
   run_ranks_everywhere(3, [](Communicator& communicator) {
     float values[] = {1, 2, 3};
     const auto call = [&](hvd_type type, hvd_op op) {
-      return said(communicator.allreduce(values, values, 3, type, op, {.name = "x"}));
+      return text_of(communicator.allreduce(values, values, 3, type, op, {.name = "x"}));
     };
     const std::string what = "allreduce \"x\": ";
     const std::string power = "Adasum is for a number of ranks that is a power of two, not for 3";
@@ -217,7 +213,7 @@ TEST(Adasum, WhatCannotBeIsSaidOnAllRanks) {
               what + "the ranks do not agree: the op is max on ranks 0,2 and sum on rank 1");
     float share = 0;
     const std::string outcome =
-        said(communicator.reducescatter(values, 3, 1, HVD_FLOAT32, HVD_ADASUM, &share, {}));
+        text_of(communicator.reducescatter(values, 3, 1, HVD_FLOAT32, HVD_ADASUM, &share, {}));
     EXPECT_NE(outcome.find("Adasum is for allreduces"), std::string::npos) << outcome;
     EXPECT_EQ(call(HVD_FLOAT32, HVD_SUM), "ok") << "the next call works";
   });

@@ -1,4 +1,4 @@
-// Collectives in which every rank gets other rows, and the factors of reductions.
+// Reducescatter, alltoall, and the scale factors of reductions.
 #include "collective/communicator.hpp"
 #include "sum_in_order.hpp"
 #include "support.hpp"
@@ -50,13 +50,13 @@ TEST(Reducescatter, GivesEachRankItsShareOfTheSum) {
               hosts, [=](int rank) { return element_of(rank, first * kRow + i); });
           ASSERT_EQ(output[i], sum) << size << " ranks, " << rows << " rows, at " << i;
         }
-        ASSERT_EQ(output.back(), -1) << "nothing is written behind the share";
+        ASSERT_EQ(output.back(), -1) << "written past the share";
       });
     }
   }
 }
 
-TEST(Reducescatter, HasTheBitsOfAnAllreduceAlsoFromAnOddAddress) {
+TEST(Reducescatter, GivesTheBitsOfAllreduceFromAnUnalignedInput) {
   test::run_ranks_everywhere(3, [](Communicator& communicator) {
     constexpr std::size_t kRows = 30'000;
     std::vector<char> bytes(kRows * sizeof(float) + 1);
@@ -74,24 +74,24 @@ TEST(Reducescatter, HasTheBitsOfAnAllreduceAlsoFromAnOddAddress) {
   });
 }
 
-// Rank a gives rank b a*unit + b*unit/2 rows.
+// Rank a sends a*unit + b*unit/2 rows to rank b.
 std::size_t rows_between(int from, int to, std::size_t unit) {
   return static_cast<std::size_t>(from) * unit + static_cast<std::size_t>(to) * unit / 2;
 }
 
-TEST(Alltoall, BringsEachRanksRowsToWhereTheyBelong) {
+TEST(Alltoall, DeliversRowsInTheOrderOfTheirSenders) {
   for (const int size : {1, 2, 3, 5}) {
     for (const std::size_t unit : {0u, 1u, 2u, 3333u}) {
       test::run_ranks_everywhere(size, [&](Communicator& communicator) {
         constexpr std::size_t kRow = 3;
         const int own = communicator.rank();
-        std::vector<std::size_t> splits, wanted_counts;
+        std::vector<std::size_t> splits, wanted_received;
         Values input, wanted;
         for (int peer = 0; peer < size; ++peer) {
           splits.push_back(rows_between(own, peer, unit));
           input.insert(input.end(), splits.back() * kRow, own * 100 + peer);
-          wanted_counts.push_back(rows_between(peer, own, unit));
-          wanted.insert(wanted.end(), wanted_counts.back() * kRow, peer * 100 + own);
+          wanted_received.push_back(rows_between(peer, own, unit));
+          wanted.insert(wanted.end(), wanted_received.back() * kRow, peer * 100 + own);
         }
         Values output(wanted.size() + 1, -1);
         std::vector<std::size_t> received(splits.size());
@@ -99,7 +99,7 @@ TEST(Alltoall, BringsEachRanksRowsToWhereTheyBelong) {
             input.data(), splits.data(), input.size() / kRow, kRow, HVD_FLOAT64, output.data(),
             wanted.size() / kRow, received.data(), {});
         ASSERT_TRUE(done.ok()) << done.error().message;
-        EXPECT_EQ(received, wanted_counts);
+        EXPECT_EQ(received, wanted_received);
         EXPECT_EQ(output.back(), -1);
         output.pop_back();
         EXPECT_EQ(output, wanted);
@@ -108,8 +108,8 @@ TEST(Alltoall, BringsEachRanksRowsToWhereTheyBelong) {
   }
 }
 
-// Rank 0 gives each rank as many rows, and so need not show how many; rank 1 gives all to itself.
-TEST(Alltoall, OneRankDividesEvenlyAndAnotherDoesNot) {
+// Rank 0 has equal splits and need not publish them; rank 1 sends all rows to itself.
+TEST(Alltoall, WorksWhenOnlyOneRankHasEqualSplits) {
   for (const std::size_t rows : {1u, 4u, 5u, 5'000u, 60'000u}) {
     test::run_ranks_everywhere(2, [&](Communicator& communicator) {
       const bool even = communicator.rank() == 0;
@@ -126,7 +126,7 @@ TEST(Alltoall, OneRankDividesEvenlyAndAnotherDoesNot) {
   }
 }
 
-TEST(Alltoall, WithoutSplitsDividesEvenly) {
+TEST(Alltoall, DividesEvenlyWithoutSplits) {
   test::run_ranks_everywhere(4, [](Communicator& communicator) {
     std::vector<std::int32_t> input(8), output(8);
     std::iota(input.begin(), input.end(), communicator.rank() * 10);
@@ -139,7 +139,8 @@ TEST(Alltoall, WithoutSplitsDividesEvenly) {
   });
 }
 
-// The message of a call that must fail alike on all ranks; afterwards a barrier works.
+// Returns the message of a call that must fail alike on all ranks. Then checks that a barrier
+// works.
 std::string message_of(int size, const std::function<Result<void>(Communicator&)>& call) {
   std::vector<std::string> messages(static_cast<std::size_t>(size));
   test::run_ranks_everywhere(size, [&](Communicator& communicator) {
@@ -152,7 +153,7 @@ std::string message_of(int size, const std::function<Result<void>(Communicator&)
   return messages[0];
 }
 
-TEST(Alltoall, WhatCannotBeIsSaidOnAllRanks) {
+TEST(Alltoall, InvalidArgumentsFailOnEveryRankWithTheSameMessage) {
   const auto call = [](std::vector<std::size_t> splits, std::size_t rows, std::size_t room) {
     return [=](Communicator& communicator) {
       const std::vector<std::int32_t> input(20);
@@ -182,7 +183,7 @@ TEST(Alltoall, WhatCannotBeIsSaidOnAllRanks) {
             "splits");
 }
 
-TEST(Factors, AreAppliedBeforeAndAfter) {
+TEST(Factors, AreAppliedBeforeAndAfterTheReduction) {
   for (const int size : {1, 2, 3}) {
     for (const std::size_t count : {3u, 100u, 40'000u}) {
       test::run_ranks_everywhere(size, [&](Communicator& communicator) {
@@ -197,9 +198,9 @@ TEST(Factors, AreAppliedBeforeAndAfter) {
   }
 }
 
-TEST(Factors, OfHalvesAreAppliedInFloat32) {
+TEST(Factors, OfFloat16AreAppliedInFloat32) {
   test::run_ranks_everywhere(2, [](Communicator& communicator) {
-    // 1.0 twice in binary16; 65504 is its largest number, which the sum of 2 * 40000 is above.
+    // 0x3c00 is 1.0. The sum 2 * 40000 exceeds 65504, the largest binary16 number.
     std::uint16_t value = 0x3c00;
     ASSERT_TRUE(
         communicator.allreduce(&value, &value, 1, HVD_FLOAT16, HVD_SUM, {.scale = {40000, 0x1p-4}})
@@ -208,8 +209,8 @@ TEST(Factors, OfHalvesAreAppliedInFloat32) {
   });
 }
 
-// In double and truncated towards zero, before the sum on each rank and after it.
-TEST(Factors, IntegersAreTruncatedBeforeAndAfter) {
+// They are multiplied in double and truncated towards zero, on each rank and after the sum.
+TEST(Factors, IntegersAreTruncatedBeforeAndAfterTheReduction) {
   test::run_ranks_everywhere(3, [](Communicator& communicator) {
     const auto reduced = [&](std::int32_t value, hvd_op op, Scale scale) {
       EXPECT_TRUE(communicator.allreduce(&value, &value, 1, HVD_INT32, op, {.scale = scale}).ok());
@@ -231,7 +232,7 @@ TEST(Factors, IntegersAreTruncatedBeforeAndAfter) {
   });
 }
 
-TEST(Factors, WhatCannotBeIsSaidOnAllRanks) {
+TEST(Factors, InvalidFactorsFailOnEveryRankWithTheSameMessage) {
   const auto call = [](hvd_type type, Scale odd) {
     return [=](Communicator& communicator) {
       double value = 0;

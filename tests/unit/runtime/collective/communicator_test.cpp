@@ -1,5 +1,4 @@
-// The collectives, with ranks as threads over one segment and over bridged ones, so that the thread
-// sanitizer sees all.
+// The collectives on one host and on two. Ranks are threads, so that ThreadSanitizer sees them all.
 #include "collective/communicator.hpp"
 
 #include "sum_in_order.hpp"
@@ -15,8 +14,8 @@
 namespace libhvd {
 namespace {
 
-// Around the small path, one chunk, and several with a rest.
-const std::vector<std::size_t> kCounts{0, 1, 7, 1023, 1024, 1025, 8192, 8193, 50001};
+// Sizes around the limit of the small path, of one chunk, and of several chunks with a rest.
+const std::vector<std::size_t> kElementNumbers{0, 1, 7, 1023, 1024, 1025, 8192, 8193, 50001};
 const std::vector<int> kSizes{1, 2, 3, 4, 5};
 
 double value_of(int rank, std::size_t i) {
@@ -29,9 +28,9 @@ std::vector<double> make_values(int rank, std::size_t count) {
   return values;
 }
 
-TEST(Allreduce, SumsInTheOrderOfRanksAndHostsWhateverTheSize) {
+TEST(Allreduce, SumsInTheOrderOfRanksAndHostsAtEverySize) {
   for (const int size : kSizes) {
-    for (const std::size_t count : kCounts) {
+    for (const std::size_t count : kElementNumbers) {
       test::run_ranks_everywhere(size, [&](Communicator& communicator) {
         const auto hosts = test::hosts_of(communicator);
         const auto input = make_values(communicator.rank(), count);
@@ -48,8 +47,8 @@ TEST(Allreduce, SumsInTheOrderOfRanksAndHostsWhateverTheSize) {
   }
 }
 
-// A prefix is cut into other chunks and slices than the whole, and must have the same bits.
-TEST(Allreduce, GivesTheSameBitsHoweverItIsCut) {
+// A prefix is divided into other chunks and slices than the whole, but must have the same bits.
+TEST(Allreduce, GivesTheSameBitsHoweverTheDataIsDivided) {
   constexpr std::size_t kCount = 30000;
   test::run_ranks_everywhere(3, [&](Communicator& communicator) {
     std::vector<float> input(kCount);
@@ -72,7 +71,7 @@ TEST(Allreduce, GivesTheSameBitsHoweverItIsCut) {
 
 TEST(Allreduce, WorksInPlaceOnUnalignedBuffersOfEveryType) {
   for (hvd_type type = HVD_UINT8; type <= HVD_BFLOAT16; ++type) {
-    // The small path; elements in several chunks.
+    // One size for the small path, one for several chunks.
     for (const std::size_t count : {5u, 70000u}) {
       test::run_ranks_everywhere(3, [&](Communicator& communicator) {
         // Bytes of 0: the sum of zeros is zero in every type.
@@ -86,7 +85,7 @@ TEST(Allreduce, WorksInPlaceOnUnalignedBuffersOfEveryType) {
   }
 }
 
-TEST(Allreduce, BoolsBecome0Or1EvenAlone) {
+TEST(Allreduce, ConvertsBoolsTo0Or1EvenWithOneRank) {
   test::run_ranks_everywhere(1, [&](Communicator& communicator) {
     unsigned char values[] = {0, 5, 1};
     ASSERT_TRUE(communicator.allreduce(values, values, 3, HVD_BOOL, HVD_SUM, {}).ok());
@@ -94,9 +93,9 @@ TEST(Allreduce, BoolsBecome0Or1EvenAlone) {
   });
 }
 
-TEST(Broadcast, BringsTheRootsValuesToAll) {
+TEST(Broadcast, CopiesTheRootsValuesToEveryRank) {
   for (const int size : kSizes) {
-    for (const std::size_t count : kCounts) {
+    for (const std::size_t count : kElementNumbers) {
       for (int root = 0; root < size; ++root) {
         test::run_ranks_everywhere(size, [&](Communicator& communicator) {
           auto values = make_values(communicator.rank(), count);
@@ -109,7 +108,7 @@ TEST(Broadcast, BringsTheRootsValuesToAll) {
   }
 }
 
-TEST(Allgather, PutsRowsOfDifferentRanksOneAfterTheOther) {
+TEST(Allgather, ConcatenatesTheRowsInTheOrderOfRanks) {
   for (const int size : kSizes) {
     for (const std::size_t unit : {0u, 1u, 333u, 9000u}) {
       test::run_ranks_everywhere(size, [&](Communicator& communicator) {
@@ -138,7 +137,7 @@ TEST(Allgather, PutsRowsOfDifferentRanksOneAfterTheOther) {
   }
 }
 
-TEST(Barrier, NobodyPassesBeforeAllHaveCome) {
+TEST(Barrier, NoRankReturnsBeforeAllHaveCalled) {
   constexpr int kSize = 4;
   for (const std::vector<int>& hosts : {std::vector{0, 0, 0, 0}, std::vector{0, 1, 2, 1}}) {
     std::atomic<int> arrived{0};
@@ -153,8 +152,8 @@ TEST(Barrier, NobodyPassesBeforeAllHaveCome) {
   }
 }
 
-// Calls of all kinds and sizes in a row: areas are reused, and nothing of an earlier call shows.
-TEST(Collectives, FollowOneAnother) {
+// The calls reuse the areas of the segment. Data of an earlier call must not appear.
+TEST(Collectives, GiveRightResultsInALongSequence) {
   constexpr int kSize = 4;
   test::run_ranks_everywhere(kSize, [&](Communicator& communicator) {
     for (int round = 0; round < 60; ++round) {
@@ -163,9 +162,9 @@ TEST(Collectives, FollowOneAnother) {
       ASSERT_TRUE(
           communicator.allreduce(values.data(), values.data(), count, HVD_INT32, HVD_SUM, {}).ok());
       ASSERT_EQ(values, std::vector<std::int32_t>(count, 6 + kSize * round));
-      std::int64_t root_says = communicator.rank() == round % kSize ? round : -1;
-      ASSERT_TRUE(communicator.broadcast(&root_says, 1, HVD_INT64, round % kSize, {}).ok());
-      ASSERT_EQ(root_says, round);
+      std::int64_t from_root = communicator.rank() == round % kSize ? round : -1;
+      ASSERT_TRUE(communicator.broadcast(&from_root, 1, HVD_INT64, round % kSize, {}).ok());
+      ASSERT_EQ(from_root, round);
       std::vector<std::int32_t> large(count * 20, communicator.rank());
       std::iota(large.begin(), large.end(), communicator.rank());
       const int root = (round + 1) % kSize;

@@ -1,5 +1,5 @@
-// Compressed allreduces against sums in double: how far they are off, that all ranks get the same
-// bits, what error feedback keeps, and what is an error.
+// Compressed allreduces against sums in double: their error, equal bits on all ranks, error
+// feedback, and invalid calls.
 #include "collective/compression.hpp"
 
 #include "collective/communicator.hpp"
@@ -30,7 +30,7 @@ const std::vector<Hosts> kOnSeveralHosts{{0, 1},    {0, 1, 2},       {0, 0, 1},
                                          {0, 1, 0}, {0, 0, 0, 1, 1}, {0, 1, 1, 2}};
 constexpr Compression kAll[] = {Compression::float16, Compression::bfloat16, Compression::int8};
 
-// Between -1 and 1, another one for each rank and place; exact in float32.
+// Returns a number between -1 and 1 that depends on the rank and the index; exact in float32.
 double value_of(int rank, std::size_t i) {
   const auto bits = static_cast<std::uint32_t>(i + 1) * 2654435761u ^
                     static_cast<std::uint32_t>(rank + 1) * 2246822519u;
@@ -63,7 +63,7 @@ std::vector<T> values_of(int rank, std::size_t count) {
   return values;
 }
 
-// Half a unit in the last place of 1.
+// Returns half a unit in the last place of 1, for int8 half a step.
 double precision_of(Compression compression) {
   switch (compression) {
     case Compression::float16:
@@ -88,7 +88,7 @@ std::string describe(const Hosts& hosts, Compression compression, hvd_type type)
   return text;
 }
 
-// The results of all ranks, to compare their bits.
+// Collects the results of all ranks to compare their bits.
 class Results {
  public:
   template <class T>
@@ -124,7 +124,7 @@ void expect_near(const Hosts& hosts, Compression compression, hvd_op op, std::si
     results.add(values);
     if (communicator.rank() != 0) return;
     const double factor = scale.before * scale.after / (op == HVD_AVERAGE ? ranks : 1);
-    // Each rank's value is at most 1. All hosts' sums are rounded, and then the result.
+    // Values are at most 1. The sum of each host is rounded, and then the result.
     const double relative = precision_of(compression) + precision_of_type<T>();
     const double most = 2 * ranks * factor * relative * 1.01;
     std::size_t rounded = 0;
@@ -140,10 +140,10 @@ void expect_near(const Hosts& hosts, Compression compression, hvd_op op, std::si
   results.expect_equal(what);
 }
 
-// One stretch, several, and with a rest that fills no block.
+// One stretch, several stretches, and a last block that is not full.
 constexpr std::size_t kLengths[] = {20000, 70001, 500003};
 
-TEST(Compression, RoundsSumsOfSeveralHostsAsLittleAsItsPrecisionAllows) {
+TEST(Compression, ErrorStaysWithinThePrecisionOfTheFormat) {
   for (const Hosts& hosts : kOnSeveralHosts) {
     for (const Compression compression : kAll) {
       for (const std::size_t count : kLengths)
@@ -152,7 +152,7 @@ TEST(Compression, RoundsSumsOfSeveralHostsAsLittleAsItsPrecisionAllows) {
   }
 }
 
-TEST(Compression, KnowsEveryFloatingPointType) {
+TEST(Compression, SupportsEveryFloatingPointType) {
   for (const Hosts& hosts : {Hosts{0, 1}, Hosts{0, 0, 1}}) {
     for (const Compression compression : kAll) {
       expect_near<double>(hosts, compression, HVD_SUM, 40001);
@@ -162,7 +162,7 @@ TEST(Compression, KnowsEveryFloatingPointType) {
   }
 }
 
-TEST(Compression, DividesMultipliesAndTakesBuffersThatAreNotAligned) {
+TEST(Compression, SupportsAveragesFactorsAndUnalignedBuffers) {
   for (const Hosts& hosts : kOnSeveralHosts) {
     for (const Compression compression : kAll) {
       expect_near<float>(hosts, compression, HVD_AVERAGE, 30001, {}, 1);
@@ -172,7 +172,7 @@ TEST(Compression, DividesMultipliesAndTakesBuffersThatAreNotAligned) {
   }
 }
 
-// One host, and little data: the bits without compression.
+// Expects the same bits with and without compression.
 void expect_plain(Communicator& communicator, std::size_t count) {
   for (const Compression compression : kAll) {
     std::vector<float> compressed = values_of<float>(communicator.rank(), count);
@@ -187,13 +187,13 @@ void expect_plain(Communicator& communicator, std::size_t count) {
   }
 }
 
-TEST(Compression, LeavesOutWhatNeedsNoNetworkOrHardlyAny) {
+TEST(Compression, IsSkippedOnOneHostAndForSmallData) {
   for (const int size : {1, 3})
     run_ranks(size, [](Communicator& communicator) { expect_plain(communicator, 100000); });
   run_ranks_on({0, 1, 0}, [](Communicator& communicator) { expect_plain(communicator, 8192); });
 }
 
-TEST(Compression, OfFloat16IsInfiniteBeyondItsRangeAndOfInt8NaN) {
+TEST(Compression, OverflowGivesInfinityInFloat16AndNaNInInt8) {
   run_ranks_on({0, 1}, [](Communicator& communicator) {
     std::vector<float> values(20000, 40000);
     ASSERT_TRUE(communicator
@@ -212,7 +212,7 @@ TEST(Compression, OfFloat16IsInfiniteBeyondItsRangeAndOfInt8NaN) {
   });
 }
 
-TEST(Compression, OfZerosAndTinyNumbersIsZero) {
+TEST(Compression, ZerosAndTinyNumbersBecomeZero) {
   run_ranks_on({0, 1}, [](Communicator& communicator) {
     for (const float value : {0.0f, 1e-38f, 1e-42f}) {
       std::vector<float> values(20000, value);
@@ -227,7 +227,7 @@ TEST(Compression, OfZerosAndTinyNumbersIsZero) {
 
 // ---- Errors -------------------------------------------------------------------------------------
 
-// Runs the call on one host and on two, and expects this error of all ranks.
+// Makes the call on one host and on two, and expects this error on every rank.
 void expect_error(hvd_status status, const std::string& text,
                   const std::function<Result<void>(Communicator&)>& call) {
   run_ranks_everywhere(3, [&](Communicator& communicator) {
@@ -245,7 +245,7 @@ Result<void> reduce(Communicator& communicator, hvd_type type, hvd_op op, Compre
                                 {.name = "grad", .compression = compression});
 }
 
-TEST(CompressionError, IsWhatCannotBeCompressed) {
+TEST(CompressionError, UnsupportedTypesOpsAndCollectivesAreRefused) {
   expect_error(HVD_ERROR_INVALID_ARGUMENT,
                "compression in int8 is for floating point types, not for int32",
                [](Communicator& communicator) {
@@ -285,7 +285,7 @@ void expect_finite_only(T value) {
                });
 }
 
-TEST(CompressionError, OfInt8IsANumberThatIsNotFiniteOnOneRank) {
+TEST(CompressionError, NonFiniteInputOfOneRankFailsForInt8) {
   expect_finite_only(std::numeric_limits<float>::infinity());
   expect_finite_only(-std::numeric_limits<float>::infinity());
   expect_finite_only(std::numeric_limits<float>::quiet_NaN());
@@ -295,7 +295,7 @@ TEST(CompressionError, OfInt8IsANumberThatIsNotFiniteOnOneRank) {
   expect_finite_only(hvd::bfloat16(std::numeric_limits<float>::quiet_NaN()));
 }
 
-TEST(CompressionError, OfATensorInAGroupNamesTheTensor) {
+TEST(CompressionError, NamesTheTensorOfAGroup) {
   expect_error(
       HVD_ERROR_INVALID_ARGUMENT, "tensor 1: compression in int8 is for finite numbers",
       [](Communicator& communicator) {
@@ -307,7 +307,7 @@ TEST(CompressionError, OfATensorInAGroupNamesTheTensor) {
       });
 }
 
-TEST(CompressionError, IsAnotherOneOnSomeRank) {
+TEST(CompressionError, DifferentCompressionOfOneRankFailsOnEveryRank) {
   expect_error(HVD_ERROR_MISMATCH, "the compression is float16 on ranks 0-1 and none on rank 2",
                [](Communicator& communicator) {
                  return reduce(communicator, HVD_FLOAT32, HVD_SUM,
@@ -318,13 +318,13 @@ TEST(CompressionError, IsAnotherOneOnSomeRank) {
 // ---- Error feedback -----------------------------------------------------------------------------
 
 constexpr int kRounds = 50;
-// The most that one int8 call of these ranks may be off.
-double most_of_one_call(int ranks) {
+// Returns the largest error that one int8 call of these ranks may have.
+double largest_error_of_call(int ranks) {
   return 2 * ranks * precision_of(Compression::int8) * 1.01;
 }
 
-// Sums the same values again and again. The mean of the results comes close to their sum only if
-// what a call leaves out gets into the next one.
+// Sums the same values again and again. The mean of the results is close to the exact sum only if
+// each call adds what the rounding of the last one left out.
 void expect_mean(Communicator& communicator, std::size_t count, bool close,
                  const std::function<void(std::vector<float>&)>& reduce) {
   std::vector<double> mean(count, 0);
@@ -339,7 +339,7 @@ void expect_mean(Communicator& communicator, std::size_t count, bool close,
     for (int rank = 0; rank < communicator.size(); ++rank) sum += value_of(rank, i);
     worst = std::max(worst, std::abs(mean[i] - sum));
   }
-  const double limit = 2 * most_of_one_call(communicator.size()) / kRounds;
+  const double limit = 2 * largest_error_of_call(communicator.size()) / kRounds;
   if (close) {
     EXPECT_LT(worst, limit);
   } else {
@@ -349,7 +349,7 @@ void expect_mean(Communicator& communicator, std::size_t count, bool close,
 
 const std::vector<Hosts> kPlacements{{0, 1}, {0, 0, 1}, {0, 1, 2}};
 
-TEST(ErrorFeedback, OfATensorAndOfAGroup) {
+TEST(ErrorFeedback, CorrectsTheMeanOfATensorAndOfAGroup) {
   for (const Hosts& hosts : kPlacements) {
     run_ranks_on(hosts, [](Communicator& communicator) {
       constexpr std::size_t kCount = 30000;
@@ -366,7 +366,7 @@ TEST(ErrorFeedback, OfATensorAndOfAGroup) {
         ErrorFeedback of_group;
         CallOptions in_group = options;
         in_group.feedback = kept ? &of_group : nullptr;
-        // Some are packed into one.
+        // The short ones are packed into one call.
         const std::vector<std::size_t> lengths{900,  1000, 1000, 1000, 1000, 1000,
                                                1000, 1000, 1000, 1000, 5000, 15100};
         expect_mean(communicator, kCount, kept, [&](std::vector<float>& values) {
@@ -384,8 +384,8 @@ TEST(ErrorFeedback, OfATensorAndOfAGroup) {
   }
 }
 
-// The tensors that are fused change from call to call; what is left out stays with each.
-TEST(ErrorFeedback, OfFusedTensors) {
+// Other tensors are fused in every call; each tensor keeps its own residual.
+TEST(ErrorFeedback, CorrectsTheMeanOfFusedTensors) {
   for (const Hosts& hosts : kPlacements) {
     run_ranks_on(hosts, [](Communicator& communicator) {
       constexpr std::size_t kTensors = 24;
@@ -434,8 +434,8 @@ Request compressed_sum(const std::string& name, std::vector<float>& values) {
   return request;
 }
 
-// The engine keeps it for a name of the program's, as long as the ranks know the name.
-TEST(ErrorFeedback, StaysWithANameAndGoesWithIt) {
+// The engine keeps the residual of a tensor that the program named, while the name is cached.
+TEST(ErrorFeedback, IsKeptPerNameWhileTheNameIsCached) {
   struct Case {
     const char* name;
     std::size_t capacity;
@@ -452,7 +452,7 @@ TEST(ErrorFeedback, StaysWithANameAndGoesWithIt) {
         ASSERT_TRUE(handle.ok());
         ASSERT_TRUE((*engine)->wait(*handle).ok());
       });
-      ASSERT_TRUE(communicator.barrier({}).ok());  // nobody leaves before all are done
+      ASSERT_TRUE(communicator.barrier({}).ok());  // no rank leaves before all are done
       (*engine)->stop();
     });
   }

@@ -1,4 +1,5 @@
-// Large collectives whose data the ranks read where it is, and what happens if a rank cannot.
+// Large collectives in which ranks read each other's memory directly, and what replaces these reads
+// if a rank cannot.
 #include "collective/direct_reads.hpp"
 
 #include "collective/communicator.hpp"
@@ -31,7 +32,7 @@ namespace {
 
 constexpr std::size_t kBytes = 1 << 20;
 
-// Makes calls of this size until `calls` were made, and returns the ways they took.
+// Makes `calls` calls of kBytes, and returns which way each took.
 std::vector<int> ways(QuickerWay& choice, std::size_t calls, std::uint64_t first_ns,
                       std::uint64_t second_ns) {
   std::vector<int> taken;
@@ -42,7 +43,7 @@ std::vector<int> ways(QuickerWay& choice, std::size_t calls, std::uint64_t first
   return taken;
 }
 
-TEST(QuickerWay, TriesBothAndTakesTheQuickerOne) {
+TEST(QuickerWay, TriesBothWaysAndThenUsesTheQuickerOne) {
   for (const int quicker : {0, 1}) {
     QuickerWay choice;
     const auto taken = ways(choice, 10, quicker == 0 ? 100 : 200, quicker == 1 ? 100 : 200);
@@ -52,27 +53,27 @@ TEST(QuickerWay, TriesBothAndTakesTheQuickerOne) {
   }
 }
 
-TEST(QuickerWay, FirstCallsAndDelayedOnesDoNotDecide) {
+TEST(QuickerWay, IgnoresTheFirstCallAndDelayedOnes) {
   QuickerWay choice;
   for (const std::uint64_t ns : {90'000, 100, 100, 10, 200, 90'000}) {
     const int way = choice.choose(kBytes);
     choice.record(kBytes, way, ns);
   }
   EXPECT_EQ(choice.choose(kBytes), 0);
-  choice.record(kBytes, 0, 150);  // late, but not as late as the other way usually is
+  choice.record(kBytes, 0, 150);  // slow, but still quicker than the other way
   EXPECT_EQ(choice.choose(kBytes), 0);
 }
 
-TEST(QuickerWay, ChangesWhenTheOtherWayHasBecomeQuicker) {
+TEST(QuickerWay, SwitchesWhenTheOtherWayBecomesQuicker) {
   QuickerWay choice;
   ways(choice, 100, 100, 200);
   const auto taken = ways(choice, 1000, 300, 200);
   EXPECT_EQ(taken.back(), 1);
-  const auto seldom = std::accumulate(taken.begin() + 500, taken.end(), 0);
-  EXPECT_GE(seldom, 490);
+  const auto second_way = std::accumulate(taken.begin() + 500, taken.end(), 0);
+  EXPECT_GE(second_way, 490);
 }
 
-TEST(QuickerWay, KnowsEachSizeByItself) {
+TEST(QuickerWay, MeasuresSizesOfDifferentMagnitudeSeparately) {
   QuickerWay choice;
   ways(choice, 10, 200, 100);
   EXPECT_EQ(choice.choose(kBytes), 1);
@@ -96,7 +97,7 @@ void append(Values& values, const Values& more) {
 
 constexpr std::size_t kRows = 20'011;
 
-// Rank 1 has too little to offer it.
+// Rank 1 has too few rows for direct reads.
 std::size_t rows_of(int rank) {
   return rank == 1 ? 3 : kRows + static_cast<std::size_t>(rank);
 }
@@ -115,7 +116,7 @@ void gather(Communicator& communicator, int round) {
   ASSERT_TRUE(output == expected) << "allgather " << round;
 }
 
-// Rank r sends kRows / 2 rows to itself, 1 to the next rank, and the others to all further ones.
+// Rank r sends kRows / 2 rows to itself, 1 to the next rank, and kRows to each other rank.
 void exchange(Communicator& communicator, int round) {
   const int size = communicator.size(), own = communicator.rank();
   const auto splits_of = [&](int rank) {
@@ -151,7 +152,7 @@ void broadcast(Communicator& communicator, int round) {
   ASSERT_TRUE(right) << "broadcast " << round;
 }
 
-// Enough rounds for each root to take both ways.
+// Makes enough rounds for each root to try both ways.
 void all_collectives(Communicator& communicator) {
   for (int round = 0; round < 24; ++round) {
     gather(communicator, round);
@@ -160,11 +161,12 @@ void all_collectives(Communicator& communicator) {
   }
 }
 
-TEST(DirectReads, BringTheSameDataAsChunks) {
+TEST(DirectReads, GiveTheSameDataAsChunks) {
   for (const int size : {2, 3, 4}) run_ranks_everywhere(size, all_collectives);
 }
 
-// The proof of another process, as in a container where pids mean other processes.
+// One rank's proof of identity is wrong, as in a container where its pid belongs to another
+// process.
 TEST(DirectReads, AreReplacedByChunksIfARankCannotRead) {
   for (const int wrong : {0, 2}) {
     run_ranks(3, [&](Communicator& communicator) {
@@ -185,7 +187,7 @@ TEST(DirectReads, AreReplacedByChunksIfARankRefusesThem) {
   }
 }
 
-TEST(DirectReads, OffersEndAfterAFailure) {
+TEST(DirectReads, NothingIsOfferedAfterAFailure) {
   auto segment = Segment::anonymous(1);
   ASSERT_TRUE(segment.ok());
   DirectReads reads(std::make_shared<Segment>(std::move(*segment)), 0, 0);
@@ -209,8 +211,8 @@ void filter_reads(std::uint32_t action) {
   ASSERT_EQ(::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter), 0);
 }
 
-// A rank's part of a job: reports whether allgathers of 1 MiB were right, or the error.
-void gather_in_job(int rank, const Child::Tell& tell) {
+// Makes allgathers of 1 MiB in one rank of a job; reports "right", "wrong" or the error.
+void gather_in_job(int rank, const Child::Report& report) {
   try {
     hvd::init();
     std::vector<int> own(kBytes / sizeof(int), rank), wanted(own.size(), 0);
@@ -218,45 +220,45 @@ void gather_in_job(int rank, const Child::Tell& tell) {
     bool right = true;
     for (int call = 0; call < 3; ++call) right = right && hvd::allgather(std::span(own)) == wanted;
     hvd::shutdown();
-    tell(right ? "right" : "wrong");
+    report(right ? "right" : "wrong");
   } catch (const hvd::Error& error) {
-    tell(error.what());
+    report(error.what());
   }
 }
 
-// Returns what rank 1 of two reports if it has the filter.
+// Returns what rank 1 of two reports if its system calls are filtered.
 std::optional<std::string> gather_with_filter(std::uint32_t action,
                                               const std::map<std::string, std::string>& variables) {
-  const auto body = [action](int rank, const Child::Tell& tell) {
+  const auto body = [action](int rank, const Child::Report& report) {
     if (rank == 1) filter_reads(action);
-    gather_in_job(rank, tell);
+    gather_in_job(rank, report);
   };
   Job job(2, body, variables);
   return job.rank(1).line();
 }
 
 // Runs a rank as the first process of a pid namespace, as in a container.
-void gather_in_namespace(int rank, const Child::Tell& tell) {
+void gather_in_namespace(int rank, const Child::Report& report) {
   if (::unshare(CLONE_NEWPID) != 0 && ::unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0)
-    return tell("the system has no pid namespaces");
+    return report("the system has no pid namespaces");
   const pid_t child = ::fork();
   if (child == 0) {
-    gather_in_job(rank, tell);
+    gather_in_job(rank, report);
     ::_exit(0);
   }
   ::waitpid(child, nullptr, 0);
 }
 
-TEST(DirectReads, AreReplacedByChunksWhereAFilterRefusesThem) {
+TEST(DirectReads, AreReplacedByChunksWhereSeccompRefusesThem) {
   EXPECT_EQ(gather_with_filter(SECCOMP_RET_ERRNO | EPERM, {}), "right");
 }
 
-TEST(DirectReads, AreNotTriedIfTheVariableTurnsThemOff) {
+TEST(DirectReads, AreNotTriedIfTheEnvironmentTurnsThemOff) {
   EXPECT_EQ(gather_with_filter(SECCOMP_RET_KILL_PROCESS, {{"HVD_DIRECT_READS", "0"}}), "right");
   EXPECT_EQ(gather_with_filter(SECCOMP_RET_KILL_PROCESS, {}), std::nullopt);
 }
 
-// Both ranks have the pid 1, so that each finds itself where it looks for the other.
+// Both ranks have pid 1 in their namespace, so each finds itself instead of the other.
 TEST(DirectReads, AreReplacedByChunksBetweenPidNamespaces) {
   Job job(2, gather_in_namespace);
   for (int rank = 0; rank < 2; ++rank) {

@@ -1,5 +1,5 @@
-// What one rank does wrong is the same error on all, names the tensor and the ranks, and leaves the
-// communicator in order.
+// Wrong calls of one rank. All ranks get the same error, which names the tensor and the ranks, and
+// the next call works.
 #include "collective/communicator.hpp"
 #include "support.hpp"
 
@@ -15,8 +15,8 @@ constexpr int kRanks = 4;
 
 using Call = std::function<Result<void>(Communicator&)>;
 
-// Makes the call on all ranks; all must fail with one text, which is returned. Afterwards a sum
-// must work.
+// Makes the call on all ranks; all must fail with the same text, which it returns. Then checks that
+// a sum works.
 std::string error_of(hvd_status status, const Call& call) {
   std::mutex mutex;
   std::set<std::string> messages;
@@ -37,8 +37,8 @@ std::string error_of(hvd_status status, const Call& call) {
   return messages.empty() ? "" : *messages.begin();
 }
 
-// An allreduce in which rank 2 differs as told.
-struct Different {
+// The arguments of an allreduce. Those of rank 2 may differ.
+struct Arguments {
   std::size_t count = 10;
   hvd_type type = HVD_FLOAT32;
   hvd_op op = HVD_SUM;
@@ -46,16 +46,16 @@ struct Different {
   std::string shape = "[2, 5]";
 };
 
-std::string error_of_allreduce(hvd_status status, const Different& rank_2) {
+std::string error_of_allreduce(hvd_status status, const Arguments& rank_2) {
   return error_of(status, [&](Communicator& communicator) {
     double buffer[20] = {};
-    const Different own = communicator.rank() == 2 ? rank_2 : Different{};
+    const Arguments own = communicator.rank() == 2 ? rank_2 : Arguments{};
     return communicator.allreduce(buffer, buffer, own.count, own.type, own.op,
                                   {.name = own.name, .shape = own.shape});
   });
 }
 
-TEST(Disagreement, OnCountTypeOpOrName) {
+TEST(Disagreement, OnCountTypeOpNameOrShapeNamesTheRanks) {
   EXPECT_EQ(error_of_allreduce(HVD_ERROR_MISMATCH, {.count = 12}),
             "allreduce \"grad.3\": the ranks do not agree: the count is 10 on ranks 0-1,3 and 12 "
             "on rank 2");
@@ -79,7 +79,7 @@ TEST(Disagreement, OnCountTypeOpOrName) {
             "not given on rank 2");
 }
 
-TEST(Disagreement, LongNamesThatDifferOnlyAtTheEndDiffer) {
+TEST(Disagreement, OnTheLastCharacterOfALongNameIsDetected) {
   const std::string name = std::string(300, 'x') + "1";
   EXPECT_NE(error_of(HVD_ERROR_MISMATCH,
                      [&](Communicator& communicator) {
@@ -90,7 +90,7 @@ TEST(Disagreement, LongNamesThatDifferOnlyAtTheEndDiffer) {
             std::string::npos);
 }
 
-TEST(Disagreement, NothingIsWrittenThen) {
+TEST(Disagreement, LeavesTheBuffersUnchanged) {
   test::run_ranks_everywhere(kRanks, [&](Communicator& communicator) {
     std::vector<int> values(communicator.rank() == 0 ? 9 : 10, 7);
     EXPECT_FALSE(
@@ -100,7 +100,7 @@ TEST(Disagreement, NothingIsWrittenThen) {
   });
 }
 
-TEST(Disagreement, OnTheCollective) {
+TEST(Disagreement, OnTheCollectiveNamesTheRanks) {
   EXPECT_EQ(
       error_of(HVD_ERROR_MISMATCH,
                [](Communicator& communicator) {
@@ -112,7 +112,7 @@ TEST(Disagreement, OnTheCollective) {
       "0,2-3 and barrier on rank 1");
 }
 
-TEST(Disagreement, OnTheRoot) {
+TEST(Disagreement, OnTheRootNamesTheRanks) {
   EXPECT_EQ(
       error_of(
           HVD_ERROR_MISMATCH,
@@ -124,7 +124,7 @@ TEST(Disagreement, OnTheRoot) {
       "2-3");
 }
 
-TEST(Disagreement, OnTheRowSize) {
+TEST(Disagreement, OnTheRowSizeNamesTheRanks) {
   EXPECT_NE(error_of(HVD_ERROR_MISMATCH,
                      [](Communicator& communicator) {
                        int input[6] = {};
@@ -137,7 +137,7 @@ TEST(Disagreement, OnTheRowSize) {
             std::string::npos);
 }
 
-TEST(Mistake, OfOneRankIsToldToAll) {
+TEST(InvalidCall, OfOneRankIsReportedOnEveryRank) {
   EXPECT_EQ(
       error_of(HVD_ERROR_INVALID_ARGUMENT,
                [](Communicator& communicator) {
@@ -158,7 +158,7 @@ TEST(Mistake, OfOneRankIsToldToAll) {
             std::string::npos);
 }
 
-TEST(Mistake, BuffersThatOverlap) {
+TEST(InvalidCall, OverlappingBuffersAreRefused) {
   EXPECT_NE(error_of(HVD_ERROR_INVALID_ARGUMENT,
                      [](Communicator& communicator) {
                        int values[8] = {};
@@ -168,7 +168,7 @@ TEST(Mistake, BuffersThatOverlap) {
             std::string::npos);
 }
 
-TEST(Mistake, ARootThatIsNoRank) {
+TEST(InvalidCall, RootThatIsNoRankIsRefused) {
   EXPECT_NE(error_of(HVD_ERROR_INVALID_ARGUMENT,
                      [](Communicator& communicator) {
                        int value = 0;
@@ -178,7 +178,7 @@ TEST(Mistake, ARootThatIsNoRank) {
             std::string::npos);
 }
 
-TEST(Mistake, AnOutputThatIsTooSmallLeavesTheRowsKnown) {
+TEST(InvalidCall, TooSmallOutputIsRefusedButTheRowsAreReturned) {
   EXPECT_EQ(error_of(HVD_ERROR_INVALID_ARGUMENT,
                      [](Communicator& communicator) {
                        const auto own = static_cast<std::size_t>(communicator.rank());

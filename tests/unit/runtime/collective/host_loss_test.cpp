@@ -1,5 +1,5 @@
-// Ranks that are lost in the middle of large messages between hosts; each rank a process, the
-// connections real ones.
+// Loss of ranks during large allreduces between hosts. Each rank is a process; the connections are
+// real.
 #include "support.hpp"
 
 #include <algorithm>
@@ -16,10 +16,10 @@
 namespace {
 
 using libhvd::test::Job;
-using Tell = libhvd::test::Child::Tell;
+using Report = libhvd::test::Child::Report;
 using Hosts = std::vector<int>;
 
-// In the clear, and encrypted.
+// The parameter is HVD_DATA_TLS: connections without and with encryption.
 class LargeMessages : public testing::TestWithParam<const char*> {
  protected:
   static Job job_on(const Hosts& hosts, const Job::Body& body,
@@ -35,9 +35,9 @@ INSTANTIATE_TEST_SUITE_P(Connections, LargeMessages, testing::Values("0", "1"),
                            return std::string(tls.param) == "1" ? "OverTls" : "InTheClear";
                          });
 
-// All ranks call, large, until they are told why not; the connections are never idle.
+// Starts ranks that make large allreduces until one fails, so that the connections are never idle.
 Job LargeMessages::start(const Hosts& hosts) {
-  const auto body = [](int, const Tell& tell) {
+  const auto body = [](int, const Report& report) {
     std::vector<float> values(8 << 20, 1);
     const auto call = [&] {
       return hvd_allreduce(values.data(), values.data(), values.size(), HVD_FLOAT32, HVD_MAX,
@@ -45,11 +45,11 @@ Job LargeMessages::start(const Hosts& hosts) {
     };
     hvd_status status = hvd_init();
     if (status == HVD_OK) status = call();
-    tell(status == HVD_OK ? "ready" : hvd_last_error());
+    report(status == HVD_OK ? "ready" : hvd_last_error());
     while (status == HVD_OK) status = call();
-    tell(hvd_last_error());
-    tell(std::to_string(call()));
-    tell(std::to_string(hvd_shutdown()));
+    report(hvd_last_error());
+    report(std::to_string(call()));
+    report(std::to_string(hvd_shutdown()));
   };
   return job_on(hosts, body, {{"HVD_HOST_TIMEOUT", "2"}});
 }
@@ -68,12 +68,12 @@ void expect_from_others(Job& job, const std::vector<int>& victims, const std::st
   }
 }
 
-TEST_P(LargeMessages, OfARankThatIsKilledEndForAllWithItsName) {
+TEST_P(LargeMessages, FailOnEveryRankWithTheNameOfTheKilledRank) {
   struct Case {
     Hosts hosts;
     int victim;
   };
-  // The only rank of a host; one with the bridge, and one without.
+  // Kills the only rank of a host, a rank with the bridge, and one without.
   for (const auto& [hosts, victim] : {Case{{0, 1}, 1}, Case{{0, 0, 1, 1}, 2}, Case{{0, 0, 1, 1}, 3},
                                       Case{{0, 0, 0, 1}, 1}, Case{{0, 1, 2}, 1}}) {
     Job job = start(hosts);
@@ -85,23 +85,23 @@ TEST_P(LargeMessages, OfARankThatIsKilledEndForAllWithItsName) {
   }
 }
 
-// Their host answers for them.
-TEST_P(LargeMessages, OfRanksThatStandStillAreWaitedFor) {
+// The kernel of their host still answers for them.
+TEST_P(LargeMessages, WaitForStoppedRanksLongerThanTheHostTimeout) {
   constexpr int kLongerThanTheTimeoutMs = 3500;
   Job job = start({0, 0, 1, 1});
   expect_ready(job);
   job.rank(2).signal(SIGSTOP);
   job.rank(3).signal(SIGSTOP);
-  ::poll(nullptr, 0, kLongerThanTheTimeoutMs);  // there is no event: they must not fail
+  ::poll(nullptr, 0, kLongerThanTheTimeoutMs);  // nothing to await: no rank may fail in this time
   job.rank(2).signal(SIGCONT);
   job.rank(3).signal(SIGCONT);
   job.rank(3).kill();
   expect_from_others(job, {3}, "rank 3 (pid " + std::to_string(job.rank(3).pid()));
 }
 
-// A data loader, say, that outlives the rank whose connections it has inherited.
-TEST_P(LargeMessages, OfADeadRankAreNotKeptOpenByItsForkedChild) {
-  Job job = job_on(Hosts{0, 1, 1}, [](int rank, const Tell& tell) {
+// The forked child, like a data loader, inherits the connections and outlives its rank.
+TEST_P(LargeMessages, FailWhenARankDiesButItsForkedChildHoldsTheConnections) {
+  Job job = job_on(Hosts{0, 1, 1}, [](int rank, const Report& report) {
     std::vector<float> values(1 << 20, 1);
     const auto call = [&] {
       return hvd_allreduce(values.data(), values.data(), values.size(), HVD_FLOAT32, HVD_MAX,
@@ -109,10 +109,10 @@ TEST_P(LargeMessages, OfADeadRankAreNotKeptOpenByItsForkedChild) {
     };
     hvd_status status = hvd_init();
     if (status == HVD_OK) status = call();
-    if (rank == 2) libhvd::test::die_and_leave_a_child(tell);
+    if (rank == 2) libhvd::test::die_and_leave_a_child(report);
     while (status == HVD_OK) status = call();
-    tell(hvd_last_error());
-    hvd_shutdown();  // passes on what was found
+    report(hvd_last_error());
+    hvd_shutdown();  // passes the failure on to the other hosts
   });
   for (const int rank : {0, 1}) {
     const std::string line = job.rank(rank).line().value_or("nothing");

@@ -1,5 +1,5 @@
-// Allreduces between hosts, ranks as threads, against one reduction of all inputs in the order of
-// hosts_allreduce.hpp: the same bits on all ranks, whatever way a size goes.
+// Allreduces between hosts, with ranks as threads. Every size must give the bits of one reduction
+// of all inputs in the order of hosts_allreduce.hpp.
 #include "collective/communicator.hpp"
 #include "collective/element.hpp"
 #include "support.hpp"
@@ -27,7 +27,7 @@ struct Plan {
   hvd_op op;
   std::size_t count;
   Scale scale = {};
-  std::size_t shift = 0;  // of the buffers, from where they would be aligned
+  std::size_t shift = 0;  // bytes from an aligned address to the buffers
   bool in_place = true;
   std::uint32_t seed = 1;
 };
@@ -40,7 +40,7 @@ std::string describe(const Hosts& hosts, const Plan& plan) {
   return text;
 }
 
-// Floating point numbers of a size such that their sums are rounded; other types take any bits.
+// Makes floating point numbers whose sums are rounded; other types get random bits.
 Buffer make_input(const Plan& plan, int rank) {
   Buffer bytes(plan.count * element_size(plan.type));
   std::uint64_t state = plan.seed * 1000 + static_cast<std::uint64_t>(rank);
@@ -58,7 +58,7 @@ Buffer make_input(const Plan& plan, int rank) {
   } else {
     fill(next);
   }
-  // No exponent of all ones: 16-bit infinities and NaNs would hide what comes.
+  // Clears a bit of the exponent: infinities and NaNs would hide errors of the sums.
   if (plan.type == HVD_FLOAT16 || plan.type == HVD_BFLOAT16) {
     for (std::size_t i = 1; i < bytes.size(); i += 2) bytes[i] &= std::byte{0xbb};
   }
@@ -107,10 +107,11 @@ void expect_all(const Hosts& hosts, const std::vector<Plan>& plans, bool encrypt
   });
 }
 
-// Beside the header; in one step; in one stretch, in several, and with a rest; over all channels.
+// Lengths that go with the call header, in one step, in one stretch, in several with a rest, and
+// over all channels.
 const std::vector<std::size_t> kLengths{1, 3, 1000, 8193, 12345, 70001, 250003, 300007};
 
-TEST(AllreduceBetweenHosts, GivesTheBitsOfTheReferenceForEverySize) {
+TEST(AllreduceBetweenHosts, MatchesTheReferenceBitForBitAtEverySize) {
   for (const Hosts& hosts : kPlacements) {
     std::vector<Plan> plans;
     for (const std::size_t count : kLengths) plans.push_back({HVD_FLOAT32, HVD_SUM, count});
@@ -118,7 +119,7 @@ TEST(AllreduceBetweenHosts, GivesTheBitsOfTheReferenceForEverySize) {
   }
 }
 
-TEST(AllreduceBetweenHosts, KnowsEveryTypeAndOp) {
+TEST(AllreduceBetweenHosts, SupportsEveryTypeAndOp) {
   for (const Hosts& hosts : {kPlacements[0], kPlacements[2], kPlacements[3]}) {
     std::vector<Plan> plans;
     for (hvd_type type = HVD_UINT8; type <= HVD_BFLOAT16; ++type) {
@@ -131,7 +132,7 @@ TEST(AllreduceBetweenHosts, KnowsEveryTypeAndOp) {
   }
 }
 
-TEST(AllreduceBetweenHosts, TakesBuffersThatAreNotAligned) {
+TEST(AllreduceBetweenHosts, SupportsUnalignedBuffers) {
   for (const Hosts& hosts : kPlacements) {
     std::vector<Plan> plans;
     for (const hvd_type type : {HVD_FLOAT32, HVD_FLOAT64, HVD_BFLOAT16}) {
@@ -143,7 +144,7 @@ TEST(AllreduceBetweenHosts, TakesBuffersThatAreNotAligned) {
   }
 }
 
-TEST(AllreduceBetweenHosts, MultipliesBeforeAndAfter) {
+TEST(AllreduceBetweenHosts, AppliesFactorsBeforeAndAfterTheSum) {
   for (const Hosts& hosts : kPlacements) {
     std::vector<Plan> plans;
     for (const hvd_type type : {HVD_FLOAT32, HVD_FLOAT64, HVD_FLOAT16, HVD_BFLOAT16}) {
@@ -154,8 +155,8 @@ TEST(AllreduceBetweenHosts, MultipliesBeforeAndAfter) {
   }
 }
 
-// A prefix is cut into other stretches and pieces than the whole.
-TEST(AllreduceBetweenHosts, GivesTheSameBitsHoweverItIsCut) {
+// A prefix is divided into other stretches and pieces than the whole.
+TEST(AllreduceBetweenHosts, GivesTheSameBitsHoweverTheDataIsDivided) {
   for (const Hosts& hosts : kPlacements) {
     const Plan whole{HVD_FLOAT32, HVD_SUM, 150000};
     const Buffer wanted = make_reference(hosts, whole);
@@ -188,8 +189,8 @@ std::vector<Plan> make_random_plans(std::uint32_t seed, std::size_t count) {
   return plans;
 }
 
-// Both lanes at once: each has connections of its own.
-TEST(AllreduceBetweenHosts, TakesWhateverComesOnBothLanes) {
+// Makes calls on both lanes at the same time; each lane has its own connections.
+TEST(AllreduceBetweenHosts, RandomCallsOnBothLanesMatchTheReference) {
   for (std::uint32_t seed = 1; seed <= 3; ++seed) {
     std::mt19937 random(seed);
     Hosts hosts{0, 1};
@@ -210,13 +211,13 @@ TEST(AllreduceBetweenHosts, TakesWhateverComesOnBothLanes) {
       std::thread other([&] { go(*second, 1); });
       go(communicator, 0);
       other.join();
-      ASSERT_TRUE(communicator.barrier({}).ok());  // nobody leaves before all are done
+      ASSERT_TRUE(communicator.barrier({}).ok());  // no rank leaves before all are done
     });
   }
 }
 
-// The next call finds everything in its place.
-TEST(AllreduceBetweenHosts, TellsOfAMistakeBeforeAnythingIsSent) {
+// After each wrong call a right one must work.
+TEST(AllreduceBetweenHosts, AfterAMismatchTheNextCallWorks) {
   test::run_ranks_on({0, 0, 1}, [](Communicator& communicator) {
     std::vector<float> values(100000, 1);
     for (int round = 0; round < 3; ++round) {

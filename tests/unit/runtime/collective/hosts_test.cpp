@@ -1,5 +1,5 @@
-// The C ABI in jobs over several hosts, each rank a process. A host is a folder for shared memory
-// of its own; the connections are real ones, over loopback.
+// The C ABI in jobs over several hosts. Each rank is a process, each host has its own folder for
+// shared memory, and the connections go over loopback.
 #include "sum_in_order.hpp"
 #include "support.hpp"
 
@@ -18,7 +18,7 @@ namespace {
 using libhvd::test::count_threads;
 using libhvd::test::entries_in;
 using libhvd::test::Job;
-using Tell = libhvd::test::Child::Tell;
+using Report = libhvd::test::Child::Report;
 using Hosts = std::vector<int>;
 
 const Hosts kUneven{0, 0, 0, 1, 1, 2};
@@ -28,13 +28,13 @@ std::string last_error_of(hvd_status status) {
   return status == HVD_OK ? "success" : std::to_string(status) + " " + hvd_last_error();
 }
 
-// The C ABI reports; nothing is thrown past the fork.
-Job::Body telling(const std::function<std::string(int rank)>& body) {
-  return [body](int rank, const Tell& tell) {
+// Makes the body of a rank that reports its result, or the error that it throws.
+Job::Body reporting(const std::function<std::string(int rank)>& body) {
+  return [body](int rank, const Report& report) {
     try {
-      tell(body(rank));
+      report(body(rank));
     } catch (const hvd::Error& error) {
-      tell(std::to_string(error.status()) + " " + error.what());
+      report(std::to_string(error.status()) + " " + error.what());
     }
   };
 }
@@ -56,8 +56,8 @@ double value_of(int rank, std::size_t i) {
   return 1.0 / (static_cast<double>(i) + 3) * (rank + 1) + 0.1 * rank;
 }
 
-// A digest of results whose bits depend on the order in which they are added.
-std::string compute(const Hosts& hosts) {
+// Makes collectives and checks their results. Sums must have the bits of the order of reduction.
+std::string check_collectives(const Hosts& hosts) {
   std::string text;
   for (const std::size_t count : {1u, 1000u, 50001u}) {
     std::vector<double> values(count);
@@ -82,7 +82,7 @@ std::string compute(const Hosts& hosts) {
   return "right";
 }
 
-// In the clear, and encrypted.
+// The parameter is HVD_DATA_TLS: connections without and with encryption.
 class OnHosts : public testing::TestWithParam<const char*> {
  protected:
   static Job job_on(const Hosts& hosts, const Job::Body& body,
@@ -99,11 +99,11 @@ std::string encryption(const testing::TestParamInfo<const char*>& info) {
 using SeveralHosts = OnHosts;
 INSTANTIATE_TEST_SUITE_P(Connections, SeveralHosts, testing::Values("0", "1"), encryption);
 
-TEST_P(SeveralHosts, ComputeTheSameBits) {
+TEST_P(SeveralHosts, GiveTheBitsOfTheReductionOrder) {
   for (const Hosts& hosts : {Hosts{0, 1}, kUneven, kInTurn}) {
-    Job job = job_on(hosts, telling([&](int) {
+    Job job = job_on(hosts, reporting([&](int) {
                        hvd::init();
-                       std::string text = compute(hosts);
+                       std::string text = check_collectives(hosts);
                        hvd::shutdown();
                        return text;
                      }));
@@ -112,9 +112,9 @@ TEST_P(SeveralHosts, ComputeTheSameBits) {
   }
 }
 
-TEST_P(SeveralHosts, AreNumberedByTheirFirstRanks) {
+TEST_P(SeveralHosts, AreNumberedInTheOrderOfTheirFirstRanks) {
   Job job =
-      job_on(kUneven, telling([](int) {
+      job_on(kUneven, reporting([](int) {
                hvd::init();
                std::string text;
                for (const int number : {hvd::local_rank(), hvd::local_size(), hvd::cross_rank(),
@@ -131,8 +131,8 @@ TEST_P(SeveralHosts, AreNumberedByTheirFirstRanks) {
   }
 }
 
-TEST_P(SeveralHosts, ComeAndGo) {
-  Job job = job_on(Hosts{0, 0, 1}, telling([](int) {
+TEST_P(SeveralHosts, InitAndShutdownLeakNoFilesOrThreads) {
+  Job job = job_on(Hosts{0, 0, 1}, reporting([](int) {
                      std::size_t files = 0, threads = 0;
                      for (int round = 0; round < 20; ++round) {
                        hvd::init();
@@ -156,9 +156,9 @@ TEST_P(SeveralHosts, ComeAndGo) {
   expect_from(job, all_of(job), "done");
 }
 
-TEST_P(SeveralHosts, MayLeaveWhileOthersStillReadTheLastResult) {
+TEST_P(SeveralHosts, RanksMayShutDownWhileOthersReadTheLastResult) {
   for (int round = 0; round < 10; ++round) {
-    Job job = job_on(kInTurn, telling([](int) {
+    Job job = job_on(kInTurn, reporting([](int) {
                        hvd::init();
                        std::vector<float> values(100000, 1);
                        const hvd_status status =
@@ -172,19 +172,19 @@ TEST_P(SeveralHosts, MayLeaveWhileOthersStillReadTheLastResult) {
   }
 }
 
-// The victims wait until they are killed or stopped; the others call, and are told.
+// The victims wait until they are killed. The others call a barrier and report its error.
 class LossTest : public OnHosts {
  protected:
   Job start(const Hosts& hosts, std::vector<int> victims) {
     victims_ = std::move(victims);
-    const auto body = [this](int rank, const Tell& tell) {
+    const auto body = [this](int rank, const Report& report) {
       const bool initialised = hvd_init() == HVD_OK;
       const bool together = initialised && hvd_barrier(nullptr) == HVD_OK;
-      tell(together ? "ready" : hvd_last_error());
+      report(together ? "ready" : hvd_last_error());
       if (std::count(victims_.begin(), victims_.end(), rank) > 0) ::pause();
-      tell(last_error_of(hvd_barrier(nullptr)));
-      tell(last_error_of(hvd_barrier(nullptr)));  // at once, from what is known
-      tell(last_error_of(hvd_shutdown()));
+      report(last_error_of(hvd_barrier(nullptr)));
+      report(last_error_of(hvd_barrier(nullptr)));  // fails at once: the loss is known
+      report(last_error_of(hvd_shutdown()));
     };
     return job_on(hosts, body, {{"HVD_HOST_TIMEOUT", "2"}});
   }
@@ -202,7 +202,7 @@ class LossTest : public OnHosts {
 
 INSTANTIATE_TEST_SUITE_P(Connections, LossTest, testing::Values("0", "1"), encryption);
 
-TEST_P(LossTest, OfARankOnAnotherHostIsToldToAll) {
+TEST_P(LossTest, OfARankIsReportedOnEveryRank) {
   Job job = start(kUneven, {4});
   expect_from(job, all_of(job), "ready");
   job.rank(4).kill();
@@ -210,7 +210,7 @@ TEST_P(LossTest, OfARankOnAnotherHostIsToldToAll) {
       job, "4 barrier: rank 4 (pid " + std::to_string(job.rank(4).pid()) + " on b) has died");
 }
 
-TEST_P(LossTest, OfTheRankWithTheBridgeIsToldToAll) {
+TEST_P(LossTest, OfTheRankWithTheBridgeIsReportedOnEveryRank) {
   Job job = start(kUneven, {3});
   expect_from(job, all_of(job), "ready");
   job.rank(3).kill();
@@ -218,7 +218,7 @@ TEST_P(LossTest, OfTheRankWithTheBridgeIsToldToAll) {
       job, "4 barrier: rank 3 (pid " + std::to_string(job.rank(3).pid()) + " on b) has died");
 }
 
-TEST_P(LossTest, OfAWholeHostIsToldToAll) {
+TEST_P(LossTest, OfAWholeHostIsReportedOnEveryRank) {
   Job job = start(kUneven, {3, 4});
   expect_from(job, all_of(job), "ready");
   job.rank(3).kill();
@@ -226,29 +226,29 @@ TEST_P(LossTest, OfAWholeHostIsToldToAll) {
   expect_from_others(job, "4 barrier: rank 3 (pid ");
 }
 
-// Their host answers for them. One that does not is cut off in tests/cluster.
-TEST_P(SeveralHosts, RanksThatStandStillAreWaitedFor) {
+// The kernel of their host still answers. A host that does not is tested in tests/cluster.
+TEST_P(SeveralHosts, WaitForStoppedRanksLongerThanTheHostTimeout) {
   constexpr int kLongerThanTheTimeoutMs = 3500;
-  const auto body = [](int rank, const Tell& tell) {
+  const auto body = [](int rank, const Report& report) {
     const bool initialised = hvd_init() == HVD_OK;
     if (rank == 3 || rank == 4) {  // all of a host
-      tell(initialised ? "ready" : hvd_last_error());
+      report(initialised ? "ready" : hvd_last_error());
       ::raise(SIGSTOP);
     }
-    tell(last_error_of(hvd_barrier(nullptr)));
-    tell(last_error_of(hvd_shutdown()));
+    report(last_error_of(hvd_barrier(nullptr)));
+    report(last_error_of(hvd_shutdown()));
   };
   Job job = job_on(kUneven, body, {{"HVD_HOST_TIMEOUT", "2"}});
   expect_from(job, {3, 4}, "ready");
-  ::poll(nullptr, 0, kLongerThanTheTimeoutMs);  // there is no event: they must not fail
+  ::poll(nullptr, 0, kLongerThanTheTimeoutMs);  // nothing to await: no rank may fail in this time
   job.rank(3).signal(SIGCONT);
   job.rank(4).signal(SIGCONT);
   for (int rank = 0; rank < job.size(); ++rank) expect_from(job, {rank, rank}, "success");
 }
 
-TEST_P(SeveralHosts, ARankThatLeavesIsNamedToAll) {
-  for (const int leaver : {1, 3, 4}) {  // without and with the bridge
-    Job job = job_on(kUneven, telling([=](int rank) {
+TEST_P(SeveralHosts, CallsAfterARankShutsDownNameIt) {
+  for (const int leaver : {1, 3, 4}) {  // ranks without and with the bridge
+    Job job = job_on(kUneven, reporting([=](int rank) {
                        hvd::init();
                        hvd::barrier();
                        if (rank == leaver) {
@@ -264,18 +264,18 @@ TEST_P(SeveralHosts, ARankThatLeavesIsNamedToAll) {
   }
 }
 
-// A data loader, say, that outlives the rank whose connections it has inherited.
-TEST_P(SeveralHosts, AForkedChildDoesNotKeepTheConnectionsOfADeadRank) {
-  Job job = job_on(Hosts{0, 1, 1}, [](int rank, const Tell& tell) {
+// The forked child, like a data loader, inherits the connections and outlives its rank.
+TEST_P(SeveralHosts, DetectADeadRankWhoseForkedChildHoldsTheConnections) {
+  Job job = job_on(Hosts{0, 1, 1}, [](int rank, const Report& report) {
     const bool initialised = hvd_init() == HVD_OK;
-    if (rank == 1) libhvd::test::die_and_leave_a_child(tell);
-    tell(initialised ? last_error_of(hvd_barrier(nullptr)) : hvd_last_error());
+    if (rank == 1) libhvd::test::die_and_leave_a_child(report);
+    report(initialised ? last_error_of(hvd_barrier(nullptr)) : hvd_last_error());
   });
   expect_from(job, {0, 2}, "rank 1 (pid ");  // in hvd_init or the barrier
 }
 
-TEST_P(SeveralHosts, AMistakeOfOneRankIsToldToAll) {
-  Job job = job_on(kInTurn, telling([](int rank) {
+TEST_P(SeveralHosts, ReportAMismatchOfOneRankOnEveryRank) {
+  Job job = job_on(kInTurn, reporting([](int rank) {
                      hvd::init();
                      int values[3] = {};
                      hvd_options options{};
@@ -291,8 +291,8 @@ TEST_P(SeveralHosts, AMistakeOfOneRankIsToldToAll) {
   expect_from(job, all_of(job), "the count is 2 on ranks 0-2,4 and 3 on rank 3");
 }
 
-TEST_P(SeveralHosts, ThatCannotListenSaySo) {
-  Job job = job_on(Hosts{0, 1}, telling([](int rank) {
+TEST_P(SeveralHosts, ReportOnEveryRankThatOneCannotListen) {
+  Job job = job_on(Hosts{0, 1}, reporting([](int rank) {
                      if (rank == 1) ::setenv("HVD_INTERFACE", "nosuch0", 1);
                      return last_error_of(hvd_init());
                    }));
@@ -301,12 +301,12 @@ TEST_P(SeveralHosts, ThatCannotListenSaySo) {
               "host");
 }
 
-// Whichever rank it is, and whoever is on its host.
-TEST(Encryption, ThatARankHasOtherwiseIsAnErrorOnAll) {
+// Tries each rank: one that shares its host, and one that is alone.
+TEST(Encryption, DifferentSettingOfOneRankFailsOnEveryRank) {
   for (const int other : {0, 1, 2}) {
     for (const char* common : {"0", "1"}) {
       const char* const its = *common == '0' ? "1" : "0";
-      Job job(Hosts{0, 0, 1}, telling([=](int rank) {
+      Job job(Hosts{0, 0, 1}, reporting([=](int rank) {
                 ::setenv("HVD_DATA_TLS", rank == other ? its : common, 1);
                 return last_error_of(hvd_init());
               }));
@@ -319,21 +319,21 @@ TEST(Encryption, ThatARankHasOtherwiseIsAnErrorOnAll) {
   }
 }
 
-TEST(Encryption, IsRefusedToATransportThatHasNone) {
-  Job job(Hosts{0, 1}, telling([](int) { return last_error_of(hvd_init()); }),
+TEST(Encryption, IsRefusedForTheMpiTransport) {
+  Job job(Hosts{0, 1}, reporting([](int) { return last_error_of(hvd_init()); }),
           {{"HVD_DATA_TLS", "1"}, {"HVD_TRANSPORT", "mpi"}});
   expect_from(job, all_of(job),
               "HVD_DATA_TLS=1 and HVD_TRANSPORT=mpi: what goes over MPI cannot be encrypted");
 }
 
-TEST(Encryption, NeedsTheKeyOfTheJob) {
-  Job job(Hosts{0, 1}, telling([](int) { return last_error_of(hvd_init()); }),
+TEST(Encryption, NeedsTheJobKey) {
+  Job job(Hosts{0, 1}, reporting([](int) { return last_error_of(hvd_init()); }),
           {{"HVD_DATA_TLS", "1"}, {"HVD_JOB_KEY", ""}});
   expect_from(job, all_of(job), "HVD_DATA_TLS=1 needs the secret that HVD_JOB_KEY holds");
 }
 
-TEST(Encryption, IsOneOrZero) {
-  Job job(Hosts{0, 1}, telling([](int) { return last_error_of(hvd_init()); }),
+TEST(Encryption, AcceptsOnlyZeroOrOne) {
+  Job job(Hosts{0, 1}, reporting([](int) { return last_error_of(hvd_init()); }),
           {{"HVD_DATA_TLS", "yes"}});
   expect_from(job, all_of(job), "HVD_DATA_TLS=\"yes\"");
 }

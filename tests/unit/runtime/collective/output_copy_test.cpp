@@ -1,3 +1,4 @@
+// OutputCopy: copies with ordinary stores, and with stores that bypass the cache.
 #include "collective/output_copy.hpp"
 
 #include "collective/communicator.hpp"
@@ -48,8 +49,8 @@ void append(Values& values, const Values& more) {
   values.insert(values.end(), more.begin(), more.end());
 }
 
-// 24 MB are more than a rank's share of the cache on most machines.
-TEST(OutputCopy, OutputsThatAreLargerThanTheCacheAreRight) {
+// 24 MB exceed a rank's share of the cache on most machines.
+TEST(OutputCopy, CollectivesGiveRightOutputsThatAreLargerThanTheCache) {
   constexpr std::size_t kRows = 2'000'003;
   test::run_ranks_everywhere(3, [](Communicator& communicator) {
     const int own = communicator.rank();

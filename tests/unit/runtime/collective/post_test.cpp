@@ -1,5 +1,5 @@
-// Small broadcasts on one host, whose root does not wait: what arrives, and what the ranks return
-// when their calls do not fit together.
+// Posts: small broadcasts on one host, whose root does not wait. Tests their data, and the errors
+// of calls that do not match.
 #include "collective/communicator.hpp"
 #include "support.hpp"
 
@@ -22,7 +22,7 @@ Result<void> broadcast(Communicator& communicator, std::vector<std::uint8_t>& by
   return communicator.broadcast(bytes.data(), bytes.size(), HVD_UINT8, root, {});
 }
 
-// Waits for an event of another thread. Returns false if it has not come after a long time.
+// Waits for an event of another thread. Returns false if it does not occur within 30 s.
 template <class Event>
 bool await(Event event) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
@@ -33,7 +33,7 @@ bool await(Event event) {
   return true;
 }
 
-TEST(Post, ItsRootDoesNotWaitForTheOthers) {
+TEST(Post, RootReturnsBeforeTheOthersCall) {
   constexpr int kCalls = 10;
   std::atomic<int> returned{0};
   test::run_ranks(2, [&](Communicator& communicator) {
@@ -51,8 +51,8 @@ TEST(Post, ItsRootDoesNotWaitForTheOthers) {
   });
 }
 
-// Calls of all sizes and roots, between other collectives. Ranks come late at random.
-TEST(Post, AllArriveWhoeverIsAhead) {
+// Makes calls of all sizes and roots, mixed with allreduces. Ranks are delayed at random.
+TEST(Post, DataArrivesWhicheverRankIsAhead) {
   constexpr int kCalls = 3000;
   test::run_ranks(kRanks, [](Communicator& communicator) {
     std::mt19937 random(7);  // the same on all ranks
@@ -64,7 +64,7 @@ TEST(Post, AllArriveWhoeverIsAhead) {
         std::this_thread::yield();
       const auto value = static_cast<std::uint8_t>(call % 251 + 1);
       const auto kind = random() % 8;
-      if (kind == 0) {  // through the input areas, which posts do not use
+      if (kind == 0) {  // uses the input areas; posts do not
         std::fill(large.begin(), large.end(), value);
         ASSERT_TRUE(
             communicator
@@ -74,7 +74,7 @@ TEST(Post, AllArriveWhoeverIsAhead) {
         continue;
       }
       const int root = static_cast<int>(random() % kRanks);
-      // In a slot, in the result area, or in the areas of all ranks.
+      // Sizes that fit a slot, that fit the result area, and that need the areas of all ranks.
       const std::size_t most[] = {80, 80, 80, 5000, 5000, 5000, 600'000};
       std::vector<std::uint8_t> bytes(random() % most[kind - 1],
                                       communicator.rank() == root ? value : 0);
@@ -84,7 +84,7 @@ TEST(Post, AllArriveWhoeverIsAhead) {
   });
 }
 
-// What the ranks return from a call, and from the one after it.
+// What the call returns on each rank, and what the next call returns.
 struct Errors {
   std::vector<std::string> first = std::vector<std::string>(kRanks);
   std::set<std::string> next;
@@ -94,7 +94,7 @@ std::string message_of(const Result<void>& outcome) {
   return outcome.ok() ? "success" : outcome.error().message;
 }
 
-// Makes the call after a barrier, so that it can be a post, then a barrier, and then a sum, which
+// Makes the call after a barrier, so that it can be a post. Then calls a barrier, and a sum that
 // must work.
 Errors errors_of(const std::function<Result<void>(Communicator&)>& call) {
   Errors errors;
@@ -113,7 +113,7 @@ Errors errors_of(const std::function<Result<void>(Communicator&)>& call) {
   return errors;
 }
 
-TEST(WrongPost, OfAnotherCountIsAnErrorThereAndThenOnAll) {
+TEST(PostError, OfADifferentCountIsReportedOnThatRankAndThenOnAll) {
   const Errors errors = errors_of([](Communicator& communicator) {
     std::vector<std::uint8_t> bytes(communicator.rank() == 2 ? 12 : 10, 7);
     const auto outcome = broadcast(communicator, bytes, 0);
@@ -128,7 +128,7 @@ TEST(WrongPost, OfAnotherCountIsAnErrorThereAndThenOnAll) {
                                    "the count is 10 on ranks 0-1,3 and 12 on rank 2"}));
 }
 
-TEST(WrongPost, OfAnotherRoot) {
+TEST(PostError, OfADifferentRootIsReportedOnThatRankAndThenOnAll) {
   const Errors errors = errors_of([](Communicator& communicator) {
     std::vector<std::uint8_t> bytes(5);
     return broadcast(communicator, bytes, communicator.rank() == 3 ? 1 : 0);
@@ -140,7 +140,7 @@ TEST(WrongPost, OfAnotherRoot) {
             std::string::npos);
 }
 
-TEST(WrongPost, AgainstAnotherCollective) {
+TEST(PostError, OfADifferentCollectiveIsReportedOnThatRankAndThenOnAll) {
   const Errors errors = errors_of([](Communicator& communicator) {
     std::vector<std::uint8_t> bytes(5);
     if (communicator.rank() == 1) return communicator.barrier({});
@@ -153,7 +153,7 @@ TEST(WrongPost, AgainstAnotherCollective) {
   EXPECT_EQ(errors.next, (std::set<std::string>{"an earlier call has failed: " + text}));
 }
 
-TEST(WrongPost, WithAWrongArgument) {
+TEST(PostError, OfAnInvalidArgumentIsReportedOnThatRankAndThenOnAll) {
   const Errors errors = errors_of([](Communicator& communicator) {
     std::vector<std::uint8_t> bytes(5);
     return communicator.broadcast(communicator.rank() == 2 ? nullptr : bytes.data(), 5, HVD_UINT8,
@@ -165,7 +165,7 @@ TEST(WrongPost, WithAWrongArgument) {
                 "an earlier call has failed: broadcast: rank 2: its arguments are not valid"}));
 }
 
-TEST(WrongPost, WhereARankHasJoined) {
+TEST(PostError, OfARankThatHasJoinedIsReportedByTheNextCall) {
   test::run_ranks(kRanks, [](Communicator& communicator) {
     ASSERT_TRUE(communicator.barrier({}).ok());
     if (communicator.rank() == 3) {

@@ -1,4 +1,4 @@
-// Calls drawn at random, of which some do not fit together: no rank hangs, no successful call has
+// Random calls, some of which do not match between ranks. No rank hangs, no successful call has
 // wrong data, and no rank writes where another still reads (ThreadSanitizer reports that).
 #include "collective/communicator.hpp"
 #include "support.hpp"
@@ -27,7 +27,7 @@ struct DrawnCall {
   bool wrong_argument = false;
 };
 
-// Many are small broadcasts, because these are posts.
+// Draws a call. Many are small broadcasts, because these are posts.
 DrawnCall draw(std::mt19937& random) {
   DrawnCall call;
   call.kind = random() % 2 == 0 ? Kind::broadcast : static_cast<Kind>(random() % 6);
@@ -38,7 +38,7 @@ DrawnCall draw(std::mt19937& random) {
   return call;
 }
 
-// Makes the calls of one rank and checks their results. A rank gives the value plus its number.
+// Makes the calls of one rank and checks their results. Rank r contributes value + r.
 class Caller {
  public:
   explicit Caller(Communicator& communicator) : communicator_(communicator) {}
@@ -95,7 +95,7 @@ class Caller {
   }
 
  private:
-  // Returns whether the output has so many elements of each rank, in the order of ranks.
+  // Returns whether the output has `count` elements of each rank, in the order of ranks.
   bool has_parts(std::size_t count, std::int32_t value) const {
     for (std::size_t at = 0; at < count * kDisagreeingRanks; ++at) {
       if (output_[at] != value + static_cast<std::int32_t>(at / count)) return false;
@@ -110,13 +110,13 @@ class Caller {
 
 class RandomDisagreements : public testing::TestWithParam<unsigned> {};
 
-TEST_P(RandomDisagreements, LeaveTheNextCallsRight) {
+TEST_P(RandomDisagreements, DoNotCorruptLaterCalls) {
   constexpr int kCalls = 400;
   test::run_ranks_everywhere(kDisagreeingRanks, [&](Communicator& communicator) {
     std::mt19937 random(GetParam());  // the same on all ranks
     std::mt19937 own(static_cast<unsigned>(communicator.rank()) + GetParam());
     Caller caller(communicator);
-    bool fit = true;  // all calls since the last one that succeeded on all ranks
+    bool matched = true;  // all calls since the last one that succeeded on all ranks
     for (int number = 0; number < kCalls; ++number) {
       for (unsigned late = own() % 3 == 0 ? own() % 20 : 0; late > 0; --late)
         std::this_thread::yield();
@@ -130,12 +130,12 @@ TEST_P(RandomDisagreements, LeaveTheNextCallsRight) {
       const Result<void> outcome = caller.make(made, value);
       if (!outcome.ok()) {
         ASSERT_NE(outcome.error().status, HVD_ERROR_PEER) << outcome.error().message;
-        ASSERT_TRUE(differs || !fit) << "call " << number << ": " << outcome.error().message;
+        ASSERT_TRUE(differs || !matched) << "call " << number << ": " << outcome.error().message;
       }
       const bool has_result = outcome.ok() && !differs;
       ASSERT_TRUE(!has_result || caller.is_right(call, value)) << "call " << number;
       // A small broadcast compares the call with the root's only.
-      fit = !differs && (fit || (call.kind != Kind::broadcast));
+      matched = !differs && (matched || (call.kind != Kind::broadcast));
     }
   });
 }

@@ -1,5 +1,5 @@
-// Every type and op against arithmetic written out here: in int64 or wider for integers, in the
-// order of ranks for floating point, so that equality is exact.
+// Every type and op of reduce() against arithmetic written out here: in int64 or wider for
+// integers, in the order of ranks for floating point. So the bits must be equal.
 #include "collective/reduce.hpp"
 
 #include "hvd/hvd.hpp"
@@ -24,7 +24,7 @@ std::vector<T> apply(hvd_op op, const std::vector<std::vector<T>>& inputs) {
   return output;
 }
 
-// What one element becomes, in a type that holds it exactly or as the rules say.
+// Returns one element of the result, computed in Wide.
 template <class T, class Wide>
 T expected(hvd_op op, const std::vector<std::vector<T>>& inputs, std::size_t i) {
   const auto value = [&](std::size_t rank) { return static_cast<Wide>(inputs[rank][i]); };
@@ -53,7 +53,7 @@ T expected(hvd_op op, const std::vector<std::vector<T>>& inputs, std::size_t i) 
 template <class T>
 class ReduceNumbers : public testing::Test {
  public:
-  // Exact for integers of up to 32 bits; float for what is reduced in float.
+  // int64 is exact for integers of up to 32 bits. 16-bit floats are reduced in float.
   using Wide = std::conditional_t<std::is_integral_v<T>, std::int64_t,
                                   std::conditional_t<std::is_same_v<T, double>, double, float>>;
 
@@ -79,7 +79,7 @@ using Numbers = testing::Types<std::uint8_t, std::int8_t, std::uint16_t, std::in
                                std::int64_t, hvd::float16, hvd::bfloat16, float, double>;
 TYPED_TEST_SUITE(ReduceNumbers, Numbers);
 
-TYPED_TEST(ReduceNumbers, FollowsItsRule) {
+TYPED_TEST(ReduceNumbers, EveryOpMatchesPlainArithmetic) {
   for (const std::size_t ranks : {1u, 2u, 3u, 5u}) {
     const auto inputs = this->make_inputs(ranks, 1000);  // more than one block
     for (const hvd_op op : {HVD_SUM, HVD_AVERAGE, HVD_MIN, HVD_MAX, HVD_PRODUCT}) {
@@ -109,7 +109,7 @@ TEST(Reduce, IntegerAveragesAreExactAndTruncateTowardsZero) {
   EXPECT_EQ(apply<std::int64_t>(HVD_AVERAGE, {{most}, {most}, {most}})[0], most);
 }
 
-TEST(Reduce, AnIntegerBecomesTheNearestToItsProductThatThereIs) {
+TEST(Reduce, ScaledIntegersSaturateAndTruncateTowardsZero) {
   const auto scaled = [](auto value, double factor) {
     const void* const input[] = {&value};
     reduce(HVD_SUM, hvd::detail::find_type<decltype(value)>(), input, &value, 1, {factor, 1});
@@ -134,7 +134,7 @@ TEST(Reduce, SixteenBitFloatsAreRoundedOnce) {
   EXPECT_EQ(apply<hvd::bfloat16>(HVD_SUM, {{b_one}, {b_tiny}, {b_tiny}})[0].bits, b_one.bits + 1);
 }
 
-TEST(Reduce, ANanWinsMinAndMax) {
+TEST(Reduce, MinAndMaxOfANanAreNan) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (const hvd_op op : {HVD_MIN, HVD_MAX}) {
     EXPECT_TRUE(std::isnan(apply<float>(op, {{nan}, {1}, {2}})[0]));
@@ -143,7 +143,7 @@ TEST(Reduce, ANanWinsMinAndMax) {
   }
 }
 
-TEST(Reduce, BoolsAreOrAndAndWithResultsOf0And1) {
+TEST(Reduce, BoolsAreReducedByOrAndAndTo0Or1) {
   const std::uint8_t a[] = {0, 0, 7, 1};
   const std::uint8_t b[] = {0, 2, 0, 1};
   const void* const inputs[] = {a, b};
@@ -157,7 +157,7 @@ TEST(Reduce, BoolsAreOrAndAndWithResultsOf0And1) {
   }
 }
 
-// Any bits: with NaNs, infinities and subnormals among the floating point numbers.
+// Returns random bits, with NaNs, infinities and subnormals among the floating point numbers.
 std::vector<std::uint64_t> random_bits(std::size_t words) {
   std::vector<std::uint64_t> bits(words);
   std::uint64_t state = 88172645463325252u;

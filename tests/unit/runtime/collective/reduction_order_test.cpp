@@ -1,4 +1,5 @@
-// The order of reduction against arithmetic written out here, and its two parts against the whole.
+// ReductionOrder against arithmetic written out here, and a reduction in two parts against one in
+// one part.
 #include "collective/reduction_order.hpp"
 
 #include "collective/element.hpp"
@@ -61,7 +62,7 @@ TEST(ReductionOrder, AddsTheRanksOfAHostFirstAndThenTheHosts) {
 }
 
 TEST(ReductionOrder, RoundsSixteenBitFloatsOnce) {
-  // What a host gives is not rounded: 2^-11 twice is not lost.
+  // The partial result of a host is not rounded, so that 2^-11 twice is not lost.
   const hvd::float16 one(1.0f);
   const hvd::float16 tiny(0x1p-11f);
   const hvd::float16 zero(0.0f);
@@ -77,19 +78,19 @@ TEST(ReductionOrder, AveragesIntegersExactly) {
   EXPECT_EQ(apply<std::uint8_t>({0, 1, 0}, HVD_AVERAGE, HVD_UINT8, {{255}, {254}, {255}})[0], 254);
 }
 
-TEST(ReductionOrder, MultipliesEachInputBeforeAndTheResultAfter) {
+TEST(ReductionOrder, AppliesFactorsToEachInputAndToTheResult) {
   const auto output = apply<float>({0, 0, 1}, HVD_AVERAGE, HVD_FLOAT32, {{1}, {2}, {6}}, {2, 10});
   EXPECT_EQ(output[0], (2.0f + 4.0f + 12.0f) / 3 * 10);
 }
 
-TEST(ReductionOrder, MakesBoolsOf0And1) {
+TEST(ReductionOrder, GivesBoolsOf0Or1) {
   const auto output = apply<std::uint8_t>({0, 0, 1}, HVD_SUM, HVD_BOOL, {{0, 0}, {7, 0}, {2, 0}});
   EXPECT_EQ(output, (std::vector<std::uint8_t>{1, 0}));
 }
 
-// One host's ranks in one part, or everything in two: the same for all types and ops where the
-// order cannot show.
-TEST(ReductionOrder, GivesInTwoPartsWhatTheWholeGives) {
+// With hosts {0, 0, 1} both add in the order of ranks, so all types and ops must have the same
+// bits.
+TEST(ReductionOrder, GivesTheSameBitsInTwoPartsAsInOne) {
   constexpr std::size_t kCount = 700;
   for (hvd_type type = HVD_UINT8; type <= HVD_BFLOAT16; ++type) {
     for (const hvd_op op : {HVD_SUM, HVD_AVERAGE, HVD_MIN, HVD_MAX, HVD_PRODUCT}) {

@@ -1,5 +1,4 @@
-// HVD_REPRODUCIBLE: the same values give the same bits wherever the ranks are, and whatever way the
-// data takes.
+// HVD_REPRODUCIBLE: the same values give the same bits on every placement and by every path.
 #include "collective/communicator.hpp"
 #include "collective/element.hpp"
 #include "support.hpp"
@@ -20,7 +19,7 @@ namespace {
 using Hosts = std::vector<int>;
 using Buffer = std::vector<std::byte>;
 
-// Numbers of different sizes, such that every sum is rounded and its order shows.
+// Makes numbers of different magnitude, so that every sum is rounded and depends on its order.
 template <class T>
 Buffer values_of(int rank, std::size_t count) {
   Buffer bytes(count * sizeof(T));
@@ -55,7 +54,7 @@ struct Call {
   Compression compression = Compression::none;
 };
 
-// One of each way: beside the header, in one step, in several, over the streams.
+// Returns calls for every path: with the call header, in one step, in several, over the streams.
 std::vector<Call> calls(int size) {
   std::vector<Call> all;
   for (const std::size_t count : {3u, 1000u, 8193u, 70001u, 300007u})
@@ -79,7 +78,7 @@ Buffer result_of(Communicator& communicator, const Call& call) {
   return values;
 }
 
-// The results of the calls with all ranks on one host.
+// Returns the results of the calls with all ranks on one host.
 std::vector<Buffer> results_on_one_host(int size) {
   std::vector<Buffer> results;
   run_ranks(size, [&](Communicator& communicator) {
@@ -101,8 +100,8 @@ std::string describe(const Hosts& hosts) {
   return text;
 }
 
-// Returns on how many results of rank 0 the hosts have an influence.
-std::size_t count_other_bits(const Hosts& hosts, bool streams, bool reproducible) {
+// Returns how many results of rank 0 differ from those on one host.
+std::size_t count_differences(const Hosts& hosts, bool streams, bool reproducible) {
   const auto size = static_cast<int>(hosts.size());
   const std::vector<Buffer> wanted = results_on_one_host(size);
   std::size_t others = 0;
@@ -117,24 +116,24 @@ std::size_t count_other_bits(const Hosts& hosts, bool streams, bool reproducible
         EXPECT_TRUE(same) << describe(hosts) << (streams ? ", streams" : "") << ", call " << i;
       }
     }
-    EXPECT_TRUE(communicator.barrier({}).ok());  // nobody leaves before all are done
+    EXPECT_TRUE(communicator.barrier({}).ok());  // no rank leaves before all are done
   });
   return others;
 }
 
-TEST(Reproducible, AnAllreduceHasTheBitsOfOneHostInEveryPlacement) {
+TEST(Reproducible, AllreduceGivesTheBitsOfOneHostOnEveryPlacement) {
   for (const Hosts& hosts : kPlacements) {
     for (const bool streams : {true, false})
-      EXPECT_EQ(count_other_bits(hosts, streams, true), 0u) << describe(hosts);
+      EXPECT_EQ(count_differences(hosts, streams, true), 0u) << describe(hosts);
   }
 }
 
-// So that the test above can fail.
-TEST(Reproducible, OtherwiseThePlacementShows) {
-  EXPECT_GT(count_other_bits({0, 1, 1}, true, false), 5u);
+// A control: shows that the test above can fail.
+TEST(Reproducible, WithoutItThePlacementChangesTheBits) {
+  EXPECT_GT(count_differences({0, 1, 1}, true, false), 5u);
 }
 
-TEST(Reproducible, AReducescatterHasTheBitsOfOneHostToo) {
+TEST(Reproducible, ReducescatterGivesTheBitsOfOneHostOnEveryPlacement) {
   constexpr std::size_t kRows = 30001;
   std::map<int, Buffer> wanted;
   std::mutex mutex;
@@ -159,7 +158,7 @@ TEST(Reproducible, AReducescatterHasTheBitsOfOneHostToo) {
   }
 }
 
-TEST(Reproducible, IsAnErrorIfItIsOtherwiseOnSomeRank) {
+TEST(Reproducible, DifferentSettingOfOneRankFailsOnEveryRank) {
   run_ranks_everywhere(3, [](Communicator& communicator) {
     if (communicator.rank() == 1) communicator.make_reproducible();
     for (const std::size_t count : {1u, 5000u, 100000u}) {
@@ -177,7 +176,7 @@ TEST(Reproducible, IsAnErrorIfItIsOtherwiseOnSomeRank) {
 
 // ---- Processes ----------------------------------------------------------------------------------
 
-// Of three ranks, with a name and without, and in a process set.
+// Returns digests of a sum of three ranks: without a name, with one, and in a process set.
 std::string digest_of_job() {
   try {
     hvd::init();
@@ -204,7 +203,7 @@ std::string digest_of_job() {
 }
 
 std::string digest_on(const Hosts& hosts, const char* value) {
-  Job job(hosts, [](int, const Child::Tell& tell) { tell(digest_of_job()); },
+  Job job(hosts, [](int, const Child::Report& report) { report(digest_of_job()); },
           {{"HVD_REPRODUCIBLE", value}});
   std::string first;
   for (int rank = 0; rank < job.size(); ++rank) {
@@ -215,7 +214,7 @@ std::string digest_on(const Hosts& hosts, const char* value) {
   return first;
 }
 
-TEST(Reproducible, IsWhatTheVariableAsksFor) {
+TEST(Reproducible, IsTurnedOnByTheEnvironment) {
   const std::string wanted = digest_on({0, 0, 0}, "1");
   EXPECT_EQ(digest_on({0, 1, 1}, "1"), wanted);
   EXPECT_EQ(digest_on({0, 1, 2}, "1"), wanted);

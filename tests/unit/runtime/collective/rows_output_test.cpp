@@ -17,15 +17,16 @@ namespace {
 
 using test::Child;
 using test::Job;
+using test::text_of;
 
-// A program's own way to allocate; it counts.
+// An allocator of the program. It records its calls.
 struct Allocated {
   std::vector<double> values = {};
   std::size_t row_size = 1;
   bool has_memory = true;
   int calls = 0;
   std::size_t rows = 0;
-  // What stands there when it is called.
+  // The numbers of rows that allocate() copies to `seen`.
   const std::vector<std::size_t>* watched = nullptr;
   std::vector<std::size_t> seen = {};
 
@@ -41,7 +42,7 @@ struct Allocated {
   CallOptions options() { return {.name = "x", .allocator = {allocate, this}}; }
 };
 
-// What a rank gives to another one: rows that say from whom and to whom.
+// The rows that a rank sends to another one have the elements from * 100 + to.
 constexpr std::size_t kRow = 2;
 std::size_t rows_from_to(int from, int to, std::size_t unit) {
   return unit * static_cast<std::size_t>((from + 2 * to) % 3);
@@ -50,23 +51,23 @@ void append(std::vector<double>& values, int from, int to, std::size_t unit) {
   values.insert(values.end(), rows_from_to(from, to, unit) * kRow, from * 100 + to);
 }
 
-// One of the two collectives, with what a rank puts in and what must come.
+// Input and expected output of one rank: of alltoall if `to_each`, otherwise of allgather.
 struct Rows {
   std::vector<double> input = {};
   std::vector<std::size_t> splits = {};
   std::vector<double> wanted = {};
-  std::vector<std::size_t> wanted_counts = {};
-  std::vector<std::size_t> counts = {};
+  std::vector<std::size_t> wanted_received = {};
+  std::vector<std::size_t> received = {};
 
   Rows(bool to_each, int own, int size, std::size_t unit) {
     for (int peer = 0; peer < size; ++peer) {
       if (to_each) append(input, own, peer, unit);
       splits.push_back(rows_from_to(own, peer, unit));
       append(wanted, peer, to_each ? own : 0, unit);
-      wanted_counts.push_back(rows_from_to(peer, to_each ? own : 0, unit));
+      wanted_received.push_back(rows_from_to(peer, to_each ? own : 0, unit));
     }
     if (!to_each) append(input, own, 0, unit);
-    counts.resize(wanted_counts.size());
+    received.resize(wanted_received.size());
   }
 
   Result<void> call(bool to_each, Communicator& communicator, double* output,
@@ -74,13 +75,13 @@ struct Rows {
     const std::size_t rows = input.size() / kRow;
     if (to_each)
       return communicator.alltoall(input.data(), splits.data(), rows, kRow, HVD_FLOAT64, output,
-                                   output_rows, counts.data(), options);
+                                   output_rows, received.data(), options);
     return communicator.allgather(input.data(), rows, kRow, HVD_FLOAT64, output, output_rows,
-                                  counts.data(), options);
+                                  received.data(), options);
   }
 };
 
-// Both collectives, at all sizes, on one host and on two.
+// Runs the body for both collectives with each number of ranks, on one host and on two.
 void on_ranks(const std::vector<int>& sizes,
               const std::function<void(Communicator&, bool to_each, std::size_t unit)>& body) {
   for (const int size : sizes) {
@@ -96,17 +97,18 @@ void on_ranks(const std::vector<int>& sizes,
 TEST(AllocatedOutput, HoldsTheRowsOfAllRanks) {
   on_ranks({1, 2, 5}, [](Communicator& communicator, bool to_each, std::size_t unit) {
     Rows rows(to_each, communicator.rank(), communicator.size(), unit);
-    Allocated result{.row_size = kRow, .watched = &rows.counts};
+    Allocated result{.row_size = kRow, .watched = &rows.received};
     const Result<void> done = rows.call(to_each, communicator, nullptr, 0, result.options());
     ASSERT_TRUE(done.ok()) << done.error().message;
     EXPECT_EQ(result.calls, 1);
     EXPECT_EQ(result.rows, rows.wanted.size() / kRow);
     EXPECT_EQ(result.values, rows.wanted);
-    EXPECT_EQ(result.seen, rows.wanted_counts) << "filled in before";
+    EXPECT_EQ(result.seen, rows.wanted_received)
+        << "the numbers of rows are known before the allocation";
   });
 }
 
-TEST(AllocatedOutput, OnSomeRanksOnly) {
+TEST(AllocatedOutput, WorksWhenOnlySomeRanksAllocate) {
   on_ranks({2, 3}, [](Communicator& communicator, bool to_each, std::size_t unit) {
     Rows rows(to_each, communicator.rank(), communicator.size(), unit);
     Allocated result{.row_size = kRow};
@@ -119,12 +121,12 @@ TEST(AllocatedOutput, OnSomeRanksOnly) {
     ASSERT_TRUE(done.ok()) << done.error().message;
     EXPECT_EQ(result.calls, allocates ? 1 : 0);
     EXPECT_EQ(result.values, rows.wanted);
-    EXPECT_EQ(rows.counts, rows.wanted_counts);
+    EXPECT_EQ(rows.received, rows.wanted_received);
   });
 }
 
-// Not so much as one of them waits, or gets something else.
-TEST(AllocatedOutput, ARankWithoutMemoryDoesNotKeepTheOthersFromTheirs) {
+// The others neither wait nor get other data.
+TEST(AllocatedOutput, FailsOnlyOnTheRankWithoutMemory) {
   on_ranks({1, 2, 3}, [](Communicator& communicator, bool to_each, std::size_t unit) {
     Rows rows(to_each, communicator.rank(), communicator.size(), unit);
     const bool odd = communicator.rank() == communicator.size() - 1;
@@ -145,20 +147,20 @@ TEST(AllocatedOutput, ARankWithoutMemoryDoesNotKeepTheOthersFromTheirs) {
   });
 }
 
-TEST(AllocatedOutput, RowsOfNothingNeedNoMemory) {
+TEST(AllocatedOutput, NeedsNoMemoryForRowsOfSizeZero) {
   test::run_ranks_everywhere(2, [](Communicator& communicator) {
     Allocated result{.has_memory = false};
-    std::vector<std::size_t> counts(2);
+    std::vector<std::size_t> received(2);
     ASSERT_TRUE(
         communicator
-            .allgather(nullptr, 3, 0, HVD_INT32, nullptr, 0, counts.data(), result.options())
+            .allgather(nullptr, 3, 0, HVD_INT32, nullptr, 0, received.data(), result.options())
             .ok());
     EXPECT_EQ(result.calls, 1);
     EXPECT_EQ(result.rows, 6u);
   });
 }
 
-TEST(AllocatedOutput, MemoryThatOverlapsWithTheInputIsAnErrorThere) {
+TEST(AllocatedOutput, FailsOnTheRankWhereItOverlapsTheInput) {
   test::run_ranks_everywhere(2, [](Communicator& communicator) {
     std::vector<std::int32_t> input{communicator.rank(), 7, 7}, other(2);
     void* place = communicator.rank() == 1 ? input.data() : other.data();
@@ -180,7 +182,7 @@ TEST(AllocatedOutput, MemoryThatOverlapsWithTheInputIsAnErrorThere) {
   });
 }
 
-// The message of a call that fails alike on all ranks, before anything is allocated.
+// Returns the message of a call that fails alike on all ranks, before anything is allocated.
 std::string message_of(const std::function<Result<void>(Communicator&, Allocated&)>& call) {
   std::vector<std::string> messages(3);
   test::run_ranks_everywhere(3, [&](Communicator& communicator) {
@@ -196,7 +198,7 @@ std::string message_of(const std::function<Result<void>(Communicator&, Allocated
   return messages[0];
 }
 
-TEST(AllocatedOutput, WhatCannotBeIsSaidOnAllRanks) {
+TEST(AllocatedOutput, TogetherWithAnOutputFailsOnEveryRank) {
   const char* const both =
       " \"x\": rank 1: there is an output, and hvd_options.allocate for another one";
   for (const bool with_rows : {false, true}) {
@@ -221,7 +223,7 @@ TEST(AllocatedOutput, WhatCannotBeIsSaidOnAllRanks) {
   }
 }
 
-TEST(AllocatedOutput, IsNotMadeWhenAnotherRanksIsTooSmall) {
+TEST(AllocatedOutput, IsNotAllocatedWhenAnotherRanksOutputIsTooSmall) {
   const auto options = [](Communicator& communicator, Allocated& result) {
     return communicator.rank() == 2 ? CallOptions{.name = "x"} : result.options();
   };
@@ -258,10 +260,6 @@ hvd_options allocating(Allocated& result, const char* name = nullptr, std::int32
   return options;
 }
 
-std::string text_of(hvd_status status) {
-  return status == HVD_OK ? "ok" : hvd_last_error();
-}
-
 void expect_from_all(Job& job, const std::vector<std::string>& lines) {
   for (int rank = 0; rank < job.size(); ++rank) {
     for (const std::string& line : lines)
@@ -271,7 +269,7 @@ void expect_from_all(Job& job, const std::vector<std::string>& lines) {
 
 const std::vector<std::vector<int>> kOneHostAndTwo{{0, 0, 0}, {0, 1, 1}};
 
-// Rank r gives r rows, to all or, one each, to the ranks below it.
+// Gathers r rows of each rank r.
 std::string gather(const hvd_options& options, Allocated& result) {
   const std::vector<double> own(static_cast<std::size_t>(hvd::rank()), hvd::rank());
   result.values.clear();
@@ -281,19 +279,19 @@ std::string gather(const hvd_options& options, Allocated& result) {
   return result.values == std::vector<double>{1, 2, 2} ? "ok" : "wrong";
 }
 
-TEST(AllocatedOutputAbi, BlockingInTheBackgroundAndOnProcessSets) {
+TEST(AllocatedOutputAbi, WorksInBlockingAndAsyncCallsAndOnProcessSets) {
   for (const auto& hosts : kOneHostAndTwo) {
-    Job job(hosts, [](int rank, const Child::Tell& tell) {
+    Job job(hosts, [](int rank, const Child::Report& report) {
       hvd::init();
       Allocated result;
-      tell(gather(allocating(result), result));
-      tell(gather(allocating(result, "named"), result));
+      report(gather(allocating(result), result));
+      report(gather(allocating(result, "named"), result));
 
       const int ranks[] = {2, 0};
       std::int32_t set = -1;
       hvd::detail::check(hvd_add_process_set(ranks, 2, &set));
       if (rank == 1) {
-        tell("ok");
+        report("ok");
       } else {
         const std::vector<double> own{rank + 0.5, rank + 1.5, rank + 2.5};
         const std::size_t splits[] = {1, 2};
@@ -304,9 +302,9 @@ TEST(AllocatedOutputAbi, BlockingInTheBackgroundAndOnProcessSets) {
         if (status == HVD_OK) status = hvd_wait(handle);
         const std::vector<double> wanted =
             rank == 0 ? std::vector<double>{0.5, 2.5} : std::vector<double>{1.5, 2.5, 3.5, 4.5};
-        tell(status == HVD_OK && result.values != wanted ? "wrong" : text_of(status));
+        report(status == HVD_OK && result.values != wanted ? "wrong" : text_of(status));
       }
-      tell(std::to_string(result.calls));
+      report(std::to_string(result.calls));
       hvd::shutdown();
     });
     for (int rank = 0; rank < 3; ++rank) {
@@ -316,10 +314,10 @@ TEST(AllocatedOutputAbi, BlockingInTheBackgroundAndOnProcessSets) {
   }
 }
 
-// Several that are ready together: the error is one rank's own, and all stay in step.
-TEST(AllocatedOutputAbi, NoMemoryOnOneRankInTheBackground) {
+// Several calls are ready together. Only rank 1 gets an error, and the ranks stay in step.
+TEST(AllocatedOutputAbi, AsyncCallFailsOnlyOnTheRankWithoutMemory) {
   for (const auto& hosts : kOneHostAndTwo) {
-    Job job(hosts, [](int rank, const Child::Tell& tell) {
+    Job job(hosts, [](int rank, const Child::Report& report) {
       hvd::init();
       std::vector<Allocated> results(6);
       std::vector<hvd_handle> handles;
@@ -339,22 +337,22 @@ TEST(AllocatedOutputAbi, NoMemoryOnOneRankInTheBackground) {
         if (i < results.size() && !results[i].has_memory) {
           const std::string wanted = "allgather \"x" + std::to_string(i) +
                                      "\": no memory: hvd_options.allocate gave none for 3 rows";
-          if (status != HVD_ERROR_SYSTEM || hvd_last_error() != wanted) tell(text_of(status));
+          if (status != HVD_ERROR_SYSTEM || hvd_last_error() != wanted) report(text_of(status));
         } else if (status != HVD_OK) {
-          tell(hvd_last_error());
+          report(hvd_last_error());
         } else if (i < results.size() && results[i].values != std::vector<double>{0, 1, 2}) {
-          tell("wrong");
+          report("wrong");
         }
       }
-      tell(sum == 3 ? "ok" : "wrong sum");
+      report(sum == 3 ? "ok" : "wrong sum");
       hvd::shutdown();
     });
     expect_from_all(job, {"ok"});
   }
 }
 
-TEST(AllocatedOutputAbi, OfAnotherCollectiveIsAnErrorOnAllRanks) {
-  Job job(2, [](int rank, const Child::Tell& tell) {
+TEST(AllocatedOutputAbi, IsRefusedByOtherCollectivesOnEveryRank) {
+  Job job(2, [](int rank, const Child::Report& report) {
     hvd::init();
     Allocated result;
     double value = 1, other = 0;
@@ -363,11 +361,11 @@ TEST(AllocatedOutputAbi, OfAnotherCollectiveIsAnErrorOnAllRanks) {
     plain.name = "x";
     const hvd_options odd = allocating(result, "x");
     const hvd_options* const options = rank == 1 ? &odd : &plain;
-    tell(text_of(hvd_allreduce(&value, &other, 1, HVD_FLOAT64, HVD_SUM, options)));
-    tell(text_of(hvd_broadcast(&value, 1, HVD_FLOAT64, 0, options)));
-    tell(text_of(hvd_reducescatter(&value, 1, 1, HVD_FLOAT64, HVD_SUM, &other, options)));
-    tell(text_of(hvd_barrier(options)));
-    tell(result.calls == 0 && other == 0 ? "ok" : "called");
+    report(text_of(hvd_allreduce(&value, &other, 1, HVD_FLOAT64, HVD_SUM, options)));
+    report(text_of(hvd_broadcast(&value, 1, HVD_FLOAT64, 0, options)));
+    report(text_of(hvd_reducescatter(&value, 1, 1, HVD_FLOAT64, HVD_SUM, &other, options)));
+    report(text_of(hvd_barrier(options)));
+    report(result.calls == 0 && other == 0 ? "ok" : "called");
     hvd::shutdown();
   });
   const std::string what =
@@ -376,16 +374,16 @@ TEST(AllocatedOutputAbi, OfAnotherCollectiveIsAnErrorOnAllRanks) {
                         "barrier" + what, "ok"});
 }
 
-TEST(AllocatedOutputAbi, WhileARankHasJoinedIsAnError) {
-  Job job(2, [](int rank, const Child::Tell& tell) {
+TEST(AllocatedOutputAbi, FailsWhenARankHasJoined) {
+  Job job(2, [](int rank, const Child::Report& report) {
     hvd::init();
     Allocated result;
     const hvd_options options = allocating(result, "x");
     const double own = rank;
     if (rank == 1)
-      tell(text_of(hvd_allgather(&own, 1, 1, HVD_FLOAT64, nullptr, 0, nullptr, &options)));
+      report(text_of(hvd_allgather(&own, 1, 1, HVD_FLOAT64, nullptr, 0, nullptr, &options)));
     hvd::detail::check(hvd_join(nullptr));
-    tell(result.calls == 0 ? "ok" : "called");
+    report(result.calls == 0 ? "ok" : "called");
     hvd::shutdown();
   });
   EXPECT_EQ(job.rank(1).line().value_or("nothing"),
@@ -394,25 +392,25 @@ TEST(AllocatedOutputAbi, WhileARankHasJoinedIsAnError) {
   expect_from_all(job, {"ok"});
 }
 
-// A program that was built before there was such a field, and one that was built later.
-TEST(AllocatedOutputAbi, OptionsOfOtherVersions) {
-  Job job(2, [](int, const Child::Tell& tell) {
+// Programs that were built with an older hvd_options, and with a newer one that has more fields.
+TEST(AllocatedOutputAbi, AcceptsOldOptionsAndRefusesUnknownFields) {
+  Job job(2, [](int, const Child::Report& report) {
     hvd::init();
     Allocated result;
     double value = 1, all[2] = {};
     hvd_options before = allocating(result);
     before.struct_size = offsetof(hvd_options, allocate);
-    tell(text_of(hvd_allgather(&value, 1, 1, HVD_FLOAT64, all, 2, nullptr, &before)));
-    tell(text_of(hvd_allreduce(&value, &value, 1, HVD_FLOAT64, HVD_SUM, &before)));
+    report(text_of(hvd_allgather(&value, 1, 1, HVD_FLOAT64, all, 2, nullptr, &before)));
+    report(text_of(hvd_allreduce(&value, &value, 1, HVD_FLOAT64, HVD_SUM, &before)));
     struct {
       hvd_options options;
       void* more = nullptr;
     } later{allocating(result)};
     later.options.struct_size = sizeof later;
-    tell(text_of(hvd_allgather(&value, 1, 1, HVD_FLOAT64, nullptr, 0, nullptr, &later.options)));
-    tell(result.calls == 1 && all[1] == 1 && result.values[1] == 2 ? "right" : "wrong");
+    report(text_of(hvd_allgather(&value, 1, 1, HVD_FLOAT64, nullptr, 0, nullptr, &later.options)));
+    report(result.calls == 1 && all[1] == 1 && result.values[1] == 2 ? "right" : "wrong");
     later.more = &later;
-    tell(text_of(hvd_allgather(&value, 1, 1, HVD_FLOAT64, nullptr, 0, nullptr, &later.options)));
+    report(text_of(hvd_allgather(&value, 1, 1, HVD_FLOAT64, nullptr, 0, nullptr, &later.options)));
     hvd::shutdown();
   });
   const std::string unknown = "hvd_options asks for what this version of libhvd cannot do";

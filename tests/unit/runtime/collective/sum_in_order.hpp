@@ -1,4 +1,4 @@
-// A sum in the order in which ranks are reduced: those of a host, then the hosts.
+// Sums in the order in which ranks are reduced: first those of each host, then the hosts.
 #pragma once
 
 #include "collective/communicator.hpp"
@@ -22,7 +22,7 @@ double sum_in_order(const std::vector<int>& hosts, ValueOf value_of) {
   return total;
 }
 
-// Where run_ranks_everywhere() has put the ranks.
+// Returns the host on which run_ranks_everywhere() has put each rank.
 inline std::vector<int> hosts_of(const Communicator& communicator) {
   std::vector<int> hosts;
   for (int rank = 0; rank < communicator.size(); ++rank)

@@ -1,5 +1,4 @@
-// The C ABI of collectives in the background, between processes.
-#include "status_text.hpp"
+// The C ABI of async collectives, with ranks as processes.
 #include "support.hpp"
 
 #include <array>
@@ -21,8 +20,8 @@ hvd_options named(const char* name) {
   return options;
 }
 
-TEST(AsyncAbi, EveryKindInTwoOrders) {
-  Job job(2, [](int rank, const Child::Tell& tell) {
+TEST(AsyncAbi, EveryCollectiveWorksWhenRanksSubmitInOppositeOrders) {
+  Job job(2, [](int rank, const Child::Report& report) {
     hvd::init();
     std::vector<float> sum{1, 2}, root{static_cast<float>(rank + 5)},
         rows{static_cast<float>(rank)};
@@ -48,35 +47,35 @@ TEST(AsyncAbi, EveryKindInTwoOrders) {
         status = hvd_alltoall_async(sum.data(), nullptr, 0, 1, HVD_FLOAT32, mixed.data(), 2,
                                     nullptr, &options, handle);
       if (kind == 5) status = hvd_barrier_async(&options, handle);
-      if (status != HVD_OK) tell(text_of(status));
+      if (status != HVD_OK) report(text_of(status));
     }
     for (const hvd_handle handle : handles) {
       const hvd_status status = hvd_wait(handle);
-      if (status != HVD_OK) tell(text_of(status));
+      if (status != HVD_OK) report(text_of(status));
     }
     const bool right =
         sum == std::vector<float>{2, 4} && root[0] == 6 && all == std::vector<float>{0, 1};
-    tell(right ? "right" : "wrong");
+    report(right ? "right" : "wrong");
     hvd::shutdown();
   });
   for (int rank = 0; rank < 2; ++rank)
     EXPECT_EQ(job.rank(rank).line().value_or("nothing"), "right");
 }
 
-TEST(AsyncAbi, WhatCannotBe) {
-  Job job(1, [](int, const Child::Tell& tell) {
+TEST(AsyncAbi, InvalidCallsReturnErrors) {
+  Job job(1, [](int, const Child::Report& report) {
     hvd_handle handle = 0;
     int done = 0;
-    tell(text_of(hvd_barrier_async(nullptr, &handle)));
-    tell(text_of(hvd_wait(1)));
+    report(text_of(hvd_barrier_async(nullptr, &handle)));
+    report(text_of(hvd_wait(1)));
     hvd::init();
-    tell(text_of(hvd_barrier_async(nullptr, nullptr)));
-    tell(text_of(hvd_wait(7)));
-    tell(text_of(hvd_poll(0, &done)));
-    tell(text_of(hvd_wait(-1)));
-    tell(text_of(hvd_wait_for(-1, 0, &done)));
+    report(text_of(hvd_barrier_async(nullptr, nullptr)));
+    report(text_of(hvd_wait(7)));
+    report(text_of(hvd_poll(0, &done)));
+    report(text_of(hvd_wait(-1)));
+    report(text_of(hvd_wait_for(-1, 0, &done)));
     hvd_allreduce_async(nullptr, nullptr, 3, HVD_FLOAT32, HVD_SUM, nullptr, &handle);
-    tell(text_of(hvd_wait(handle)));
+    report(text_of(hvd_wait(handle)));
     hvd::shutdown();
   });
   const auto next = [&] { return job.rank(0).line().value_or("nothing"); };
@@ -90,26 +89,26 @@ TEST(AsyncAbi, WhatCannotBe) {
   EXPECT_EQ(next(), "allreduce \"allreduce #1\": rank 0: the input is null with a count of 3");
 }
 
-TEST(AsyncAbi, ADeadRankFailsAllThatIsPendingAndAllThatComes) {
-  Job job(3, [](int rank, const Child::Tell& tell) {
+TEST(AsyncAbi, ADeadRankFailsPendingAndLaterCalls) {
+  Job job(3, [](int rank, const Child::Report& report) {
     hvd::init();
     hvd::barrier();
-    tell("here");
+    report("here");
     hvd_handle handle = 0;
     float value = 1;
     if (rank != 1) hvd_allreduce_async(&value, &value, 1, HVD_FLOAT32, HVD_SUM, nullptr, &handle);
     if (rank == 1) ::pause();
-    tell(text_of(hvd_wait(handle)));
+    report(text_of(hvd_wait(handle)));
     hvd_barrier_async(nullptr, &handle);
-    tell(text_of(hvd_wait(handle)));
+    report(text_of(hvd_wait(handle)));
     ::_exit(0);
   });
   for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(job.rank(rank).line().value_or("nothing"), "here");
   job.rank(1).kill();
   for (const int rank : {0, 2}) {
     for (int i = 0; i < 2; ++i) {
-      const std::string said = job.rank(rank).line().value_or("nothing");
-      EXPECT_NE(said.find("rank 1 (pid"), std::string::npos) << said;
+      const std::string line = job.rank(rank).line().value_or("nothing");
+      EXPECT_NE(line.find("rank 1 (pid"), std::string::npos) << line;
     }
   }
 }
@@ -123,27 +122,27 @@ hvd_handle submit(float& value, const char* name, std::int32_t process_set = 0) 
   return handle;
 }
 
-TEST(AsyncAbi, AHandleOfASessionThatIsOverSaysSo) {
-  Job job(2, [](int, const Child::Tell& say) {
+TEST(AsyncAbi, AHandleOfAnEndedSessionFailsWithItsGeneration) {
+  Job job(2, [](int, const Child::Report& report) {
     const std::vector<int> both{0, 1};
     float first = 1, of_set = 1, second = 10, of_next_set = 10;
     int done = 7;
     hvd::init({.process_sets = {both, both}});
     const hvd_handle old = submit(first, "a"), old_of_set = submit(of_set, "a", 2);
     hvd::shutdown();
-    say(text_of(hvd_wait(old)));
+    report(text_of(hvd_wait(old)));
     hvd::init({.process_sets = {both, both}});
     const hvd_handle now = submit(second, "b"), now_of_set = submit(of_next_set, "b", 2);
-    say(text_of(hvd_wait(old)));
-    say(text_of(hvd_wait(old_of_set)));
-    say(text_of(hvd_poll(old, &done)));
-    say(text_of(hvd_wait_for(old, 0, &done)));
-    say(text_of(hvd_wait(now)) + text_of(hvd_wait(now_of_set)));
-    say(std::to_string(done) + " " + std::to_string(second) + " " + std::to_string(of_next_set));
-    say(text_of(hvd_wait(0)));
+    report(text_of(hvd_wait(old)));
+    report(text_of(hvd_wait(old_of_set)));
+    report(text_of(hvd_poll(old, &done)));
+    report(text_of(hvd_wait_for(old, 0, &done)));
+    report(text_of(hvd_wait(now)) + text_of(hvd_wait(now_of_set)));
+    report(std::to_string(done) + " " + std::to_string(second) + " " + std::to_string(of_next_set));
+    report(text_of(hvd_wait(0)));
     hvd::shutdown();
-    say(text_of(hvd_wait(old)));
-    say(text_of(hvd_wait(now)));
+    report(text_of(hvd_wait(old)));
+    report(text_of(hvd_wait(now)));
   });
   for (int rank = 0; rank < 2; ++rank) {
     const auto next = [&] { return job.rank(rank).line().value_or("nothing"); };
@@ -165,17 +164,17 @@ TEST(AsyncAbi, AHandleOfASessionThatIsOverSaysSo) {
   }
 }
 
-TEST(AsyncAbi, ComesAndGoes) {
-  Job job(2, [](int, const Child::Tell& say) {
+TEST(AsyncAbi, WorksInManySessionsOfOneProcess) {
+  Job job(2, [](int, const Child::Report& report) {
     for (int round = 0; round < 20; ++round) {
       hvd::init();
       float value = 1;
       hvd_handle handle = 0;
       hvd_allreduce_async(&value, &value, 1, HVD_FLOAT32, HVD_SUM, nullptr, &handle);
-      if (hvd_wait(handle) != HVD_OK || value != 2) say(hvd_last_error());
+      if (hvd_wait(handle) != HVD_OK || value != 2) report(hvd_last_error());
       hvd::shutdown();
     }
-    say("right");
+    report("right");
   });
   for (int rank = 0; rank < 2; ++rank)
     EXPECT_EQ(job.rank(rank).line().value_or("nothing"), "right");

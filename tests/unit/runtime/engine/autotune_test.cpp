@@ -1,4 +1,5 @@
-// The search for limits of fusion: what it chooses, and that collectives stay right during it.
+// Autotune: which fusion limits the search chooses, and that collectives give right results during
+// it.
 #include "engine/autotune.hpp"
 
 #include "submit.hpp"
@@ -15,10 +16,10 @@ namespace {
 constexpr std::uint64_t kMs = 1'000'000;
 constexpr std::uint8_t kFast = 3;
 
-// Returns the ms of a step with a candidate. `step` is the number of the step.
+// Returns how many ms a step takes with a candidate.
 using StepMs = std::function<double(std::uint8_t candidate, int step)>;
 
-// Shows a tuner the steps of a program, with time that is computed.
+// Gives a tuner the steps of a program, with times that are computed.
 class Program {
  public:
   explicit Program(StepMs step_ms) : step_ms_(std::move(step_ms)) {}
@@ -57,14 +58,14 @@ TEST(Tuner, TakesTheCandidateWithTheShortestSteps) {
             candidate_count() - 1);
 }
 
-TEST(Tuner, KeepsTheUsualLimitsUnlessOthersAreMeasurablyFaster) {
+TEST(Tuner, KeepsTheDefaultLimitsUnlessOthersAreMeasurablyFaster) {
   EXPECT_EQ(chosen([](auto, int) { return 10; }), 0);
   EXPECT_EQ(chosen([](auto candidate, int) { return candidate == 0 ? 8 : 10; }), 0);
   EXPECT_EQ(chosen([](auto candidate, int) { return candidate == kFast ? 9.8 : 10; }), 0);
 }
 
-// One that wins at first, and loses when it is compared again.
-TEST(Tuner, ReturnsToTheUsualLimitsAfterTheCheck) {
+// Candidate kFast wins at first, and loses when it is compared again.
+TEST(Tuner, ReturnsToTheDefaultLimitsIfTheSecondComparisonFails) {
   EXPECT_EQ(chosen([](auto candidate, int step) {
               if (candidate == 0) return 10;
               return candidate == kFast && step < 131 ? 8 : 11;
@@ -72,8 +73,8 @@ TEST(Tuner, ReturnsToTheUsualLimitsAfterTheCheck) {
             0);
 }
 
-// A quarter of the steps take three times as long, by chance. Then it may keep the usual limits,
-// but takes no others that are not faster.
+// A quarter of the steps takes three times as long, by chance. The tuner may then keep the default
+// limits, but must not choose a candidate that is not faster.
 TEST(Tuner, IsNotMisledByNoise) {
   int found = 0;
   for (std::uint32_t seed = 1; seed <= 20; ++seed) {
@@ -90,7 +91,7 @@ TEST(Tuner, IsNotMisledByNoise) {
   EXPECT_GE(found, 15);
 }
 
-TEST(Tuner, EndsInTime) {
+TEST(Tuner, EndsWithinItsTimeLimit) {
   constexpr std::uint64_t kMost = 12'000 * kMs;
   for (const double ms : {0.01, 1.0, 20.0, 300.0, 3000.0}) {
     Program program([&](auto candidate, int) { return candidate == kFast ? ms / 2 : ms; });
@@ -101,8 +102,8 @@ TEST(Tuner, EndsInTime) {
   }
 }
 
-// The program has no more steps while another candidate is tried.
-TEST(Tuner, ReturnsToTheUsualLimitsWhenNoStepEndsAnyMore) {
+// The program makes no more steps while another candidate is tried.
+TEST(Tuner, ReturnsToTheDefaultLimitsWhenTheStepsCease) {
   Program program([](auto, int) { return 10; });
   while (program.tuner().choice() == 0) program.step();
   program.tuner().end_in_time(program.now_ns());
@@ -112,7 +113,7 @@ TEST(Tuner, ReturnsToTheUsualLimitsWhenNoStepEndsAnyMore) {
   EXPECT_TRUE(program.tuner().over());
 }
 
-// Some steps have other names, as when a program validates, and take no time.
+// Every fourth step has other names, like a validation step, and takes less time.
 TEST(Tuner, ComparesOnlyStepsWithTheSameNames) {
   Program program([](auto candidate, int step) {
     if (step % 4 == 0) return candidate == 1 ? 0.1 : 1.0;
@@ -124,7 +125,7 @@ TEST(Tuner, ComparesOnlyStepsWithTheSameNames) {
   EXPECT_EQ(program.tuner().choice(), kFast);
 }
 
-TEST(Tuner, BeginsAgainWhenTheProgramHasOtherTensors) {
+TEST(Tuner, RestartsWhenTheProgramHasOtherTensors) {
   Program program([](auto candidate, int) { return candidate == 2 ? 8 : 10; });
   for (int step = 0; step < 40; ++step) program.step();
   EXPECT_FALSE(program.tuner().over());
@@ -132,7 +133,7 @@ TEST(Tuner, BeginsAgainWhenTheProgramHasOtherTensors) {
   EXPECT_EQ(program.tuner().choice(), 2);
 }
 
-TEST(Tuner, NamesThatNeverRecurAreNoSteps) {
+TEST(Tuner, IgnoresNamesThatNeverRecur) {
   Program program([](auto, int) { return 10; });
   for (int step = 0; step < 100; ++step) program.step(1 + 100 * static_cast<std::uint64_t>(step));
   EXPECT_EQ(program.tuner().choice(), 0);
@@ -141,7 +142,8 @@ TEST(Tuner, NamesThatNeverRecurAreNoSteps) {
 
 constexpr std::size_t kGradients = 24;
 
-// A training step: tensors of 4 bytes to 128 KiB, in an order of the rank's own. Adds the ranks.
+// Makes a training step: sums of tensors of 4 bytes to 128 KiB, in an order that differs between
+// ranks.
 void train(const Rank& rank, int step, float wanted) {
   std::vector<std::vector<float>> tensors;
   for (std::size_t i = 0; i < kGradients; ++i)
@@ -162,7 +164,7 @@ std::vector<std::string> lines_of(const std::string& path) {
   return lines;
 }
 
-// Runs engines as run_engines() does, but rank 0 searches, and writes a log.
+// Runs engines as run_engines() does, but rank 0 autotunes and writes a log.
 void run_tuned(int size, const std::string& log, const std::function<void(const Rank&)>& body) {
   run_ranks_everywhere(size, [&](Communicator& communicator) {
     EngineOptions options;
@@ -180,17 +182,17 @@ void run_tuned(int size, const std::string& log, const std::function<void(const 
   });
 }
 
-// All ranks leave after the same step: when rank 0 has its log complete.
+// All ranks leave after the same step, when rank 0 has seen enough lines of its log.
 TEST(Autotune, SumsAreRightDuringTheSearch) {
   for (const int size : {2, 3}) {
     const TemporaryFolder folder;
-    const std::string log = folder.path() + "/log.csv";
+    const std::string log = folder.file("log.csv");
     run_tuned(size, log, [&](const Rank& rank) {
       const auto wanted = static_cast<float>(size * (size + 1) / 2);
       std::vector<float> searched(1);
       for (int step = 0; searched[0] == 0; ++step) {
         for (int i = 0; i < 50; ++i) train(rank, step, wanted);
-        // The search has up to 40 lines; not all must be seen.
+        // The search writes up to 40 lines; the test need not see all of them.
         searched[0] = rank.rank == 0 && lines_of(log).size() > 8 ? 1 : 0;
         ASSERT_EQ(message_of(rank.engine.wait(submit(rank, sum_of("searched", searched)))), "");
       }
@@ -206,10 +208,10 @@ TEST(Autotune, SumsAreRightDuringTheSearch) {
   }
 }
 
-// Ranks run out of data during the search, and begin again.
+// Ranks join during the search, and then begin another epoch.
 TEST(Autotune, RanksMayJoinDuringTheSearch) {
   const TemporaryFolder folder;
-  run_tuned(3, folder.path() + "/log.csv", [](const Rank& rank) {
+  run_tuned(3, folder.file("log.csv"), [](const Rank& rank) {
     for (int epoch = 0; epoch < 8; ++epoch) {
       const int last = (rank.rank + epoch) % 3;
       for (int step = 0; step < 20; ++step) train(rank, step, 6);
@@ -225,8 +227,8 @@ TEST(Autotune, RanksMayJoinDuringTheSearch) {
   });
 }
 
-// Trains, until it is killed or a rank fails.
-void train_until_a_failure(int rank, std::int32_t set, const Child::Tell& tell) {
+// Trains until the rank is killed or another one fails.
+void train_until_a_failure(int rank, std::int32_t set, const Child::Report& report) {
   std::vector<std::vector<float>> tensors;
   for (std::size_t i = 0; i < kGradients; ++i) tensors.emplace_back(std::size_t{1} << i % 14);
   for (int step = 0;; ++step) {
@@ -244,33 +246,34 @@ void train_until_a_failure(int rank, std::int32_t set, const Child::Tell& tell) 
     if (rank < 2)
       hvd::detail::check(hvd_allreduce(&value, &value, 1, HVD_INT32, HVD_SUM, &options));
     for (auto& sum : sums) sum.wait();
-    if (rank < 2 && value != 2) return tell("wrong sum in the set");
+    if (rank < 2 && value != 2) return report("wrong sum in the set");
     for (const auto& tensor : tensors)
-      if (tensor != std::vector<float>(tensor.size(), 3.0f)) return tell("wrong sum");
-    if (step == 100) tell("trains");
+      if (tensor != std::vector<float>(tensor.size(), 3.0f)) return report("wrong sum");
+    if (step == 100) report("trains");
   }
 }
 
-// In the search, with a process set beside it.
-TEST(Autotune, ADeadRankEndsTheOthersCalls) {
+// A rank dies during the search, while a process set is used too.
+TEST(Autotune, ADeadRankFailsTheOthersCalls) {
   const TemporaryFolder folder;
   for (const std::vector<int>& hosts : {std::vector<int>{0, 0, 0}, std::vector<int>{0, 1, 0}}) {
     Job job(hosts,
-            [](int rank, const Child::Tell& tell) {
+            [](int rank, const Child::Report& report) {
               hvd::init();
               const std::int32_t numbers[] = {0, 1};
               std::int32_t set = -1;
               hvd::detail::check(hvd_add_process_set(numbers, 2, &set));
               try {
-                train_until_a_failure(rank, set, tell);
+                train_until_a_failure(rank, set, report);
               } catch (const std::exception& error) {
-                tell(error.what());
+                report(error.what());
               }
             },
-            {{"HVD_AUTOTUNE", "1"}, {"HVD_AUTOTUNE_LOG", folder.path() + "/log.csv"}});
+            {{"HVD_AUTOTUNE", "1"}, {"HVD_AUTOTUNE_LOG", folder.file("log.csv")}});
     for (int rank = 0; rank < 3; ++rank) ASSERT_EQ(job.rank(rank).line(), "trains");
     job.rank(2).kill();
-    // The first of the two that fails ends, and may be the one that the other waits for in the set.
+    // One rank may fail first and end; then the other may name it, because it waits for it in the
+    // set.
     int named = 0;
     for (int rank = 0; rank < 2; ++rank) {
       const auto line = job.rank(rank).line();
@@ -279,7 +282,7 @@ TEST(Autotune, ADeadRankEndsTheOthersCalls) {
       named += line->find("rank 2") != std::string::npos;
     }
     EXPECT_GE(named, 1);
-    EXPECT_GT(lines_of(folder.path() + "/log.csv").size(), 1u);
+    EXPECT_GT(lines_of(folder.file("log.csv")).size(), 1u);
   }
 }
 

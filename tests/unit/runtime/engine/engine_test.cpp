@@ -1,4 +1,4 @@
-// What the engine promises: any order, any thread, the same errors on all ranks, never a hang.
+// The engine: submissions in any order and from any thread, equal errors on all ranks, no hangs.
 #include "submit.hpp"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ TEST(Engine, RanksMaySubmitInAnyOrder) {
   }
 }
 
-TEST(Engine, FromManyThreadsOverAndOver) {
+TEST(Engine, ManyThreadsMaySubmitRepeatedly) {
   run_engines(2, [](const Rank& rank) {
     std::vector<std::thread> threads;
     for (int thread = 0; thread < 3; ++thread) {
@@ -52,7 +52,7 @@ TEST(Engine, FromManyThreadsOverAndOver) {
   });
 }
 
-TEST(Engine, IsDoneWithoutAnybodyWaiting) {
+TEST(Engine, CompletesACallThatNoThreadWaitsFor) {
   run_engines(2, [](const Rank& rank) {
     std::vector<float> values(5, 1);
     const auto handle = submit(rank, sum_of("x", values));
@@ -67,7 +67,7 @@ TEST(Engine, IsDoneWithoutAnybodyWaiting) {
   });
 }
 
-TEST(Engine, BlockingCallsGoOnBeside) {
+TEST(Engine, RunsBesideBlockingCalls) {
   run_engines(3, [](const Rank& rank) {
     std::thread other([&] {
       std::vector<float> values(3000);
@@ -89,8 +89,8 @@ TEST(Engine, BlockingCallsGoOnBeside) {
   });
 }
 
-// One rank waits for a blocking call of the other, which waits for what runs in the background.
-TEST(Engine, WaitsBeforeOrAfterABlockingCall) {
+// Rank 0 waits for the background call before the barrier, rank 1 after it.
+TEST(Engine, AWaitMayComeBeforeOrAfterABlockingCall) {
   run_engines(2, [](const Rank& rank) {
     for (int round = 0; round < 20; ++round) {
       std::vector<float> values(10, 1);
@@ -104,8 +104,8 @@ TEST(Engine, WaitsBeforeOrAfterABlockingCall) {
   });
 }
 
-// The engine's thread, which has left the work to those who wait, comes back by itself.
-TEST(Engine, WhatNobodyWaitsForIsDoneAfterManyWaits) {
+// In many waits the waiting threads do the work. Then the engine's thread must take over again.
+TEST(Engine, ItsThreadResumesAfterManyWaits) {
   run_engines(2, [](const Rank& rank) {
     for (int round = 0; round < 4; ++round) {
       std::vector<float> values(10);
@@ -114,9 +114,9 @@ TEST(Engine, WhatNobodyWaitsForIsDoneAfterManyWaits) {
       std::fill(values.begin(), values.end(), 1.0f);
       const auto handle = submit(rank, sum_of("x", values));
       const auto wait = [&] { EXPECT_EQ(message_of(rank.engine.wait(handle)), ""); };
-      const bool asks = round % 2 == 1;
+      const bool polls = round % 2 == 1;
       if (rank.rank == 0) wait();
-      while (rank.rank == 1 && asks && !*rank.engine.done(handle)) std::this_thread::yield();
+      while (rank.rank == 1 && polls && !*rank.engine.done(handle)) std::this_thread::yield();
       ASSERT_TRUE(rank.communicator.barrier({}).ok());
       if (rank.rank == 1) wait();
       EXPECT_EQ(values[0], 2);
@@ -124,7 +124,7 @@ TEST(Engine, WhatNobodyWaitsForIsDoneAfterManyWaits) {
   });
 }
 
-TEST(Engine, WithoutANameTheyMeetByOrder) {
+TEST(Engine, MatchesUnnamedCallsByTheirOrder) {
   run_engines(3, [](const Rank& rank) {
     std::vector<float> first(3, 1), second(4, 10);
     const auto a = submit(rank, sum_of("", first));
@@ -136,9 +136,9 @@ TEST(Engine, WithoutANameTheyMeetByOrder) {
   });
 }
 
-// The wrong one stands among small ones that would go together; so large that one rank takes it
-// alone, too.
-TEST(Engine, AMismatchIsAnErrorOfThatTensorOnly) {
+// The wrong tensor is among small ones that would be fused. With 100,000 elements rank 1 would not
+// fuse it.
+TEST(Engine, AMismatchFailsOnlyItsTensor) {
   for (const std::size_t odd : {0, 1, 2, 4}) {
     for (const std::size_t count : {11, 100'000}) {
       run_engines(3, [&](const Rank& rank) {
@@ -162,7 +162,7 @@ TEST(Engine, AMismatchIsAnErrorOfThatTensorOnly) {
   }
 }
 
-TEST(Engine, AnotherShapeOfAsManyElementsIsAMismatchToo) {
+TEST(Engine, ADifferentShapeOfTheSameSizeIsAMismatch) {
   run_engines(2, [](const Rank& rank) {
     std::vector<std::vector<float>> tensors(3, std::vector<float>(6, 1));
     std::vector<std::int64_t> handles;
@@ -181,8 +181,8 @@ TEST(Engine, AnotherShapeOfAsManyElementsIsAMismatchToo) {
   });
 }
 
-// A rank that sees a fault of its own carries nothing out together.
-TEST(Engine, AFaultAmongThoseThatGoTogether) {
+// A rank that finds a fault in its own request fuses nothing.
+TEST(Engine, AnInvalidTensorFailsAloneAmongFusedOnes) {
   run_engines(2, [](const Rank& rank) {
     for (std::size_t odd = 0; odd < 3; ++odd) {
       std::vector<std::vector<float>> tensors(4, std::vector<float>(10, 1));
@@ -201,7 +201,7 @@ TEST(Engine, AFaultAmongThoseThatGoTogether) {
   });
 }
 
-TEST(Engine, SettingsThatDifferAreAnErrorOnAllRanks) {
+TEST(Engine, DifferentSettingsFailOnEveryRank) {
   run_ranks(2, [](Communicator& communicator) {
     EngineOptions options;
     if (communicator.rank() == 1) {
@@ -222,8 +222,8 @@ TEST(Engine, SettingsThatDifferAreAnErrorOnAllRanks) {
   });
 }
 
-// The second one at once, the first one on all ranks.
-TEST(Engine, ANameSubmittedTwiceIsAnErrorOnAllRanks) {
+// The second submission fails at once, the first one on all ranks.
+TEST(Engine, ANameSubmittedTwiceFailsOnEveryRank) {
   run_engines(3, [](const Rank& rank) {
     std::vector<float> values(5, 1), other(5, 1), go(1);
     std::int64_t handle = 0;
@@ -244,8 +244,8 @@ TEST(Engine, ANameSubmittedTwiceIsAnErrorOnAllRanks) {
   });
 }
 
-// All is submitted while something else is being carried out, on each rank.
-TEST(Engine, TheLargestPriorityIsCarriedOutFirst) {
+// All requests are submitted while the engine of each rank carries out another one.
+TEST(Engine, CarriesOutTheLargestPriorityFirst) {
   std::vector<std::string> order;
   run_ranks(2, [&](Communicator& communicator) {
     EngineOptions alone;
@@ -263,7 +263,7 @@ TEST(Engine, TheLargestPriorityIsCarriedOutFirst) {
       return own.barrier(options);
     };
     std::vector<std::int64_t> handles{submit(rank, std::move(gate))};
-    runs.get_future().wait();  // what is submitted before could be agreed upon with the gate
+    runs.get_future().wait();  // earlier requests could be negotiated together with the gate
     std::vector<std::vector<float>> tensors(6, std::vector<float>(3, 1));
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       Request request = sum_of("t" + std::to_string(i), tensors[i]);
@@ -282,7 +282,7 @@ TEST(Engine, TheLargestPriorityIsCarriedOutFirst) {
   EXPECT_EQ(order, (std::vector<std::string>{"t4", "t5", "t2", "t3", "t0", "t1"}));
 }
 
-TEST(Engine, StoppingFailsWhatIsPendingAndWhatComesLater) {
+TEST(Engine, StopFailsPendingAndLaterRequests) {
   run_ranks(2, [](Communicator& communicator) {
     const auto engine = Engine::start(communicator.second());
     ASSERT_TRUE(engine.ok());
@@ -303,11 +303,11 @@ TEST(Engine, StoppingFailsWhatIsPendingAndWhatComesLater) {
   });
 }
 
-TEST(Engine, ARankThatLeavesFailsAllThatIsPending) {
+TEST(Engine, ARankThatLeavesFailsPendingRequests) {
   run_ranks(3, [](Communicator& communicator) {
     const auto engine = Engine::start(communicator.second());
     ASSERT_TRUE(engine.ok());
-    if (communicator.rank() == 1) return;  // its run ends with leave()
+    if (communicator.rank() == 1) return;  // run_ranks() makes it leave
     std::vector<float> values(5, 1);
     const Rank rank{**engine, communicator, communicator.rank(), 3};
     const auto handle = submit(rank, sum_of("x", values));
@@ -318,8 +318,8 @@ TEST(Engine, ARankThatLeavesFailsAllThatIsPending) {
   });
 }
 
-// What is less urgent is left to the engine's thread.
-TEST(Engine, AWaitDoesNotCarryOutWhatIsLessUrgent) {
+// The waiting thread leaves a less urgent request to the engine's thread.
+TEST(Engine, AWaitDoesNotCarryOutLessUrgentRequests) {
   run_engines(3, [](const Rank& rank) {
     std::vector<float> first(10, 1), second(10, 1);
     std::promise<void> returned;
@@ -327,7 +327,7 @@ TEST(Engine, AWaitDoesNotCarryOutWhatIsLessUrgent) {
     Request urgent = sum_of("urgent", first);
     urgent.priority = 1;
     Request later = sum_of("later", second);
-    later.allreduce.reset();  // goes alone
+    later.allreduce.reset();  // prevents its fusion
     later.run = [sum = later.run, gate](Communicator& communicator, const CallOptions& options) {
       EXPECT_EQ(gate.wait_for(std::chrono::seconds(30)), std::future_status::ready);
       return sum(communicator, options);

@@ -1,4 +1,4 @@
-// Several allreduces as one.
+// Several allreduces in one call (hvd_grouped_allreduce).
 #include "collective/group.hpp"
 
 #include "submit.hpp"
@@ -18,7 +18,7 @@ AllreduceGroup group_of(std::vector<std::vector<float>>& tensors) {
   return group;
 }
 
-TEST(Group, SmallAndLargeTensors) {
+TEST(Group, SumsSmallAndLargeTensors) {
   run_ranks_everywhere(3, [](Communicator& communicator) {
     std::vector<std::vector<float>> tensors;
     for (std::size_t i = 0; i < 40; ++i)
@@ -31,7 +31,7 @@ TEST(Group, SmallAndLargeTensors) {
   });
 }
 
-TEST(Group, WhenTheRanksDoNotAgreeNothingIsWritten) {
+TEST(Group, MismatchFailsAndLeavesTheBuffersUnchanged) {
   run_ranks_everywhere(3, [](Communicator& communicator) {
     const bool odd = communicator.rank() == 1;
     std::vector<std::vector<float>> tensors(3, std::vector<float>(5, 1));
@@ -56,29 +56,29 @@ TEST(Group, WhenTheRanksDoNotAgreeNothingIsWritten) {
   });
 }
 
-TEST(GroupAbi, BlockingAndInTheBackground) {
-  Job job(2, [](int rank, const Child::Tell& tell) {
+TEST(GroupAbi, WorksInBlockingAndAsyncCalls) {
+  Job job(2, [](int rank, const Child::Report& report) {
     hvd::init();
     std::vector<double> a(3, rank + 1.0), b(2000, 1.0);
     const void* inputs[] = {a.data(), b.data()};
     void* outputs[] = {a.data(), b.data()};
-    const std::size_t counts[] = {a.size(), b.size()};
+    const std::size_t lengths[] = {a.size(), b.size()};
     hvd::detail::check(
-        hvd_grouped_allreduce(2, inputs, outputs, counts, HVD_FLOAT64, HVD_SUM, nullptr));
+        hvd_grouped_allreduce(2, inputs, outputs, lengths, HVD_FLOAT64, HVD_SUM, nullptr));
     hvd_handle handle = 0;
-    hvd::detail::check(hvd_grouped_allreduce_async(2, inputs, outputs, counts, HVD_FLOAT64,
+    hvd::detail::check(hvd_grouped_allreduce_async(2, inputs, outputs, lengths, HVD_FLOAT64,
                                                    HVD_AVERAGE, nullptr, &handle));
     hvd::detail::check(hvd_wait(handle));
-    tell(std::to_string(static_cast<int>(a[2] * 10 + b[1999])));
-    // What one rank gets wrong is told to the other, which calls properly.
-    const std::size_t* const own = rank == 1 ? nullptr : counts;
+    report(std::to_string(static_cast<int>(a[2] * 10 + b[1999])));
+    // The other rank, whose call is right, gets the error too.
+    const std::size_t* const own = rank == 1 ? nullptr : lengths;
     const auto text_of = [](hvd_status status) {
       return status == HVD_OK ? std::string("ok") : hvd_last_error();
     };
-    tell(text_of(hvd_grouped_allreduce(2, inputs, outputs, own, HVD_FLOAT64, HVD_SUM, nullptr)));
+    report(text_of(hvd_grouped_allreduce(2, inputs, outputs, own, HVD_FLOAT64, HVD_SUM, nullptr)));
     hvd::detail::check(hvd_grouped_allreduce_async(2, inputs, outputs, own, HVD_FLOAT64, HVD_SUM,
                                                    nullptr, &handle));
-    tell(text_of(hvd_wait(handle)));
+    report(text_of(hvd_wait(handle)));
     hvd::shutdown();
   });
   for (int rank = 0; rank < 2; ++rank) {

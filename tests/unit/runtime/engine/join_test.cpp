@@ -1,4 +1,4 @@
-// Ranks that have run out of data, while others still reduce.
+// Ranks that have run out of data and have joined, while others still reduce.
 #include "collective/group.hpp"
 #include "submit.hpp"
 
@@ -9,7 +9,7 @@
 namespace libhvd::test {
 namespace {
 
-// Takes part in the others' calls until all have joined.
+// Takes part in the others' calls until all ranks have joined.
 void join_all(Communicator& communicator) {
   for (bool joined = false; !joined;) {
     const auto all = communicator.join();
@@ -18,29 +18,29 @@ void join_all(Communicator& communicator) {
   }
 }
 
-// Rank r makes r + 1 calls; as soon as it has joined it gives zeros.
-TEST(Join, SumsAndAveragesGoOnWithZeros) {
+// Rank r makes r + 1 calls; after it has joined it contributes zeros.
+TEST(Join, AJoinedRankContributesZerosToSumsAndAverages) {
   for (const std::size_t count : {std::size_t{1}, std::size_t{1000}, std::size_t{100'000}}) {
     run_ranks_everywhere(3, [&](Communicator& communicator) {
       std::vector<float> values(count);
       for (int call = 0; call <= communicator.rank(); ++call) {
-        const float givers = static_cast<float>(communicator.size() - call);
+        const float callers = static_cast<float>(communicator.size() - call);
         for (const hvd_op op : {HVD_SUM, HVD_AVERAGE}) {
           std::fill(values.begin(), values.end(), 6.0f);
           ASSERT_EQ(message_of(communicator.allreduce(values.data(), values.data(), count,
                                                       HVD_FLOAT32, op, {})),
                     "");
-          const float wanted = op == HVD_SUM ? 6 * givers : 2 * givers;
+          const float wanted = op == HVD_SUM ? 6 * callers : 2 * callers;
           ASSERT_EQ(values, std::vector<float>(count, wanted));
         }
       }
       join_all(communicator);
-      EXPECT_EQ(message_of(communicator.barrier({})), "");  // all are back
+      EXPECT_EQ(message_of(communicator.barrier({})), "");  // all ranks take part again
     });
   }
 }
 
-TEST(Join, WhatHasNoNeutralZerosIsAnErrorThatNamesWhoHasJoined) {
+TEST(Join, OtherCollectivesFailAndNameTheJoinedRanks) {
   run_ranks_everywhere(4, [](Communicator& communicator) {
     if (communicator.rank() % 2 == 0) {
       const std::string why =
@@ -52,7 +52,7 @@ TEST(Join, WhatHasNoNeutralZerosIsAnErrorThatNamesWhoHasJoined) {
       EXPECT_EQ(message_of(communicator.broadcast(&value, 1, HVD_FLOAT32, 0, {.name = "b"})),
                 "broadcast \"b\"" + why);
       EXPECT_EQ(message_of(communicator.barrier({})), "barrier" + why);
-      // Their own disagreement comes first.
+      // A mismatch among the other ranks is reported first.
       EXPECT_EQ(
           message_of(communicator.allreduce(&value, &value, 1, HVD_FLOAT32,
                                             communicator.rank() == 0 ? HVD_SUM : HVD_AVERAGE, {})),
@@ -62,7 +62,7 @@ TEST(Join, WhatHasNoNeutralZerosIsAnErrorThatNamesWhoHasJoined) {
   });
 }
 
-TEST(Join, AGroupGoesOn) {
+TEST(Join, AJoinedRankContributesZerosToAGroup) {
   run_ranks_everywhere(3, [](Communicator& communicator) {
     std::vector<float> small(10, 1), large(5000, 2);
     if (communicator.rank() != 1) {
@@ -79,8 +79,8 @@ TEST(Join, AGroupGoesOn) {
   });
 }
 
-// In the engine; several times over.
-TEST(Join, NamedTensorsGoOn) {
+// Uses the engine, and repeats the join.
+TEST(Join, AJoinedRankContributesZerosToNamedTensors) {
   run_engines(3, [](const Rank& rank) {
     for (int lap = 0; lap < 3; ++lap) {
       for (int step = 0; step < 3; ++step) {
@@ -112,8 +112,8 @@ TEST(Join, NamedTensorsGoOn) {
   });
 }
 
-// Those without a name meet by their number, which starts anew.
-TEST(Join, AfterItCallsWithoutANameMeetAgain) {
+// Unnamed calls are matched by their number, which restarts after a join.
+TEST(Join, UnnamedCallsMatchAgainAfterIt) {
   run_engines(2, [](const Rank& rank) {
     std::vector<float> values(3, 1);
     for (int call = 0; call <= rank.rank; ++call)
@@ -126,28 +126,28 @@ TEST(Join, AfterItCallsWithoutANameMeetAgain) {
   });
 }
 
-TEST(JoinAbi, BlockingAndInTheBackground) {
-  Job job(3, [](int rank, const Child::Tell& tell) {
+TEST(JoinAbi, WorksInBlockingAndAsyncCalls) {
+  Job job(3, [](int rank, const Child::Report& report) {
     hvd::init();
-    std::string said;
+    std::string text;
     for (int step = 0; step <= 2 * rank; ++step) {
-      float plain = 1, named = 1, behind = 1;
+      float plain = 1, named = 1, async = 1;
       hvd_options options{};
       options.struct_size = sizeof options;
       hvd::detail::check(hvd_allreduce(&plain, &plain, 1, HVD_FLOAT32, HVD_SUM, nullptr));
       options.name = "named";
       hvd::detail::check(hvd_allreduce(&named, &named, 1, HVD_FLOAT32, HVD_SUM, &options));
       hvd_handle handle = 0;
-      options.name = "behind";
+      options.name = "async";
       hvd::detail::check(
-          hvd_allreduce_async(&behind, &behind, 1, HVD_FLOAT32, HVD_SUM, &options, &handle));
+          hvd_allreduce_async(&async, &async, 1, HVD_FLOAT32, HVD_SUM, &options, &handle));
       hvd::detail::check(hvd_wait(handle));
-      said += std::to_string(static_cast<int>(plain * 100 + named * 10 + behind)) + " ";
+      text += std::to_string(static_cast<int>(plain * 100 + named * 10 + async)) + " ";
     }
     int last = -1;
     hvd::detail::check(hvd_join(&last));
     hvd::barrier();
-    tell(said + "last " + std::to_string(last));
+    report(text + "last " + std::to_string(last));
     hvd::shutdown();
   });
   EXPECT_EQ(job.rank(0).line().value_or("nothing"), "333 last 2");
@@ -155,25 +155,25 @@ TEST(JoinAbi, BlockingAndInTheBackground) {
   EXPECT_EQ(job.rank(2).line().value_or("nothing"), "333 222 222 111 111 last 2");
 }
 
-// In each epoch a rank is alone in the end: its last call is done when all others have joined.
-// Their calls are as many in all epochs together.
-void expect_the_last_in_time(const std::vector<int>& hosts, const char* name) {
+// In each epoch one rank makes a second call, which ends only after all others have joined. In all
+// epochs together, all ranks make the same number of calls.
+void expect_latest_rank(const std::vector<int>& hosts, const char* name) {
   constexpr int kEpochs = 6;
-  Job job(hosts, [name](int rank, const Child::Tell& tell) {
+  Job job(hosts, [name](int rank, const Child::Report& report) {
     hvd::init();
     hvd_options options{};
     options.struct_size = sizeof options;
     options.name = name;
-    std::string said;
+    std::string text;
     for (int epoch = 0; epoch < kEpochs; ++epoch) {
       const int latest = (2 * epoch + 1 + epoch / hvd::size()) % hvd::size();
       float value = 1;
       hvd::detail::check(hvd_allreduce(&value, &value, 1, HVD_FLOAT32, HVD_SUM, &options));
       if (rank == latest)
         hvd::detail::check(hvd_allreduce(&value, &value, 1, HVD_FLOAT32, HVD_SUM, &options));
-      said += hvd::join() == latest ? "right " : "wrong ";
+      text += hvd::join() == latest ? "right " : "wrong ";
     }
-    tell(said);
+    report(text);
     hvd::shutdown();
   });
   for (int rank = 0; rank < job.size(); ++rank) {
@@ -182,26 +182,26 @@ void expect_the_last_in_time(const std::vector<int>& hosts, const char* name) {
   }
 }
 
-TEST(JoinAbi, TheLastIsTheLastInTimeInEveryEpoch) {
+TEST(JoinAbi, ReturnsTheRankThatJoinedLastInEveryEpoch) {
   for (const char* name : {static_cast<const char*>(nullptr), "gradient"}) {
-    expect_the_last_in_time({0, 0}, name);
-    expect_the_last_in_time({0, 0, 0}, name);
+    expect_latest_rank({0, 0}, name);
+    expect_latest_rank({0, 0, 0}, name);
   }
 }
 
-TEST(JoinAbi, TheLastIsTheLastInTimeAlsoOnSeveralHosts) {
+TEST(JoinAbi, ReturnsTheRankThatJoinedLastOnSeveralHosts) {
   for (const char* name : {static_cast<const char*>(nullptr), "gradient"})
-    expect_the_last_in_time({0, 1, 0}, name);
+    expect_latest_rank({0, 1, 0}, name);
 }
 
-// A sanitizer's own memory would count, too.
+// A sanitizer's own memory would exceed the limit.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-// An error on all, after which they are in step.
-TEST(Join, NoMemoryForTheZerosOfAGroupIsAnErrorOnAll) {
+// All ranks get the error, and the next calls work.
+TEST(Join, NoMemoryForTheZerosFailsAGroupOnEveryRank) {
   constexpr std::size_t kCount = std::size_t{1} << 30;
-  Job job(2, [](int rank, const Child::Tell& tell) {
+  Job job(2, [](int rank, const Child::Report& report) {
     hvd::init();
-    if (rank == 1) {  // getrlimit(2): mappings for calloc count since Linux 4.7
+    if (rank == 1) {  // since Linux 4.7 the limit includes mappings of calloc
       rlimit limit{};
       ::getrlimit(RLIMIT_DATA, &limit);
       limit.rlim_cur = kCount;
@@ -212,14 +212,14 @@ TEST(Join, NoMemoryForTheZerosOfAGroupIsAnErrorOnAll) {
       float small[] = {1};
       const void* inputs[] = {small, large, small};
       void* outputs[] = {small, large, small};
-      const std::size_t counts[] = {1, kCount, 1};
+      const std::size_t lengths[] = {1, kCount, 1};
       const hvd_status status =
-          hvd_grouped_allreduce(3, inputs, outputs, counts, HVD_FLOAT32, HVD_SUM, nullptr);
-      tell(status == HVD_OK ? "ok" : hvd_last_error());
-      tell(std::to_string(hvd::allreduce(5, hvd::Op::sum)));
+          hvd_grouped_allreduce(3, inputs, outputs, lengths, HVD_FLOAT32, HVD_SUM, nullptr);
+      report(status == HVD_OK ? "ok" : hvd_last_error());
+      report(std::to_string(hvd::allreduce(5, hvd::Op::sum)));
     }
     hvd::join();
-    tell(std::to_string(hvd::allreduce(1, hvd::Op::sum)));
+    report(std::to_string(hvd::allreduce(1, hvd::Op::sum)));
     hvd::shutdown();
   });
   EXPECT_EQ(job.rank(0).line().value_or("nothing"),

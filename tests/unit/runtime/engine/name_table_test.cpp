@@ -8,13 +8,14 @@
 namespace libhvd {
 namespace {
 
-// Names of many kinds of collision: few homes, the last ones among them, so that they wrap around.
+// Returns a name that often collides: few home positions, some of them at the end of the table, so
+// that the search wraps around.
 std::uint64_t draw_name(std::mt19937& random) {
   const std::uint64_t home = random() % 4 + (random() % 2 == 0 ? 0 : 1020);
   return (std::uint64_t{random() % 40 + 1} << 10) | home;
 }
 
-TEST(NameTable, HoldsWhatAMapHolds) {
+TEST(NameTable, BehavesLikeAMap) {
   std::mt19937 random(1);
   NameTable table;
   std::map<std::uint64_t, NameTable::Value> map;
@@ -22,7 +23,7 @@ TEST(NameTable, HoldsWhatAMapHolds) {
     const std::uint64_t name = draw_name(random);
     const bool known = map.contains(name);
     ASSERT_EQ(table.find(name), known ? map[name] : NameTable::kNone) << "step " << step;
-    // Grows and shrinks in turn.
+    // The table grows and shrinks in turn.
     if (random() % 3 < (step / 1000 % 2 == 0 ? 1u : 2u)) {
       table.erase(name);
       map.erase(name);

@@ -1,4 +1,4 @@
-// What the ranks have told each other: all hold the same, whatever they tell and in which rounds.
+// Negotiation: all ranks agree on the same names, whatever they propose and in which rounds.
 #include "engine/negotiation.hpp"
 
 #include <algorithm>
@@ -12,20 +12,21 @@
 namespace libhvd::test {
 namespace {
 
-// The negotiations of all ranks of a job, which hear the same.
-class Table {
+// The negotiations of all ranks of a job. Each gets all proposals.
+class AllRanks {
  public:
-  explicit Table(int ranks, std::size_t capacity = 100, std::size_t most_bytes = 64 * 1024)
+  explicit AllRanks(int ranks, std::size_t capacity = 100, std::size_t most_bytes = 64 * 1024)
       : most_(most_bytes), ranks_(static_cast<std::size_t>(ranks), Negotiation(ranks, capacity)) {}
 
-  // One round; what each rank tells. Returns how many bytes that took.
-  std::size_t round(const std::vector<std::vector<NamedTensor>>& told,
+  // Makes one round, in which rank r proposes proposed[r]. Returns the size of the proposals in
+  // bytes.
+  std::size_t round(const std::vector<std::vector<NamedTensor>>& proposed,
                     const std::set<int>& joins = {}) {
     std::vector<std::vector<std::byte>> proposals(ranks_.size());
     std::size_t bytes = 0;
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
       const bool joined = joins.count(static_cast<int>(rank)) > 0;
-      last_told_ = ranks_[rank].encode(told[rank], joined, most_, proposals[rank]);
+      last_encoded_ = ranks_[rank].encode(proposed[rank], joined, most_, proposals[rank]);
       EXPECT_LE(proposals[rank].size(), most_);
       bytes += proposals[rank].size();
     }
@@ -37,7 +38,7 @@ class Table {
     return bytes;
   }
 
-  // The names that are ready, the same on all ranks; they are dropped.
+  // Returns and drops the names that are ready. They must be the same on all ranks.
   std::vector<std::uint64_t> take_ready() {
     std::vector<std::uint64_t> names;
     for (const NamedTensor& tensor : ranks_[0].ready()) names.push_back(tensor.name);
@@ -51,96 +52,96 @@ class Table {
   }
 
   Negotiation& rank(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
-  std::size_t last_told() const { return last_told_; }
+  std::size_t last_encoded() const { return last_encoded_; }
 
  private:
   std::size_t most_;
   std::vector<Negotiation> ranks_;
-  std::size_t last_told_ = 0;
+  std::size_t last_encoded_ = 0;
 };
 
 using Names = std::vector<std::uint64_t>;
 
-TEST(Negotiation, IsReadyWhenAllHaveTold) {
-  Table table(3);
-  table.round({{{1, 0}, {2, 0}}, {{2, 0}}, {}});
-  EXPECT_EQ(table.take_ready(), Names{});
-  EXPECT_EQ(table.rank(0).missing(1), (std::vector<int>{1, 2}));
-  EXPECT_EQ(table.rank(2).missing(2), (std::vector<int>{2}));
-  table.round({{}, {{1, 0}}, {{2, 0}}});
-  EXPECT_EQ(table.take_ready(), Names{2});
-  table.round({{}, {}, {{1, 0}}});
-  EXPECT_EQ(table.take_ready(), Names{1});
-  EXPECT_EQ(table.rank(0).missing(1), std::vector<int>{});
+TEST(Negotiation, ANameIsReadyWhenAllRanksHaveProposedIt) {
+  AllRanks all(3);
+  all.round({{{1, 0}, {2, 0}}, {{2, 0}}, {}});
+  EXPECT_EQ(all.take_ready(), Names{});
+  EXPECT_EQ(all.rank(0).missing(1), (std::vector<int>{1, 2}));
+  EXPECT_EQ(all.rank(2).missing(2), (std::vector<int>{2}));
+  all.round({{}, {{1, 0}}, {{2, 0}}});
+  EXPECT_EQ(all.take_ready(), Names{2});
+  all.round({{}, {}, {{1, 0}}});
+  EXPECT_EQ(all.take_ready(), Names{1});
+  EXPECT_EQ(all.rank(0).missing(1), std::vector<int>{});
 }
 
-TEST(Negotiation, TheLargestPriorityComesFirstElseTheOrderOfTelling) {
-  Table table(2);
-  table.round({{{1, 0}, {2, 5}, {3, 0}, {4, 5}}, {{4, -1}, {3, 0}, {2, 0}, {1, 0}}});
-  EXPECT_EQ(table.take_ready(), (Names{4, 2, 3, 1}));
+TEST(Negotiation, OrdersNamesByPriorityAndThenByProposal) {
+  AllRanks all(2);
+  all.round({{{1, 0}, {2, 5}, {3, 0}, {4, 5}}, {{4, -1}, {3, 0}, {2, 0}, {1, 0}}});
+  EXPECT_EQ(all.take_ready(), (Names{4, 2, 3, 1}));
 }
 
-TEST(Negotiation, WhatIsKnownIsToldByABit) {
+TEST(Negotiation, ProposesAKnownNameWithOneBit) {
   constexpr std::size_t kNames = 1000;
   std::vector<NamedTensor> names;
   for (std::uint64_t name = 1; name <= kNames; ++name) names.push_back({name, 0});
-  Table table(2, kNames);
-  const std::size_t first = table.round({names, names});
-  EXPECT_EQ(table.take_ready().size(), kNames);
+  AllRanks all(2, kNames);
+  const std::size_t first = all.round({names, names});
+  EXPECT_EQ(all.take_ready().size(), kNames);
   std::reverse(names.begin(), names.end());
-  const std::size_t second = table.round({names, names});
-  EXPECT_EQ(table.take_ready().size(), kNames);
+  const std::size_t second = all.round({names, names});
+  EXPECT_EQ(all.take_ready().size(), kNames);
   EXPECT_GT(first, 2 * kNames * sizeof(std::uint64_t));
   EXPECT_LE(second, 2 * (kNames / 8 + 16));
 }
 
-TEST(Negotiation, ForgetsTheNamesOfLongAgo) {
-  Table table(2, 2);
+TEST(Negotiation, EvictsTheLeastRecentlyUsedName) {
+  AllRanks all(2, 2);
   const auto bytes_of = [&](std::uint64_t name) {
-    const std::size_t bytes = table.round({{{name, 0}}, {{name, 0}}});
-    EXPECT_EQ(table.take_ready(), Names{name});
+    const std::size_t bytes = all.round({{{name, 0}}, {{name, 0}}});
+    EXPECT_EQ(all.take_ready(), Names{name});
     return bytes;
   };
   const std::size_t fresh = bytes_of(1);
   bytes_of(2);
   EXPECT_LT(bytes_of(1), fresh);  // known
-  EXPECT_EQ(bytes_of(3), fresh);  // 2 goes
+  EXPECT_EQ(bytes_of(3), fresh);  // evicts 2
   EXPECT_LT(bytes_of(1), fresh);
   EXPECT_EQ(bytes_of(2), fresh);
 }
 
-TEST(Negotiation, AnotherPriorityIsTold) {
-  Table table(2);
-  table.round({{{1, 0}, {2, 0}}, {{1, 0}, {2, 0}}});
-  EXPECT_EQ(table.take_ready(), (Names{1, 2}));
-  table.round({{{1, 0}, {2, 9}}, {{1, 0}, {2, 0}}});
-  EXPECT_EQ(table.take_ready(), (Names{2, 1}));
+TEST(Negotiation, PassesOnAChangedPriority) {
+  AllRanks all(2);
+  all.round({{{1, 0}, {2, 0}}, {{1, 0}, {2, 0}}});
+  EXPECT_EQ(all.take_ready(), (Names{1, 2}));
+  all.round({{{1, 0}, {2, 9}}, {{1, 0}, {2, 0}}});
+  EXPECT_EQ(all.take_ready(), (Names{2, 1}));
 }
 
-TEST(Negotiation, TellsAsMuchAsThereIsRoomFor) {
-  Table table(2, 100, 64);
+TEST(Negotiation, ProposesAsManyNamesAsFit) {
+  AllRanks all(2, 100, 64);
   const std::vector<NamedTensor> names{{1, 0}, {2, 0}, {3, 0}, {4, 0}, {5, 0}};
-  table.round({names, names});
-  EXPECT_EQ(table.last_told(), 3u);
-  EXPECT_EQ(table.take_ready(), (Names{1, 2, 3}));
+  all.round({names, names});
+  EXPECT_EQ(all.last_encoded(), 3u);
+  EXPECT_EQ(all.take_ready(), (Names{1, 2, 3}));
 }
 
-TEST(Negotiation, AJoinedRankNeedNotTell) {
-  Table table(3);
-  table.round({{{1, 0}, {2, 0}}, {{2, 0}}, {}}, {2});
-  EXPECT_TRUE(table.rank(0).any_joined());
-  EXPECT_EQ(table.take_ready(), Names{2});
-  EXPECT_EQ(table.rank(1).missing(1), std::vector<int>{1});
-  table.round({{}, {}, {}}, {1});
-  EXPECT_EQ(table.take_ready(), Names{1});
-  EXPECT_FALSE(table.rank(0).all_joined());
-  table.round({{{3, 0}}, {}, {}});
-  EXPECT_EQ(table.take_ready(), Names{3});
-  table.round({{}, {}, {}}, {0});
-  EXPECT_TRUE(table.rank(2).all_joined());
+TEST(Negotiation, AJoinedRankNeedNotPropose) {
+  AllRanks all(3);
+  all.round({{{1, 0}, {2, 0}}, {{2, 0}}, {}}, {2});
+  EXPECT_TRUE(all.rank(0).any_joined());
+  EXPECT_EQ(all.take_ready(), Names{2});
+  EXPECT_EQ(all.rank(1).missing(1), std::vector<int>{1});
+  all.round({{}, {}, {}}, {1});
+  EXPECT_EQ(all.take_ready(), Names{1});
+  EXPECT_FALSE(all.rank(0).all_joined());
+  all.round({{{3, 0}}, {}, {}});
+  EXPECT_EQ(all.take_ready(), Names{3});
+  all.round({{}, {}, {}}, {0});
+  EXPECT_TRUE(all.rank(2).all_joined());
 }
 
-TEST(Negotiation, RefusesWhatMakesNoSense) {
+TEST(Negotiation, SurvivesDamagedProposals) {
   std::mt19937 random(7);
   for (int round = 0; round < 20'000; ++round) {
     Negotiation negotiation(2, 4);
@@ -151,13 +152,13 @@ TEST(Negotiation, RefusesWhatMakesNoSense) {
     const std::size_t at = random() % proposals.size();
     proposals[at] ^= static_cast<std::byte>(1 + random() % 255);
     if (round % 3 == 0) proposals.resize(random() % proposals.size());
-    negotiation.apply(1, proposals);  // whatever it says: no crash, and it goes on
+    negotiation.apply(1, proposals);  // may refuse it, but must not crash
     negotiation.end_round();
     ASSERT_LE(negotiation.ready().size(), 2u);
   }
 }
 
-TEST(Negotiation, RefusesANameThatCannotBe) {
+TEST(Negotiation, RefusesTheNameZero) {
   Negotiation negotiation(2, 4);
   std::vector<std::byte> proposals;
   const NamedTensor nameless{0, 0};
@@ -165,8 +166,8 @@ TEST(Negotiation, RefusesANameThatCannotBe) {
   EXPECT_FALSE(negotiation.apply(0, proposals));
 }
 
-// On all ranks at the same moment, whatever the other ranks propose.
-TEST(Negotiation, TuningIsWhatRank0Sends) {
+// All ranks get it in the same round, whatever the other ranks propose.
+TEST(Negotiation, TakesTheTuningThatRank0Sends) {
   std::vector<Negotiation> ranks(3, Negotiation(3, 4));
   for (const int sent : {5, 5, 200, 0}) {
     std::vector<std::vector<std::byte>> proposals(3);
@@ -185,12 +186,12 @@ TEST(Negotiation, TuningIsWhatRank0Sends) {
   }
 }
 
-// Names in random rounds, orders and priorities, many more than the table keeps.
-TEST(Negotiation, AllGetAllWhateverTheOrder) {
+// Names come in random rounds, orders and priorities, and are many more than the cache holds.
+TEST(Negotiation, EveryNameBecomesReadyOnceInAnyOrder) {
   for (unsigned seed = 0; seed < 30; ++seed) {
     std::mt19937 random(seed);
     const int ranks = 1 + static_cast<int>(random() % 5);
-    Table table(ranks, random() % 20);
+    AllRanks all(ranks, random() % 20);
     constexpr std::uint64_t kNames = 60;
     std::vector<std::vector<NamedTensor>> left(static_cast<std::size_t>(ranks));
     for (int lap = 0; lap < 3; ++lap) {
@@ -202,15 +203,15 @@ TEST(Negotiation, AllGetAllWhateverTheOrder) {
       }
       std::multiset<std::uint64_t> done;
       for (int round = 0; round < 1000 && done.size() < kNames; ++round) {
-        std::vector<std::vector<NamedTensor>> told(left.size());
+        std::vector<std::vector<NamedTensor>> proposed(left.size());
         for (std::size_t rank = 0; rank < left.size(); ++rank) {
           for (std::size_t count = random() % 8; count > 0 && !left[rank].empty(); --count) {
-            told[rank].push_back(left[rank].back());
+            proposed[rank].push_back(left[rank].back());
             left[rank].pop_back();
           }
         }
-        table.round(told);
-        for (const std::uint64_t name : table.take_ready()) done.insert(name);
+        all.round(proposed);
+        for (const std::uint64_t name : all.take_ready()) done.insert(name);
       }
       ASSERT_EQ(done.size(), kNames) << "seed " << seed;
       ASSERT_EQ(std::set(done.begin(), done.end()).size(), kNames) << "seed " << seed;

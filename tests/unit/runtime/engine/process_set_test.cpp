@@ -1,5 +1,4 @@
-// Some of the ranks, with collectives of their own.
-#include "status_text.hpp"
+// Process sets: some of the ranks, with separate collectives.
 #include "support.hpp"
 
 #include <string>
@@ -27,7 +26,7 @@ std::int32_t add(const std::vector<int>& ranks) {
   return set;
 }
 
-// The sum of all ranks' numbers in the set.
+// Returns the sum of 2^rank over the ranks of the set.
 int sum_in(std::int32_t set, const char* name = nullptr) {
   int value = 1 << hvd::rank();
   const hvd_options options = on(set, name);
@@ -37,29 +36,29 @@ int sum_in(std::int32_t set, const char* name = nullptr) {
 
 const std::vector<std::vector<int>> kPlacements{{0, 0, 0, 0}, {0, 1, 0, 1}};
 
-TEST(ProcessSets, EachHasItsOwnCollectives) {
+TEST(ProcessSets, CollectivesOfDifferentSetsAreIndependent) {
   for (const auto& hosts : kPlacements) {
-    Job job(hosts, [](int rank, const Child::Tell& tell) {
+    Job job(hosts, [](int rank, const Child::Report& report) {
       hvd::init();
       const std::int32_t even = add({2, 0});
       const std::int32_t most = add({1, 2, 3});
       const std::int32_t lone = add({3});
-      std::string said = std::to_string(even) + std::to_string(most) + std::to_string(lone);
-      // Sets have different numbers of calls, and names that others have, too.
+      std::string text = std::to_string(even) + std::to_string(most) + std::to_string(lone);
+      // The sets make different numbers of calls, and use the same names.
       if (hvd_process_set_included(even) == 1) {
         for (int i = 0; i < 20; ++i) sum_in(even, "x");
-        said += " " + std::to_string(sum_in(even));
+        text += " " + std::to_string(sum_in(even));
       }
-      if (hvd_process_set_included(most) == 1) said += " " + std::to_string(sum_in(most, "x"));
-      if (hvd_process_set_included(lone) == 1) said += " " + std::to_string(sum_in(lone));
-      said += " " + std::to_string(sum_in(0, "x"));
-      tell(said);
+      if (hvd_process_set_included(most) == 1) text += " " + std::to_string(sum_in(most, "x"));
+      if (hvd_process_set_included(lone) == 1) text += " " + std::to_string(sum_in(lone));
+      text += " " + std::to_string(sum_in(0, "x"));
+      report(text);
       int numbers[4] = {};
-      said = std::to_string(hvd_process_set_size(most)) +
+      text = std::to_string(hvd_process_set_size(most)) +
              std::to_string(hvd_process_set_ranks(even, numbers, 4));
-      said += std::to_string(numbers[1]) + std::to_string(hvd_process_sets(nullptr, 0));
-      if (rank == 2) said += std::to_string(hvd_process_set_rank(most));
-      tell(said);
+      text += std::to_string(numbers[1]) + std::to_string(hvd_process_sets(nullptr, 0));
+      if (rank == 2) text += std::to_string(hvd_process_set_rank(most));
+      report(text);
       hvd::shutdown();
     });
     const char* const sums[] = {"123 5 15", "123 14 15", "123 5 14 15", "123 14 8 15"};
@@ -70,8 +69,8 @@ TEST(ProcessSets, EachHasItsOwnCollectives) {
   }
 }
 
-TEST(ProcessSets, AllCollectivesNameRanksOfTheJob) {
-  Job job(4, [](int rank, const Child::Tell& tell) {
+TEST(ProcessSets, AllCollectivesUseTheJobsRankNumbers) {
+  Job job(4, [](int rank, const Child::Report& report) {
     hvd::init();
     const std::int32_t set = add({1, 3});
     if (rank % 2 == 1) {
@@ -86,21 +85,21 @@ TEST(ProcessSets, AllCollectivesNameRanksOfTheJob) {
       hvd::detail::check(
           hvd_alltoall(rows.data(), nullptr, 2, 1, HVD_INT32, mixed.data(), 2, nullptr, &options));
       hvd::detail::check(hvd_barrier(&options));
-      std::string said = std::to_string(value);
-      for (const int each : all) said += std::to_string(each);
-      said += std::to_string(share[0]) + std::to_string(mixed[0]) + std::to_string(mixed[1]);
-      tell(said);
-      tell(text_of(hvd_broadcast(&value, 1, HVD_INT32, 0, &options)));
-      tell(text_of(hvd_broadcast(&value, 1, HVD_INT32, rank, &options)));
+      std::string text = std::to_string(value);
+      for (const int each : all) text += std::to_string(each);
+      text += std::to_string(share[0]) + std::to_string(mixed[0]) + std::to_string(mixed[1]);
+      report(text);
+      report(text_of(hvd_broadcast(&value, 1, HVD_INT32, 0, &options)));
+      report(text_of(hvd_broadcast(&value, 1, HVD_INT32, rank, &options)));
       const hvd_options named = on(set, "t");
-      tell(text_of(hvd_allreduce(&value, &value, rank == 1 ? 0 : 1, HVD_INT32, HVD_SUM, &named)));
+      report(text_of(hvd_allreduce(&value, &value, rank == 1 ? 0 : 1, HVD_INT32, HVD_SUM, &named)));
     } else {
       const hvd_options options = on(set);
       int value = 0;
-      tell(text_of(hvd_broadcast(&value, 1, HVD_INT32, 1, &options)));
+      report(text_of(hvd_broadcast(&value, 1, HVD_INT32, 1, &options)));
     }
     const hvd_options nowhere = on(7);
-    tell(text_of(hvd_barrier(&nowhere)));
+    report(text_of(hvd_barrier(&nowhere)));
     hvd::shutdown();
   });
   for (int rank = 0; rank < 4; ++rank) {
@@ -120,21 +119,21 @@ TEST(ProcessSets, AllCollectivesNameRanksOfTheJob) {
   }
 }
 
-TEST(ProcessSets, WhatOneRankGetsWrongIsAnErrorOnAll) {
-  Job job(3, [](int rank, const Child::Tell& tell) {
+TEST(ProcessSets, InvalidSetsOfOneRankFailOnEveryRank) {
+  Job job(3, [](int rank, const Child::Report& report) {
     hvd::init();
     std::int32_t set = 0;
     const auto wrong = [&](std::vector<int> ranks) {
-      tell(text_of(hvd_add_process_set(ranks.data(), ranks.size(), &set)));
+      report(text_of(hvd_add_process_set(ranks.data(), ranks.size(), &set)));
     };
     wrong({0, rank == 2 ? 2 : 1});
     wrong({0, 3});
     wrong({1, 1});
     wrong(std::vector<int>(1000, 0));
     wrong({});
-    tell(text_of(hvd_remove_process_set(rank == 0 ? 5 : 4)));
-    tell(text_of(hvd_remove_process_set(4)));
-    tell(std::to_string(add({0, 1})));
+    report(text_of(hvd_remove_process_set(rank == 0 ? 5 : 4)));
+    report(text_of(hvd_remove_process_set(4)));
+    report(std::to_string(add({0, 1})));
     hvd::shutdown();
   });
   for (int rank = 0; rank < 3; ++rank) {
@@ -154,33 +153,33 @@ TEST(ProcessSets, WhatOneRankGetsWrongIsAnErrorOnAll) {
   }
 }
 
-TEST(ProcessSets, ComeAndGo) {
+TEST(ProcessSets, CanBeAddedAndRemovedRepeatedly) {
   for (const auto& hosts : kPlacements) {
-    Job job(hosts, [](int rank, const Child::Tell& tell) {
+    Job job(hosts, [](int rank, const Child::Report& report) {
       for (int lap = 0; lap < 3; ++lap) {
         hvd::init();
         for (int round = 0; round < 5; ++round) {
           const std::int32_t set = add({rank % 1, 1, 3});
-          if (hvd_process_set_included(set) == 1 && sum_in(set) != 1 + 2 + 8) tell("wrong");
+          if (hvd_process_set_included(set) == 1 && sum_in(set) != 1 + 2 + 8) report("wrong");
           hvd::detail::check(hvd_remove_process_set(set));
         }
         add({0, 2});
         hvd::shutdown();
       }
-      tell("right");
+      report("right");
     });
     for (int rank = 0; rank < 4; ++rank)
       EXPECT_EQ(job.rank(rank).line().value_or("nothing"), "right");
   }
 }
 
-TEST(ProcessSets, ADeadRankFailsTheSetsThatItIsIn) {
-  Job job(4, [](int rank, const Child::Tell& tell) {
+TEST(ProcessSets, ADeadRankFailsOnlyTheSetsThatItIsIn) {
+  Job job(4, [](int rank, const Child::Report& report) {
     hvd::init();
     const std::int32_t with = add({1, 2, 3});
     const std::int32_t without = add({0, 1});
     if (rank == 3) {
-      tell("here");
+      report("here");
       ::pause();
     }
     if (rank < 2) {
@@ -189,46 +188,46 @@ TEST(ProcessSets, ADeadRankFailsTheSetsThatItIsIn) {
     }
     if (rank > 0) {
       const hvd_options options = on(with);
-      tell(text_of(hvd_barrier(&options)));
+      report(text_of(hvd_barrier(&options)));
     }
     ::_exit(0);
   });
   EXPECT_EQ(job.rank(3).line().value_or("nothing"), "here");
   job.rank(3).kill();
   for (const int rank : {1, 2}) {
-    const std::string said = job.rank(rank).line().value_or("nothing");
-    EXPECT_NE(said.find("rank 3 (pid"), std::string::npos) << said;
+    const std::string line = job.rank(rank).line().value_or("nothing");
+    EXPECT_NE(line.find("rank 3 (pid"), std::string::npos) << line;
   }
 }
 
-// A rank that ends because another rank of its set has died is not the cause.
-TEST(ProcessSets, ADeadRankFailsTheJobToo) {
+// Rank 1 ends because rank 3 of its set has died. The others must name rank 3.
+TEST(ProcessSets, ADeadRankOfASetFailsTheWholeJobWithItsName) {
   for (const auto& hosts : kPlacements) {
     Signal both_are_gone;
-    Job job(hosts, [&](int rank, const Child::Tell& tell) {
+    Job job(hosts, [&](int rank, const Child::Report& report) {
       hvd::init();
       const std::int32_t set = add({1, 3});
-      tell("here");
+      report("here");
       if (rank == 3) ::pause();
       if (rank == 1) {
         const hvd_options options = on(set);
-        tell(text_of(hvd_barrier(&options)));
+        report(text_of(hvd_barrier(&options)));
         ::raise(SIGKILL);
       }
       if (rank == 0) both_are_gone.await();
-      tell(text_of(hvd_barrier(nullptr)));
+      report(text_of(hvd_barrier(nullptr)));
       ::_exit(0);
     });
     for (int rank = 0; rank < 4; ++rank)
       ASSERT_EQ(job.rank(rank).line().value_or("nothing"), "here");
     job.rank(3).kill();
     const auto names_the_dead = [&](int rank) {
-      const std::string said = job.rank(rank).line().value_or("nothing");
-      EXPECT_NE(said.find("rank 3 (pid"), std::string::npos) << said;
+      const std::string line = job.rank(rank).line().value_or("nothing");
+      EXPECT_NE(line.find("rank 3 (pid"), std::string::npos) << line;
     };
     names_the_dead(1);
     job.rank(1).wait();
-    both_are_gone.give();
+    both_are_gone.notify();
     names_the_dead(0);
     names_the_dead(2);
   }

@@ -1,5 +1,5 @@
-// Ranks that submit in different orders, from several threads, tensors of random types and sizes;
-// what comes is compared with sums in int64 and in float64.
+// Ranks submit tensors of random types and sizes in different orders. The results are compared with
+// sums in int64 and in float64.
 #include "submit.hpp"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ std::vector<Plan> make_plans(std::uint32_t seed, std::size_t count) {
   return plans;
 }
 
-// Small whole numbers, so that float64 sums are exact.
+// Returns small whole numbers, so that float64 sums are exact.
 std::int64_t value_of(int rank, std::size_t tensor, std::size_t i) {
   return static_cast<std::int64_t>((tensor * 31 + i * 7) % 1000) * (rank + 1);
 }
@@ -82,7 +82,7 @@ TEST(RandomOrder, SumsAreRight) {
       std::size_t waited = 0;
       for (std::size_t i = 0; i < order.size(); ++i) {
         handles[order[i]] = submit(rank, tensors[order[i]].request(order[i]));
-        // Now and then for one that all ranks have submitted by then, or will without us.
+        // Polls now and then a tensor that this rank has submitted earlier.
         if (random() % 20 == 0) {
           const auto done = rank.engine.done(handles[order[waited]]);
           ASSERT_TRUE(done.ok());

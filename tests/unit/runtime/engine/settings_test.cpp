@@ -39,7 +39,7 @@ TEST(EngineSettings, HaveDefaults) {
   expect_defaults(settings_for({{"HVD_FUSION_THRESHOLD", ""}, {"HVD_CACHE_CAPACITY", ""}}));
 }
 
-TEST(EngineSettings, AreRead) {
+TEST(EngineSettings, AreReadFromTheEnvironment) {
   const auto settings = settings_for({{"HVD_FUSION_THRESHOLD", "1048576"},
                                       {"HVD_FUSION_LARGEST", "8192"},
                                       {"HVD_AUTOTUNE", "1"},
@@ -58,14 +58,14 @@ TEST(EngineSettings, AreRead) {
   EXPECT_EQ(settings.stall_error, milliseconds(120'000));
 }
 
-TEST(EngineSettings, ATimeThatIsNotZeroDoesNotBecomeZero) {
+TEST(EngineSettings, TinyTimesAreNotRoundedToZero) {
   EXPECT_EQ(settings_for({{"HVD_STALL_SHUTDOWN_TIME_SECONDS", "0.0001"}}).stall_error,
             milliseconds(1));
   EXPECT_EQ(settings_for({{"HVD_STALL_SHUTDOWN_TIME_SECONDS", "0.0"}}).stall_error,
             milliseconds(0));
 }
 
-TEST(EngineSettings, HorovodsNamesCountWhereOursAreNotSet) {
+TEST(EngineSettings, HorovodsVariablesApplyIfOursAreNotSet) {
   const auto horovods = settings_for({{"HOROVOD_FUSION_THRESHOLD", "134217728"},
                                       {"HOROVOD_AUTOTUNE", "1"},
                                       {"HOROVOD_AUTOTUNE_LOG", "b.csv"},
@@ -88,16 +88,16 @@ TEST(EngineSettings, HorovodsNamesCountWhereOursAreNotSet) {
   EXPECT_EQ(both.fusion.together, 4096u);
 }
 
-TEST(EngineSettings, WhatHorovodRunSetsForNothingIsNothing) {
+TEST(EngineSettings, IgnoreTheNonePlaceholderOfHorovodrun) {
   expect_defaults(
       settings_for({{"HOROVOD_CACHE_CAPACITY", "(None,)"}, {"HOROVOD_FUSION_THRESHOLD", ""}}));
 }
 
-TEST(EngineSettings, OfACycleThatIsNotThereAnythingMayBeSaid) {
+TEST(EngineSettings, IgnoreTheCycleTime) {
   expect_defaults(settings_for({{"HVD_CYCLE_TIME", "soon"}, {"HOROVOD_CYCLE_TIME", "(None,)"}}));
 }
 
-TEST(EngineSettings, NonsenseIsAnErrorThatNamesVariableAndValue) {
+TEST(EngineSettings, InvalidValuesFailWithVariableAndValue) {
   EXPECT_EQ(error_for({{"HVD_FUSION_THRESHOLD", "64MB"}}),
             "HVD_FUSION_THRESHOLD=\"64MB\" is not an integer from 0 to 1099511627776");
   EXPECT_EQ(error_for({{"HVD_CACHE_CAPACITY", "-1"}}),
@@ -115,7 +115,7 @@ TEST(EngineSettings, NonsenseIsAnErrorThatNamesVariableAndValue) {
   }
 }
 
-TEST(EngineSettings, NonsenseInAVariableThatDoesNotCountIsNotRead) {
+TEST(EngineSettings, IgnoreInvalidValuesOfOverriddenVariables) {
   EXPECT_EQ(
       settings_for({{"HVD_CACHE_CAPACITY", "7"}, {"HOROVOD_CACHE_CAPACITY", "x"}}).cache_capacity,
       7u);

@@ -1,4 +1,4 @@
-// Ranks that wait too long for others: a line that says for whom, then an error.
+// Stalls: a rank that others wait for too long is named in a warning, then in an error.
 #include "submit.hpp"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace libhvd::test {
 namespace {
 
-TEST(DescribeStall, GroupsByWhomIsWaitedFor) {
+TEST(DescribeStall, GroupsCallsByTheRanksTheyWaitFor) {
   constexpr std::uint64_t kSecond = 1'000'000'000;
   EXPECT_EQ(describe_stall({{"allreduce \"a\"", {2}}}, 60 * kSecond),
             "allreduce \"a\" has waited 60 s for rank 2");
@@ -24,7 +24,8 @@ TEST(DescribeStall, GroupsByWhomIsWaitedFor) {
             "for rank 2");
 }
 
-struct Said {
+// Collects the warnings of all ranks.
+struct Warnings {
   std::mutex mutex;
   std::condition_variable more;
   std::vector<std::string> lines;
@@ -39,7 +40,7 @@ struct Said {
     return listener;
   }
 
-  // Returns the first line with this text.
+  // Waits for a line with this text and returns it.
   std::string await(const std::string& text) {
     std::unique_lock lock(mutex);
     const auto has_text = [&](const std::string& line) { return line.find(text) != line.npos; };
@@ -52,33 +53,34 @@ struct Said {
   }
 };
 
-EngineSettings impatient(int warning_ms, int error_ms = 0) {
+EngineSettings settings_with_limits(int warning_ms, int error_ms = 0) {
   EngineSettings settings;
   settings.stall_warning = std::chrono::milliseconds(warning_ms);
   settings.stall_error = std::chrono::milliseconds(error_ms);
   return settings;
 }
 
-EngineSettings patient() {
+EngineSettings settings_without_check() {
   EngineSettings settings;
   settings.stall_check = false;
   return settings;
 }
 
-// The late rank has submitted nothing; then something else.
-TEST(Stall, OneRankSaysForWhomAllWait) {
+// The late rank has submitted nothing, or another tensor.
+TEST(Stall, OneRankNamesTheRankThatAllWaitFor) {
   for (const bool other_first : {false, true}) {
-    Said said;
+    Warnings warnings;
     run_ranks(3, [&](Communicator& communicator) {
-      const auto engine = Engine::start(communicator.second(),
-                                        {.settings = impatient(30), .listener = said.listener()});
+      const auto engine =
+          Engine::start(communicator.second(),
+                        {.settings = settings_with_limits(30), .listener = warnings.listener()});
       ASSERT_TRUE(engine.ok());
       const Rank rank{**engine, communicator, communicator.rank(), 3};
       std::vector<float> values(4, 1), first(4, 1), second(4, 1);
       const bool late = rank.rank == 1;
       std::int64_t side = 0;
       if (other_first) side = submit(rank, sum_of(late ? "early" : "other", first));
-      if (late) said.await("allreduce \"x\"");
+      if (late) warnings.await("allreduce \"x\"");
       const auto handle = submit(rank, sum_of("x", values));
       if (other_first) {
         const auto counterpart = submit(rank, sum_of(late ? "other" : "early", second));
@@ -90,22 +92,23 @@ TEST(Stall, OneRankSaysForWhomAllWait) {
       ASSERT_TRUE(communicator.barrier({}).ok());
       (*engine)->stop();
     });
-    for (const std::string& line : said.lines)
+    for (const std::string& line : warnings.lines)
       EXPECT_NE(line.find(" s for rank"), std::string::npos) << line;
   }
 }
 
-// Rank 0 is late. Of those that wait, rank 1 alone loses patience.
-void run_with_rank_0_late(Said& said, const std::function<void(const Rank&)>& wait) {
+// Runs three ranks, of which rank 0 is late. Only rank 1 watches for stalls.
+void run_with_rank_0_late(Warnings& warnings, const std::function<void(const Rank&)>& wait) {
   run_ranks(3, [&](Communicator& communicator) {
     const bool watches = communicator.rank() == 1;
     const auto engine = Engine::start(
         communicator.second(),
-        {.settings = watches ? impatient(20, 40) : patient(), .listener = said.listener()});
+        {.settings = watches ? settings_with_limits(20, 40) : settings_without_check(),
+         .listener = warnings.listener()});
     ASSERT_TRUE(engine.ok());
     const Rank rank{**engine, communicator, communicator.rank(), 3};
     if (rank.rank == 0) {
-      said.await("");
+      warnings.await("");
       while (communicator.barrier({}).ok()) {
       }
     } else {
@@ -114,10 +117,10 @@ void run_with_rank_0_late(Said& said, const std::function<void(const Rank&)>& wa
   });
 }
 
-TEST(Stall, AfterTheSecondTimeItIsAnErrorOnAllRanks) {
-  Said said;
+TEST(Stall, FailsOnEveryRankAfterTheSecondLimit) {
+  Warnings warnings;
   std::promise<void> rank_2_waits;
-  run_with_rank_0_late(said, [&](const Rank& rank) {
+  run_with_rank_0_late(warnings, [&](const Rank& rank) {
     std::vector<float> values(4, 1);
     if (rank.rank == 1) rank_2_waits.get_future().wait();
     const auto handle = submit(rank, sum_of("x", values));
@@ -129,11 +132,11 @@ TEST(Stall, AfterTheSecondTimeItIsAnErrorOnAllRanks) {
   });
 }
 
-// Those that wait have submitted it and then joined: they wait nevertheless.
-TEST(Stall, OfWhatWasSubmittedBeforeJoiningIsSaidToo) {
-  Said said;
+// The ranks that wait have submitted the tensor and then joined; they wait nevertheless.
+TEST(Stall, IsReportedForATensorSubmittedBeforeJoining) {
+  Warnings warnings;
   std::promise<void> rank_2_waits;
-  run_with_rank_0_late(said, [&](const Rank& rank) {
+  run_with_rank_0_late(warnings, [&](const Rank& rank) {
     std::vector<float> values(4, 1);
     if (rank.rank == 1) rank_2_waits.get_future().wait();
     const auto handle = submit(rank, sum_of("x", values));
@@ -142,48 +145,48 @@ TEST(Stall, OfWhatWasSubmittedBeforeJoiningIsSaidToo) {
     const std::string message = message_of(rank.engine.wait(handle));
     EXPECT_NE(message.find("has kept others waiting too long"), std::string::npos) << message;
   });
-  // Rank 2 is named too where it has not told that it waits.
-  const std::string line = said.await("allreduce \"x\" has waited ");
+  // Rank 2 is named too if it has not proposed the tensor yet.
+  const std::string line = warnings.await("allreduce \"x\" has waited ");
   EXPECT_TRUE(line.find(" s for rank 0") != line.npos || line.find(" s for ranks 0,2") != line.npos)
       << line;
 }
 
-// All that have come have joined, and wait for one that does nothing at all. Rank 0 is the first of
-// those that have not come, whoever else is late. The others start to wait when all have begun.
-TEST(Stall, OfAJoinIsAnErrorOnAllRanks) {
+// Ranks 1 and 2 join and wait for rank 0, which makes no call. They start to wait when all ranks
+// have begun, so that rank 0 is the only late one.
+TEST(Stall, OfAJoinFailsOnEveryRank) {
   Signal over;
   std::array<Signal, 3> begun;
   Job job(3,
-          [&](int rank, const Child::Tell& tell) {
+          [&](int rank, const Child::Report& report) {
             hvd::init();
             const auto number = static_cast<std::size_t>(rank);
-            for (int other = 0; other < 3; ++other) begun[number].give();
+            for (int other = 0; other < 3; ++other) begun[number].notify();
             for (Signal& other : begun) other.await();
             if (rank == 0) {
               over.await();
               float value = 1;
-              tell(hvd_allreduce(&value, &value, 1, HVD_FLOAT32, HVD_SUM, nullptr) == HVD_OK
-                       ? "ok"
-                       : hvd_last_error());
+              report(hvd_allreduce(&value, &value, 1, HVD_FLOAT32, HVD_SUM, nullptr) == HVD_OK
+                         ? "ok"
+                         : hvd_last_error());
               return;
             }
-            tell(hvd_join(nullptr) == HVD_OK ? "ok" : hvd_last_error());
+            report(hvd_join(nullptr) == HVD_OK ? "ok" : hvd_last_error());
           },
           {{"HVD_STALL_CHECK_TIME_SECONDS", "0.05"}, {"HVD_STALL_SHUTDOWN_TIME_SECONDS", "0.1"}});
   for (const int rank : {1, 2}) {
-    const std::string said = job.rank(rank).line().value_or("nothing");
-    EXPECT_NE(said.find("rank 0 (pid"), std::string::npos) << said;
-    EXPECT_NE(said.find("has kept others waiting too long"), std::string::npos) << said;
+    const std::string line = job.rank(rank).line().value_or("nothing");
+    EXPECT_NE(line.find("rank 0 (pid"), std::string::npos) << line;
+    EXPECT_NE(line.find("has kept others waiting too long"), std::string::npos) << line;
   }
-  over.give();
+  over.notify();
   EXPECT_NE(job.rank(0).line().value_or("nothing"), "ok");
 }
 
-TEST(Stall, NothingIsSaidWhenItIsSwitchedOff) {
-  Said said;
-  EngineSettings settings = impatient(1, 2);
+TEST(Stall, IsNotReportedWhenTheCheckIsDisabled) {
+  Warnings warnings;
+  EngineSettings settings = settings_with_limits(1, 2);
   settings.stall_check = false;
-  const StallWatch watch(settings, said.listener());
+  const StallWatch watch(settings, warnings.listener());
   EXPECT_FALSE(watch.due(1'000'000'000'000));
   EXPECT_FALSE(watch.over(1'000'000'000'000));
 }

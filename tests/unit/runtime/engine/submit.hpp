@@ -1,4 +1,4 @@
-// Ranks as threads, each with an engine, and what the tests submit to it.
+// Ranks as threads, each with an engine, and the requests that tests submit to it.
 #pragma once
 
 #include "engine/engine.hpp"
@@ -21,18 +21,18 @@ struct Rank {
   int size;
 };
 
-// On one host, then on two.
+// Runs the body on one host, then on two.
 inline void run_engines(int size, const std::function<void(const Rank&)>& body) {
   run_ranks_everywhere(size, [&](Communicator& communicator) {
     const auto engine = Engine::start(communicator.second());
     ASSERT_TRUE(engine.ok());
     body({**engine, communicator, communicator.rank(), communicator.size()});
-    ASSERT_TRUE(communicator.barrier({}).ok());  // nobody leaves before all are done
+    ASSERT_TRUE(communicator.barrier({}).ok());  // no rank leaves before all are done
     (*engine)->stop();
   });
 }
 
-// An allreduce of the values in place.
+// Returns a request to sum the values in place.
 inline Request sum_of(const std::string& name, std::vector<float>& values) {
   Request request;
   request.kind = "allreduce";

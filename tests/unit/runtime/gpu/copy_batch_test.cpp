@@ -16,14 +16,14 @@ using cuda_on_threads::words_copied;
 namespace libhvd::test {
 namespace {
 
-constexpr std::size_t kRoom = 64;  // around what is copied
+constexpr std::size_t kRoom = 64;  // around the copied bytes
 constexpr std::size_t kMostBytes = 3 * kCopyBytesPerBlock + 5;
 
 struct alignas(16) Line {
   unsigned char bytes[16];
 };
 
-// Memory for so many bytes, and room around them. 16 divides its address.
+// Memory for so many bytes, with room around them. Its address is a multiple of 16.
 class Memory {
  public:
   explicit Memory(std::size_t bytes) : lines_((bytes + 2 * kRoom) / 16 + 1) {}
@@ -57,15 +57,15 @@ void launch(const std::vector<DeviceCopy>& copies) {
   }
 }
 
-// Returns the size of the words that can be copied at addresses with these rests.
+// Returns the size of the largest words that can be copied between such addresses.
 std::size_t widest_word(std::size_t to, std::size_t from) {
   std::size_t word = 16;
   while ((to | from) % word != 0) word /= 2;
   return word;
 }
 
-// Copies `bytes` bytes between places with these rests of their addresses by 16. It expects the
-// bytes there, nothing beside them, and words as wide as the addresses allow.
+// Copies `bytes` bytes between addresses that are `from` and `to` modulo 16. Expects the bytes
+// there, nothing beside them, and words as wide as the addresses allow.
 void expect_copied(Memory& source, std::size_t to, std::size_t from, std::size_t bytes) {
   SCOPED_TRACE(testing::Message() << bytes << " bytes from " << from << " to " << to);
   Memory target(bytes);
@@ -94,7 +94,7 @@ TEST(CopyBatch, CopiesBetweenAllAlignments) {
 }
 
 // Each thread copies up to four words at once.
-TEST(CopyBatch, CopiesEachLengthAroundTheEdgesOfItsLoops) {
+TEST(CopyBatch, CopiesLengthsAroundTheLimitsOfItsLoops) {
   Memory source = Memory::filled();
   for (const std::size_t word : {1U, 2U, 4U, 8U, 16U}) {
     for (const std::size_t row : {1U, 2U, 3U, 4U, 5U, 8U}) {
@@ -108,7 +108,7 @@ TEST(CopyBatch, CopiesEachLengthAroundTheEdgesOfItsLoops) {
   }
 }
 
-TEST(CopyBatch, DoesCopiesOfDifferentLengths) {
+TEST(CopyBatch, CopiesDifferentLengthsInOneBatch) {
   Memory source = Memory::filled(), target(kMostBytes), expected(kMostBytes);
   std::vector<DeviceCopy> copies;
   std::size_t begin = 0;

@@ -1,5 +1,5 @@
-// What we declare of CUDA's runtime and driver is what their own headers say. (Apart from NCCL's
-// test: nccl.h brings overloads of C++ with it.)
+// Compares our declarations of CUDA's runtime and driver with NVIDIA's headers. NCCL has a test
+// file of its own, because nccl.h brings C++ overloads with it.
 #include "declarations.hpp"
 #include "gpu/cuda_library.hpp"
 #include "gpu/kernel_module.hpp"

@@ -1,12 +1,12 @@
-// Whether a function of a library is called as its own header says.
+// Compares our declaration of a function with that of a library's header.
 #pragma once
 
 #include <type_traits>
 
 namespace libhvd::test {
 
-// A type of theirs is passed like one of ours: pointers as pointers, enums as int, structs as bytes
-// of that size.
+// Returns whether a type of theirs is passed like one of ours: pointers as pointers, enums as int,
+// structs as bytes of that size.
 template <class Theirs, class Ours>
 constexpr bool passed_alike() {
   if constexpr (std::is_pointer_v<Ours>) {

@@ -1,7 +1,6 @@
 // Adasum on device memory: libhvd's kernels and NCCL, against the paper's formula in float64.
 #include "device_support.hpp"
 #include "gpu/image.hpp"
-#include "support.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -21,7 +20,7 @@ using testing::Each;
 using testing::HasSubstr;
 using Doubles = std::vector<double>;
 
-// Gradients that point in different directions, and have different lengths.
+// Returns an element of gradients that have different directions and lengths.
 double gradient_of(int rank, std::size_t i) {
   return std::sin(static_cast<double>(i) * (rank + 1)) * (1 + rank) / 4;
 }
@@ -86,19 +85,19 @@ std::string check(Gpu& gpu, int rank, int size, hvd_type type, std::size_t count
 std::string check_types_and_lengths(Gpu& gpu, int rank, int size) {
   // 100'001 elements are several blocks of threads for each rank.
   for (const std::size_t count : {1u, 3u, 1000u, 100'001u}) {
-    for (const std::string& said :
+    for (const std::string& outcome :
          {check<float>(gpu, rank, size, HVD_FLOAT32, count, 1e-6),
           check<double>(gpu, rank, size, HVD_FLOAT64, count, 1e-12),
           check<hvd::float16>(gpu, rank, size, HVD_FLOAT16, count, 2e-3),
           check<hvd::bfloat16>(gpu, rank, size, HVD_BFLOAT16, count, 2e-2),
           check<float>(gpu, rank, size, HVD_FLOAT32, count, 1e-6, 0.5)}) {
-      if (said != "ok") return said;
+      if (outcome != "ok") return outcome;
     }
   }
   return "ok";
 }
 
-TEST(DeviceAdasum, AgreesWithThePaperInEveryTypeAndLength) {
+TEST(DeviceAdasum, MatchesThePapersFormulaForEveryTypeAndLength) {
   for (const int size : {1, 2, 4}) {
     EXPECT_THAT(
         run_on_gpus({.size = size},
@@ -108,14 +107,14 @@ TEST(DeviceAdasum, AgreesWithThePaperInEveryTypeAndLength) {
   }
 }
 
-TEST(DeviceAdasum, WithoutKernelsGoesThroughHostMemory) {
+TEST(DeviceAdasum, GivesRightResultsWithoutKernels) {
   EXPECT_THAT(run_on_gpus({.variables = {{"HVD_CUDA_DRIVER", "/nowhere/libcuda.so"}}},
                           [](int rank, Gpu& gpu) { return check_types_and_lengths(gpu, rank, 2); }),
               Each("ok"));
 }
 
-// The product of two ranks' tensors is 0, and that of one with itself may be.
-TEST(DeviceAdasum, AddsTensorsThatHaveNothingInCommon) {
+// The dot product of any two ranks' tensors is 0, and rank 3 has only zeros.
+TEST(DeviceAdasum, AddsOrthogonalTensors) {
   EXPECT_THAT(run_on_gpus({.size = 4},
                           [](int rank, Gpu& gpu) -> std::string {
                             std::vector<float> own(4, 0);
@@ -131,13 +130,13 @@ TEST(DeviceAdasum, AddsTensorsThatHaveNothingInCommon) {
               Each("ok"));
 }
 
-// Four kernels run, and the CPU waits for none.
-TEST(DeviceAdasum, StaysOnTheStream) {
+// A call launches four kernels, and the CPU waits for none of them.
+TEST(DeviceAdasum, RunsOnTheStreamWithoutBlockingTheCpu) {
   if (kernel_image() == nullptr) GTEST_SKIP() << "libhvd was built without nvcc";
   const TemporaryFolder folder;
   EXPECT_THAT(
       run_on_gpus(
-          {.odd_rank = 0, .odd_variables = {{"HVD_DOUBLE_LAUNCHES", folder.path() + "/launches"}}},
+          {.odd_rank = 0, .odd_variables = {{"HVD_DOUBLE_LAUNCHES", folder.file("launches")}}},
           [](int rank, Gpu& gpu) -> std::string {
             void* const stream = gpu.new_stream();
             float* const device = gpu.upload(std::vector<float>(100, rank == 0 ? 1.f : 2.f));
@@ -156,11 +155,11 @@ TEST(DeviceAdasum, StaysOnTheStream) {
             return waits ? "ok" : "the stream is idle";
           }),
       Each("ok"));
-  std::ifstream launches(folder.path() + "/launches");
+  std::ifstream launches(folder.file("launches"));
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(launches), {}), std::string(8, 'x'));
 }
 
-TEST(DeviceAdasum, IsForAPowerOfTwoOfRanks) {
+TEST(DeviceAdasum, RefusesANumberOfRanksThatIsNoPowerOfTwo) {
   EXPECT_THAT(run_on_gpus({.size = 3},
                           [](int, Gpu& gpu) -> std::string {
                             float* const device = gpu.upload(std::vector<float>(8));
@@ -171,7 +170,7 @@ TEST(DeviceAdasum, IsForAPowerOfTwoOfRanks) {
               Each(HasSubstr("a power of two, not for 3")));
 }
 
-TEST(DeviceAdasum, WithoutMemoryOnOneDeviceIsAnErrorOnAll) {
+TEST(DeviceAdasum, NoMemoryOnOneDeviceFailsOnEveryRank) {
   if (kernel_image() == nullptr) GTEST_SKIP() << "libhvd was built without nvcc";
   EXPECT_THAT(
       run_on_gpus({.odd_rank = 1, .odd_variables = {{"HVD_DOUBLE_CUDA_FAILS", "cudaMalloc:1"}}},

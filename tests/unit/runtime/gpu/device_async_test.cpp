@@ -1,4 +1,4 @@
-// Collectives on device memory in the background: in any order, and in order with the stream.
+// Async collectives on device memory: any order of submission, and the order of the stream.
 #include "device_support.hpp"
 #include "gpu/image.hpp"
 
@@ -21,7 +21,7 @@ namespace {
 using testing::Each;
 using testing::HasSubstr;
 
-std::string sum_in_turn(Gpu& gpu, int rank) {
+std::string sum_in_opposite_orders(Gpu& gpu, int rank) {
   constexpr std::size_t kTensors = 20;
   std::array<float*, kTensors> tensors{};
   std::array<hvd_handle, kTensors> handles{};
@@ -46,14 +46,14 @@ std::string sum_in_turn(Gpu& gpu, int rank) {
   return "ok";
 }
 
-TEST(DeviceAsync, InAnyOrder) {
-  EXPECT_THAT(run_on_gpus({}, [](int rank, Gpu& gpu) { return sum_in_turn(gpu, rank); }),
+TEST(DeviceAsync, RanksMaySubmitInOppositeOrders) {
+  EXPECT_THAT(run_on_gpus({}, [](int rank, Gpu& gpu) { return sum_in_opposite_orders(gpu, rank); }),
               Each("ok"));
 }
 
-// Many small tensors in flight behind a gate, so that they are ready together; more than a kernel
-// takes in one launch, of all lengths and alignments.
-std::string sum_small_ones(Gpu& gpu, int rank) {
+// Sums many small tensors of all lengths and alignments, so that several are ready together. They
+// are more than one launch of a kernel takes.
+std::string sum_small_tensors(Gpu& gpu, int rank) {
   constexpr std::size_t kTensors = 400;
   const auto offset = [](std::size_t i) { return i % 3; };
   const auto count = [](std::size_t i) { return i % 7 == 0 ? i * 20 : i % 50; };
@@ -90,31 +90,31 @@ std::string sum_small_ones(Gpu& gpu, int rank) {
   return "ok";
 }
 
-std::vector<std::string> say_sum_and_launches(GpuJob job) {
+std::vector<std::string> sum_and_report_packing(GpuJob job) {
   return run_on_gpus(job, [](int rank, Gpu& gpu) {
     Counter launches("HVD_DOUBLE_LAUNCHES");
-    const std::string said = sum_small_ones(gpu, rank);
-    return said + (launches.take() > 0 ? ", packed" : "");
+    const std::string outcome = sum_small_tensors(gpu, rank);
+    return outcome + (launches.take() > 0 ? ", packed" : "");
   });
 }
 
-TEST(DeviceAsync, SmallOnesArePacked) {
-  EXPECT_THAT(say_sum_and_launches({}), Each(kernel_image() != nullptr ? "ok, packed" : "ok"));
+TEST(DeviceAsync, SmallTensorsArePacked) {
+  EXPECT_THAT(sum_and_report_packing({}), Each(kernel_image() != nullptr ? "ok, packed" : "ok"));
 }
 
-TEST(DeviceAsync, SmallOnesAreGroupedWithoutTheKernelOnOneRank) {
-  EXPECT_THAT(say_sum_and_launches(
+TEST(DeviceAsync, SmallTensorsAreGroupedIfOneRankLacksTheKernel) {
+  EXPECT_THAT(sum_and_report_packing(
                   {.odd_rank = 1, .odd_variables = {{"HVD_CUDA_DRIVER", "/nowhere/libcuda.so"}}}),
               Each("ok"));
 }
 
-TEST(DeviceAsync, SmallOnesOnOneGpu) {
-  EXPECT_THAT(say_sum_and_launches({.devices = {0, 0}}), Each("ok"));
+TEST(DeviceAsync, SmallTensorsAreSummedOnOneGpu) {
+  EXPECT_THAT(sum_and_report_packing({.devices = {0, 0}}), Each("ok"));
 }
 
-// What is packed is written all or not at all: no tensor is reduced twice.
-TEST(DeviceAsync, NoHostMemoryOnTheWay) {
-  const auto said = run_on_gpus(
+// Either all packed tensors are written or none, so that none is reduced twice.
+TEST(DeviceAsync, NoHostMemoryFailsPackedTensorsAndLeavesThemUnchanged) {
+  const auto outcomes = run_on_gpus(
       {.devices = {0, 0},
        .odd_rank = 1,
        .odd_variables = {{"HVD_DOUBLE_CUDA_FAILS", "cudaMallocHost"}}},
@@ -135,11 +135,11 @@ TEST(DeviceAsync, NoHostMemoryOnTheWay) {
         }
         return std::to_string(failed) + " failed, " + std::to_string(changed) + " changed";
       });
-  EXPECT_THAT(said, Each("5 failed, 0 changed"));
+  EXPECT_THAT(outcomes, Each("5 failed, 0 changed"));
 }
 
-TEST(DeviceAsync, OneThatDoesNotFitDoesNotSpoilTheOthers) {
-  const auto said = run_on_gpus({}, [](int rank, Gpu& gpu) {
+TEST(DeviceAsync, AMismatchFailsOnlyItsTensor) {
+  const auto outcomes = run_on_gpus({}, [](int rank, Gpu& gpu) {
     std::array<float*, 5> tensors{};
     std::array<hvd_handle, 5> handles{};
     for (float*& tensor : tensors) tensor = gpu.upload(std::vector<float>(10, 1.0f));
@@ -157,18 +157,18 @@ TEST(DeviceAsync, OneThatDoesNotFitDoesNotSpoilTheOthers) {
     }
     return own;
   });
-  EXPECT_THAT(said, Each("22x22"));
+  EXPECT_THAT(outcomes, Each("22x22"));
 }
 
-TEST(DeviceAsync, InAnyOrderOnOneGpu) {
-  EXPECT_THAT(
-      run_on_gpus({.devices = {1, 1}}, [](int rank, Gpu& gpu) { return sum_in_turn(gpu, rank); }),
-      Each("ok"));
+TEST(DeviceAsync, RanksMaySubmitInOppositeOrdersOnOneGpu) {
+  EXPECT_THAT(run_on_gpus({.devices = {1, 1}},
+                          [](int rank, Gpu& gpu) { return sum_in_opposite_orders(gpu, rank); }),
+              Each("ok"));
 }
 
-// The input comes late on the stream; a copy of the result is put on it before there is one.
-TEST(DeviceAsync, WaitOrdersTheStreamAndNotTheCpu) {
-  const auto said = run_on_gpus({}, [](int rank, Gpu& gpu) -> std::string {
+// The stream writes the input late. A copy of the result is enqueued before the result exists.
+TEST(DeviceAsync, WaitOrdersTheStreamWithoutBlockingTheCpu) {
+  const auto outcomes = run_on_gpus({}, [](int rank, Gpu& gpu) -> std::string {
     void* const stream = gpu.new_stream();
     float* const device = gpu.upload(std::vector<float>{0});
     const float late = static_cast<float>(rank + 1);
@@ -186,11 +186,11 @@ TEST(DeviceAsync, WaitOrdersTheStreamAndNotTheCpu) {
     gpu.synchronize(stream);
     return result == 3.0f ? "ok" : "wrong: " + std::to_string(result);
   });
-  EXPECT_THAT(said, Each("ok"));
+  EXPECT_THAT(outcomes, Each("ok"));
 }
 
-TEST(DeviceAsync, TheOtherKinds) {
-  const auto said = run_on_gpus({}, [](int rank, Gpu& gpu) -> std::string {
+TEST(DeviceAsync, OtherCollectivesGiveRightResults) {
+  const auto outcomes = run_on_gpus({}, [](int rank, Gpu& gpu) -> std::string {
     auto* const all = static_cast<float*>(gpu.allocate(8));
     auto* const share = static_cast<float*>(gpu.allocate(4));
     auto* const mixed = static_cast<float*>(gpu.allocate(8));
@@ -217,11 +217,11 @@ TEST(DeviceAsync, TheOtherKinds) {
         rank == 0 ? std::vector<float>{10, 10} : std::vector<float>{20, 21};
     return gpu.download(mixed, 2) == expected ? "ok" : "alltoall";
   });
-  EXPECT_THAT(said, Each("ok"));
+  EXPECT_THAT(outcomes, Each("ok"));
 }
 
-TEST(DeviceAsync, AnEventThatFailsIsAnErrorOnAllRanks) {
-  const auto said = run_on_gpus(
+TEST(DeviceAsync, AFailedCudaEventFailsOnEveryRank) {
+  const auto outcomes = run_on_gpus(
       {.odd_rank = 1, .odd_variables = {{"HVD_DOUBLE_CUDA_FAILS", "cudaEventCreateWithFlags"}}},
       [](int, Gpu& gpu) {
         float* const device = gpu.upload(std::vector<float>{1});
@@ -231,11 +231,11 @@ TEST(DeviceAsync, AnEventThatFailsIsAnErrorOnAllRanks) {
             hvd_allreduce_async(device, device, 1, HVD_FLOAT32, HVD_SUM, &options, &handle);
         return status == HVD_OK ? text_of(hvd_wait(handle)) : hvd_last_error();
       });
-  EXPECT_THAT(said, Each(HasSubstr("rank 1: cudaEventCreateWithFlags: unknown error (999)")));
+  EXPECT_THAT(outcomes, Each(HasSubstr("rank 1: cudaEventCreateWithFlags: unknown error (999)")));
 }
 
-// Three sets that overlap in a circle, and all ranks: background calls of all of them at once, and
-// blocking calls of all ranks in between.
+// Makes async sums at the same time in three sets that overlap in a circle and in the set of all
+// ranks. In between, all ranks make blocking sums.
 std::string sum_in_sets(Gpu& gpu, int rank, int rounds) {
   const std::array<std::array<int, 2>, 3> members{{{0, 1}, {1, 2}, {2, 0}}};
   std::array<std::int32_t, 4> sets{};  // the first: all ranks
@@ -288,22 +288,21 @@ std::string sum_in_sets(Gpu& gpu, int rank, int rounds) {
   return "ok";
 }
 
-TEST(DeviceAsync, SetsThatOverlapInAnyOrder) {
+TEST(DeviceAsync, OverlappingSetsMayBeUsedInAnyOrder) {
   EXPECT_THAT(
       run_on_gpus({.size = 3}, [](int rank, Gpu& gpu) { return sum_in_sets(gpu, rank, 200); }),
       Each("ok"));
 }
 
-TEST(DeviceAsync, SetsThatOverlapInAnyOrderOnOneGpu) {
+TEST(DeviceAsync, OverlappingSetsMayBeUsedInAnyOrderOnOneGpu) {
   EXPECT_THAT(run_on_gpus({.size = 3, .devices = {0, 0, 0}},
                           [](int rank, Gpu& gpu) { return sum_in_sets(gpu, rank, 20); }),
               Each("ok"));
 }
 
-// A rank that comes late to a blocking call, as it first looks at the result of one in the
-// background that the others have submitted, too.
-TEST(DeviceAsync, ABlockingCallDoesNotHoldUpTheBackground) {
-  const auto said = run_on_gpus({}, [](int rank, Gpu& gpu) -> std::string {
+// Rank 0 is in the blocking call while rank 1 still waits for the result of the async call.
+TEST(DeviceAsync, ABlockingCallDoesNotBlockAsyncCalls) {
+  const auto outcomes = run_on_gpus({}, [](int rank, Gpu& gpu) -> std::string {
     void* const stream = gpu.new_stream();
     float* const background = gpu.upload(std::vector<float>{1});
     float* const blocking = gpu.upload(std::vector<float>{1});
@@ -322,7 +321,7 @@ TEST(DeviceAsync, ABlockingCallDoesNotHoldUpTheBackground) {
       return hvd_last_error();
     return gpu.download(blocking, 1, nameless.stream)[0] == 2.0f ? "ok" : "blocking";
   });
-  EXPECT_THAT(said, Each("ok"));
+  EXPECT_THAT(outcomes, Each("ok"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A rank that has joined gives zeros to the sums of the others, whose tensors are on GPUs.
+// A rank that has joined contributes zeros to the sums of the others, whose tensors are on GPUs.
 #include "device_support.hpp"
 
 #include <gmock/gmock.h>
@@ -26,7 +26,7 @@ std::string join() {
   return text_of(hvd_join(&last));
 }
 
-// Rank r makes 2 r calls and joins. With `before` the GPUs were connected before that.
+// Rank r makes 2 r calls and joins. With `before` the GPUs are connected first.
 std::string reduce_uneven(Gpu& gpu, int rank, int size, bool before) {
   if (before && reduce_ones(gpu, "first") != static_cast<float>(size)) return "first is wrong";
   for (int call = 0; call < 2 * rank; ++call) {
@@ -42,7 +42,7 @@ std::string reduce_uneven(Gpu& gpu, int rank, int size, bool before) {
   return reduce_ones(gpu, "last") == static_cast<float>(size) ? "ok" : "last is wrong";
 }
 
-TEST(DeviceJoin, GivesZerosToSumsAndAverages) {
+TEST(DeviceJoin, ContributesZerosToSumsAndAverages) {
   for (const bool before : {true, false}) {
     EXPECT_THAT(
         run_on_gpus({.size = 3},
@@ -52,51 +52,51 @@ TEST(DeviceJoin, GivesZerosToSumsAndAverages) {
   }
 }
 
-TEST(DeviceJoin, GivesZerosOnOneGpu) {
+TEST(DeviceJoin, ContributesZerosOnOneGpu) {
   EXPECT_THAT(run_on_gpus({.size = 3, .devices = {0, 0, 0}},
                           [&](int rank, Gpu& gpu) { return reduce_uneven(gpu, rank, 3, true); }),
               Each("ok"));
 }
 
 // Encrypted, because the double of NCCL is for one host.
-TEST(DeviceJoin, GivesZerosOnTwoHosts) {
+TEST(DeviceJoin, ContributesZerosOnTwoHosts) {
   EXPECT_THAT(run_on_gpus({.size = 3, .variables = {{"HVD_DATA_TLS", "1"}}, .hosts = {0, 1, 0}},
                           [&](int rank, Gpu& gpu) { return reduce_uneven(gpu, rank, 3, true); }),
               Each("ok"));
 }
 
-TEST(DeviceJoin, GivesZerosToAGroup) {
-  const auto said = run_on_gpus({}, [](int rank, Gpu& gpu) -> std::string {
+TEST(DeviceJoin, ContributesZerosToAGroup) {
+  const auto outcomes = run_on_gpus({}, [](int rank, Gpu& gpu) -> std::string {
     if (rank == 1) return join();
-    const std::vector<std::size_t> counts{3, 300'000, 77};
+    const std::vector<std::size_t> lengths{3, 300'000, 77};
     std::vector<void*> buffers;
-    for (const std::size_t count : counts)
+    for (const std::size_t count : lengths)
       buffers.push_back(gpu.upload(std::vector<float>(count, 5)));
     const hvd_options options = on_cuda("group");
-    if (hvd_grouped_allreduce(3, buffers.data(), buffers.data(), counts.data(), HVD_FLOAT32,
+    if (hvd_grouped_allreduce(3, buffers.data(), buffers.data(), lengths.data(), HVD_FLOAT32,
                               HVD_SUM, &options) != HVD_OK)
       return hvd_last_error();
-    for (std::size_t i = 0; i < counts.size(); ++i) {
-      if (gpu.download(static_cast<float*>(buffers[i]), counts[i])[counts[i] - 1] != 5.0f)
+    for (std::size_t i = 0; i < lengths.size(); ++i) {
+      if (gpu.download(static_cast<float*>(buffers[i]), lengths[i])[lengths[i] - 1] != 5.0f)
         return "tensor " + std::to_string(i) + " is wrong";
     }
     return join();
   });
-  EXPECT_THAT(said, Each("ok"));
+  EXPECT_THAT(outcomes, Each("ok"));
 }
 
-// A maximum has no neutral zero.
-TEST(DeviceJoin, IsAnErrorForOtherReductions) {
-  const auto said = run_on_gpus({}, [](int rank, Gpu& gpu) -> std::string {
+// Zeros are not neutral for a maximum.
+TEST(DeviceJoin, FailsOtherReductions) {
+  const auto outcomes = run_on_gpus({}, [](int rank, Gpu& gpu) -> std::string {
     if (rank == 1) return join();
     if (reduce_ones(gpu, "most", HVD_MAX) != -1) return "no error";
     const std::string error = hvd_last_error();
     const std::string joined = join();
     return joined == "ok" ? error : joined;
   });
-  EXPECT_THAT(said[0], HasSubstr("rank 1 has joined, with which only an allreduce with sum or "
-                                 "average can go on"));
-  EXPECT_EQ(said[1], "ok");
+  EXPECT_THAT(outcomes[0], HasSubstr("rank 1 has joined, with which only an allreduce with sum or "
+                                     "average can go on"));
+  EXPECT_EQ(outcomes[1], "ok");
 }
 
 }  // namespace

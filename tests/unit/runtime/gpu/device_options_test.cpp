@@ -15,7 +15,7 @@ namespace {
 using testing::Each;
 using Floats = std::vector<float>;
 
-// Two stages of work on one stream, as a training step enqueues them.
+// Makes every collective, blocking and async, with the same options on one stream.
 std::string use_every_collective(Gpu& gpu, int rank) {
   hvd::Options options("gradient");
   options.memory = hvd::Memory::cuda;
@@ -64,7 +64,7 @@ std::string use_every_collective(Gpu& gpu, int rank) {
   return "ok";
 }
 
-TEST(DeviceOptions, EveryCollective) {
+TEST(DeviceOptions, EveryCollectiveWorksOnAStream) {
   EXPECT_THAT(run_on_gpus({}, [](int rank, Gpu& gpu) { return use_every_collective(gpu, rank); }),
               Each("ok"));
 }

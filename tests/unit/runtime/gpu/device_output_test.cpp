@@ -12,7 +12,7 @@ namespace {
 
 using testing::Each;
 
-// A program's own way to allocate.
+// An allocator of the program.
 struct Allocated {
   Gpu& gpu;
   std::function<void*(std::size_t rows)> way = {};  // none: device memory
@@ -46,7 +46,7 @@ hvd_status wait_for(hvd_status submitted, const hvd_handle& handle) {
   return submitted == HVD_OK ? hvd_wait(handle) : submitted;
 }
 
-// Rank r gives `rows[r]` rows to all.
+// Gathers rows[r] rows of each rank r.
 hvd_status gather(Way way, Gpu& gpu, int rank, const std::vector<std::size_t>& rows,
                   const hvd_options& options) {
   const std::size_t own = rows[static_cast<std::size_t>(rank)];
@@ -66,7 +66,7 @@ Values gathered(const std::vector<std::size_t>& rows) {
   return all;
 }
 
-// Rank r gives r + to rows to each.
+// Sends r + peer rows from rank r to each peer.
 hvd_status swap_rows(Way way, Gpu& gpu, int rank, int size, const hvd_options& options) {
   std::vector<std::size_t> splits;
   Values values;
@@ -91,7 +91,8 @@ Values swapped(int rank, int size) {
   return values;
 }
 
-// On GPUs of their own, and all on one, where rows go through host memory.
+// Returns jobs with a GPU for each rank, and one with all ranks on one GPU, where rows go through
+// host memory.
 std::vector<GpuJob> jobs() {
   return {{.size = 2}, {.size = 4}, {.size = 3, .devices = {1, 1, 1}}, {.size = 1}};
 }
@@ -116,18 +117,18 @@ TEST(DeviceOutput, HoldsTheRowsOfAllRanks) {
     EXPECT_THAT(run_on_gpus(job,
                             [&](int rank, Gpu& gpu) {
                               testing::internal::CaptureStderr();
-                              std::string said = check_rows(Way::blocking, gpu, rank, job.size);
-                              if (said == "ok")
-                                said = check_rows(Way::background, gpu, rank, job.size);
+                              std::string outcome = check_rows(Way::blocking, gpu, rank, job.size);
+                              if (outcome == "ok")
+                                outcome = check_rows(Way::background, gpu, rank, job.size);
                               testing::internal::GetCapturedStderr();
-                              return said;
+                              return outcome;
                             }),
                 Each("ok"))
         << job.size << " ranks";
   }
 }
 
-TEST(DeviceOutput, OnOneRankOnly) {
+TEST(DeviceOutput, WorksWhenOnlyOneRankAllocates) {
   EXPECT_THAT(
       run_on_gpus({},
                   [](int rank, Gpu& gpu) -> std::string {
@@ -149,17 +150,18 @@ TEST(DeviceOutput, OnOneRankOnly) {
       Each("ok"));
 }
 
-// The last rank's own error, which begins so; the others get their rows, and all go on.
-std::string check_without(Way way, Gpu& gpu, int rank, int size,
-                          const std::function<void*(std::size_t rows)>& way_of_the_last,
-                          const std::string& wanted) {
+// Checks that only the last rank gets an error, which begins with `wanted`. The others must get
+// their rows, and the next calls must work.
+std::string check_failed_allocation(Way way, Gpu& gpu, int rank, int size,
+                                    const std::function<void*(std::size_t rows)>& allocate_on_last,
+                                    const std::string& wanted) {
   const bool odd = rank == size - 1;
   const auto ranks = static_cast<std::size_t>(size);
   std::vector<std::size_t> uneven;
   for (std::size_t each = 0; each < ranks; ++each) uneven.push_back(3 - each % 2);
   for (const auto& rows : {std::vector<std::size_t>(ranks, 5), uneven}) {
     Allocated result{gpu};
-    if (odd) result.way = way_of_the_last;
+    if (odd) result.way = allocate_on_last;
     const hvd_status status = gather(way, gpu, rank, rows, result.options("x"));
     if (odd) {
       if (status != HVD_ERROR_SYSTEM) return "allgather: " + text_of(status);
@@ -170,7 +172,7 @@ std::string check_without(Way way, Gpu& gpu, int rank, int size,
     }
   }
   Allocated result{gpu};
-  if (odd) result.way = way_of_the_last;
+  if (odd) result.way = allocate_on_last;
   const hvd_status status = swap_rows(way, gpu, rank, size, result.options("x"));
   if (odd) {
     if (status != HVD_ERROR_SYSTEM) return "alltoall: " + text_of(status);
@@ -182,18 +184,18 @@ std::string check_without(Way way, Gpu& gpu, int rank, int size,
   return check_rows(way, gpu, rank, size);
 }
 
-void expect_without(const std::function<void*(std::size_t rows)>& way_of_the_last,
-                    const std::string& wanted) {
+void expect_failed_allocation(const std::function<void*(std::size_t rows)>& allocate_on_last,
+                              const std::string& wanted) {
   for (const GpuJob& job : jobs()) {
     if (job.size == 1) continue;
     for (const Way way : {Way::blocking, Way::background}) {
       EXPECT_THAT(run_on_gpus(job,
                               [&](int rank, Gpu& gpu) {
                                 testing::internal::CaptureStderr();
-                                std::string said = check_without(way, gpu, rank, job.size,
-                                                                 way_of_the_last, wanted);
+                                std::string outcome = check_failed_allocation(
+                                    way, gpu, rank, job.size, allocate_on_last, wanted);
                                 testing::internal::GetCapturedStderr();
-                                return said;
+                                return outcome;
                               }),
                   Each("ok"))
           << job.size << " ranks";
@@ -201,21 +203,22 @@ void expect_without(const std::function<void*(std::size_t rows)>& way_of_the_las
   }
 }
 
-TEST(DeviceOutput, HostMemoryIsAnErrorThere) {
+TEST(DeviceOutput, HostMemoryFailsOnlyOnThatRank) {
   static std::int32_t on_host[100];
-  expect_without([](std::size_t) { return on_host; },
-                 "the output of hvd_options.allocate is not in device memory, but the call says "
-                 "HVD_CUDA");
+  expect_failed_allocation(
+      [](std::size_t) { return on_host; },
+      "the output of hvd_options.allocate is not in device memory, but the call says "
+      "HVD_CUDA");
 }
 
-TEST(DeviceOutput, NoMemoryIsAnErrorThere) {
-  expect_without([](std::size_t) { return nullptr; },
-                 "no memory: hvd_options.allocate gave none for ");
+TEST(DeviceOutput, NoMemoryFailsOnlyOnThatRank) {
+  expect_failed_allocation([](std::size_t) { return nullptr; },
+                           "no memory: hvd_options.allocate gave none for ");
 }
 
-// What a rank without memory gives to the others is still read in order with its stream.
+// The input of a rank without memory must still be read in the order of its stream.
 TEST(DeviceOutput, ARankWithoutMemoryKeepsTheOrderOfItsStream) {
-  const auto said = run_on_gpus({}, [](int rank, Gpu& gpu) -> std::string {
+  const auto outcomes = run_on_gpus({}, [](int rank, Gpu& gpu) -> std::string {
     void* const stream = gpu.new_stream();
     Allocated result{gpu};
     if (rank == 1) result.way = [](std::size_t) { return nullptr; };
@@ -236,7 +239,7 @@ TEST(DeviceOutput, ARankWithoutMemoryKeepsTheOrderOfItsStream) {
     gpu.synchronize(stream);
     return rank == 1 || result.values(stream) == Values{5, 6} ? "ok" : "wrong";
   });
-  EXPECT_THAT(said, Each("ok"));
+  EXPECT_THAT(outcomes, Each("ok"));
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
-// A rank whose GPU does not come to a call is reported, because the other ranks' GPUs wait for it.
+// A rank whose GPU is late for a call is reported, because the other ranks' GPUs wait for it.
 #include "device_support.hpp"
-#include "support.hpp"
 
 #include <array>
 #include <fstream>
@@ -20,19 +19,19 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-// From here on the process's stderr goes into a file.
+// Redirects the process's stderr to a file.
 class StderrFile {
  public:
   StderrFile() : path_(std::string(std::getenv("HVD_SHM_DIR")) + "/stderr" + own()) {
     const Fd file(::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
     if (::dup2(file.get(), STDERR_FILENO) < 0) std::abort();
   }
-  // Returns all that is there.
+  // Returns all lines so far.
   std::string text() const {
     std::ifstream file(path_);
     return {std::istreambuf_iterator<char>(file), {}};
   }
-  // Returns the first line with the text, when it is there.
+  // Waits for a line with the text, and returns it.
   std::string await(const std::string& text) const {
     while (true) {
       std::ifstream file(path_);
@@ -52,40 +51,40 @@ hvd_status sum(float* device, const char* name, void* stream) {
   return hvd_allreduce(device, device, 1, HVD_FLOAT32, HVD_SUM, &options);
 }
 
-// The GPU of rank 1 is held up before "grad"; the calls after it are not the ones to name.
-TEST(DeviceStall, IsReportedByTheRankWhoseGpuHasNotCome) {
-  const auto said = run_on_gpus({.variables = {{"HVD_STALL_CHECK_TIME_SECONDS", "1"}}},
-                                [](int rank, Gpu& gpu) -> std::string {
-                                  const StderrFile lines;
-                                  void* const stream = gpu.new_stream();
-                                  float* const device = gpu.upload(std::vector<float>{1});
-                                  if (sum(device, "first", stream) != HVD_OK)
-                                    return hvd_last_error();
-                                  gpu.synchronize(stream);
-                                  std::string line;
-                                  {
-                                    Gate gate(gpu, stream);
-                                    if (rank == 0) gate.open();
-                                    for (const char* name : {"grad", "later", "last"}) {
-                                      if (sum(device, name, stream) != HVD_OK)
+// The GPU of rank 1 is blocked before "grad". Later calls must not be named.
+TEST(DeviceStall, IsReportedByTheRankWhoseGpuIsLate) {
+  const auto outcomes = run_on_gpus({.variables = {{"HVD_STALL_CHECK_TIME_SECONDS", "1"}}},
+                                    [](int rank, Gpu& gpu) -> std::string {
+                                      const StderrFile lines;
+                                      void* const stream = gpu.new_stream();
+                                      float* const device = gpu.upload(std::vector<float>{1});
+                                      if (sum(device, "first", stream) != HVD_OK)
                                         return hvd_last_error();
-                                    }
-                                    if (rank == 1) line = lines.await("has not come");
-                                    gate.open();
-                                    gpu.synchronize(stream);
-                                  }
-                                  if (gpu.download(device, 1)[0] != 16.0f) return "wrong";
-                                  return rank == 1 ? line : "ok";
-                                });
-  EXPECT_EQ(said[0], "ok");
-  EXPECT_EQ(said[1],
+                                      gpu.synchronize(stream);
+                                      std::string line;
+                                      {
+                                        Gate gate(gpu, stream);
+                                        if (rank == 0) gate.open();
+                                        for (const char* name : {"grad", "later", "last"}) {
+                                          if (sum(device, name, stream) != HVD_OK)
+                                            return hvd_last_error();
+                                        }
+                                        if (rank == 1) line = lines.await("has not come");
+                                        gate.open();
+                                        gpu.synchronize(stream);
+                                      }
+                                      if (gpu.download(device, 1)[0] != 16.0f) return "wrong";
+                                      return rank == 1 ? line : "ok";
+                                    });
+  EXPECT_EQ(outcomes[0], "ok");
+  EXPECT_EQ(outcomes[1],
             "hvd: the GPU of rank 1 has not come to allreduce \"grad\", 1 s after the call");
 }
 
-// The GPUs of ranks 0 and 2 wait for rank 1's in one process set; a call of all ranks comes after
-// it in the order. Only rank 1 is blamed.
-TEST(DeviceStall, OfOneSetIsNotBlamedOnRanksThatWaitInIt) {
-  const auto said = run_on_gpus(
+// In a process set the GPU of rank 0 waits for rank 1's. A call of all ranks comes after it. Only
+// rank 1 must be blamed.
+TEST(DeviceStall, InAProcessSetIsBlamedOnlyOnTheLateRank) {
+  const auto outcomes = run_on_gpus(
       {.size = 3, .variables = {{"HVD_STALL_CHECK_TIME_SECONDS", "1"}}},
       [](int rank, Gpu& gpu) -> std::string {
         const StderrFile lines;
@@ -118,22 +117,22 @@ TEST(DeviceStall, OfOneSetIsNotBlamedOnRanksThatWaitInIt) {
         }
         return line;
       });
-  EXPECT_EQ(said[0], "ok");
-  EXPECT_EQ(said[1],
+  EXPECT_EQ(outcomes[0], "ok");
+  EXPECT_EQ(outcomes[1],
             "hvd: the GPU of rank 1 has not come to allreduce \"in the set\", 1 s after the call");
-  EXPECT_EQ(said[2], "ok");
+  EXPECT_EQ(outcomes[2], "ok");
 }
 
-// Runs two ranks whose GPUs sum a tensor, but that of rank 1 never comes to it. Returns what rank 0
-// tells when its GPU has given up: the outcome of `next`.
-std::string say_after_the_stall(
+// Runs two ranks whose GPUs sum a tensor, but that of rank 1 never starts. Returns the outcome of
+// `next` on rank 0, after its GPU has given up.
+std::string outcome_after_stall(
     const std::function<hvd_status(float* device, void* stream)>& next) {
   auto variables = doubles();
   variables["HVD_STALL_CHECK_TIME_SECONDS"] = "1";
   variables["HVD_STALL_SHUTDOWN_TIME_SECONDS"] = "1";
   Job job(
       2,
-      [&](int rank, const Child::Tell& tell) {
+      [&](int rank, const Child::Report& report) {
         Gpu gpu(rank);
         hvd::init();
         void* const stream = gpu.new_stream();
@@ -141,10 +140,10 @@ std::string say_after_the_stall(
         if (rank == 1)
           gpu.call(
               stream, [](void*) { ::pause(); }, nullptr);
-        tell(text_of(sum(device, "grad", stream)));
+        report(text_of(sum(device, "grad", stream)));
         if (rank == 1) ::pause();
         gpu.synchronize(stream);
-        tell(text_of(next(device, stream)));
+        report(text_of(next(device, stream)));
       },
       variables);
   EXPECT_EQ(job.rank(0).line(), "ok");
@@ -152,23 +151,23 @@ std::string say_after_the_stall(
   return job.rank(0).line().value_or("");
 }
 
-TEST(DeviceStall, ThatLastsTooLongIsAnErrorOfTheNextCall) {
+TEST(DeviceStall, ThatLastsTooLongFailsTheNextCall) {
   const auto next = [](float* device, void* stream) { return sum(device, "next", stream); };
-  EXPECT_THAT(say_after_the_stall(next),
+  EXPECT_THAT(outcome_after_stall(next),
               AllOf(StartsWith("allreduce \"next\": the GPU of rank 0 (pid "),
                     HasSubstr("has waited too long for those of other ranks")));
 }
 
-// The call had succeeded, so the program need not make another one that would return the error.
-TEST(DeviceStall, ThatLostResultsIsAnErrorOfTheShutdown) {
-  EXPECT_THAT(say_after_the_stall([](float*, void*) { return hvd_shutdown(); }),
+// The call had succeeded, and the program need not make another one that would return the error.
+TEST(DeviceStall, ThatLostResultsFailsTheShutdown) {
+  EXPECT_THAT(outcome_after_stall([](float*, void*) { return hvd_shutdown(); }),
               StartsWith("hvd_shutdown: results of earlier calls on the GPU are lost: the GPU of "
                          "rank 0 (pid "));
 }
 
-// CUDA then refuses questions about the GPU from threads that have not said otherwise.
-TEST(DeviceStall, IsLookedForWhileAGraphIsCaptured) {
-  const auto said = run_on_gpus(
+// During a capture, CUDA refuses queries from threads that have not changed their capture mode.
+TEST(DeviceStall, IsDetectedWhileAGraphIsCaptured) {
+  const auto outcomes = run_on_gpus(
       {.variables = {{"HVD_DOUBLE_CAPTURES", "1"}, {"HVD_STALL_CHECK_TIME_SECONDS", "1"}}},
       [](int rank, Gpu& gpu) -> std::string {
         const StderrFile lines;
@@ -182,7 +181,7 @@ TEST(DeviceStall, IsLookedForWhileAGraphIsCaptured) {
         gpu.synchronize(stream);
         return text_of(sum(device, "next", stream));
       });
-  EXPECT_THAT(said, testing::Each("ok"));
+  EXPECT_THAT(outcomes, testing::Each("ok"));
 }
 
 }  // namespace

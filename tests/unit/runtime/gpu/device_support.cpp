@@ -1,7 +1,5 @@
 #include "device_support.hpp"
 
-#include "support.hpp"
-
 #include <cstdlib>
 #include <exception>
 #include <fstream>
@@ -93,10 +91,6 @@ hvd_options on_cuda(const char* name, void* stream) {
   return options;
 }
 
-std::string text_of(hvd_status status) {
-  return status == HVD_OK ? "ok" : hvd_last_error();
-}
-
 std::map<std::string, std::string> doubles() {
   return {{"HVD_CUDA_LIBRARY", HVD_CUDA_DOUBLE},
           {"HVD_NCCL_LIBRARY", HVD_NCCL_DOUBLE},
@@ -108,7 +102,7 @@ std::vector<std::string> run_on_gpus(const GpuJob& job, const GpuBody& body) {
   for (const auto& [name, value] : job.variables) variables[name] = value;
   Job processes(
       job.hosts.empty() ? std::vector<int>(static_cast<std::size_t>(job.size), 0) : job.hosts,
-      [&](int rank, const Child::Tell& tell) {
+      [&](int rank, const Child::Report& report) {
         const auto own = static_cast<std::size_t>(rank);
         if (rank == job.odd_rank) {
           for (const auto& [name, value] : job.odd_variables)
@@ -117,17 +111,17 @@ std::vector<std::string> run_on_gpus(const GpuJob& job, const GpuBody& body) {
         try {
           Gpu gpu(job.devices.empty() ? rank : job.devices[own]);
           hvd::init();
-          tell(body(rank, gpu));
+          report(body(rank, gpu));
           hvd::shutdown();
         } catch (const std::exception& exception) {
-          tell(exception.what());
+          report(exception.what());
         }
       },
       variables);
-  std::vector<std::string> said;
+  std::vector<std::string> outcomes;
   for (int rank = 0; rank < job.size; ++rank)
-    said.push_back(processes.rank(rank).line().value_or("(ended without a word)"));
-  return said;
+    outcomes.push_back(processes.rank(rank).line().value_or("(ended without a line)"));
+  return outcomes;
 }
 
 }  // namespace libhvd::test

@@ -1,6 +1,8 @@
 // Ranks with a GPU each, for tests: the doubles of CUDA and NCCL.
 #pragma once
 
+#include "support.hpp"
+
 #include <atomic>
 #include <cstddef>
 #include <cstring>
@@ -14,7 +16,7 @@
 
 namespace libhvd::test {
 
-// A program's own use of CUDA.
+// What a program does with CUDA itself, without libhvd.
 class Gpu {
  public:
   explicit Gpu(int device);
@@ -22,12 +24,12 @@ class Gpu {
   void* allocate(std::size_t bytes);
   void use(int device);
   void* new_stream();
-  // What the CPU does when the stream has come so far.
+  // Calls the function on the CPU when the stream has reached it.
   void call(void* stream, void (*function)(void*), void* argument);
   void copy(void* to, const void* from, std::size_t bytes, void* stream = nullptr);
   void synchronize(void* stream = nullptr);
   bool is_idle(void* stream);
-  // Whether this process has a context on the device.
+  // Returns whether this process has a context on the device.
   bool has_context(int device);
 
   template <class T>
@@ -52,7 +54,7 @@ class Gpu {
   void* library_;
 };
 
-// Holds a stream up until it is opened.
+// Blocks a stream until it is opened.
 class Gate {
  public:
   Gate(Gpu& gpu, void* stream) { gpu.call(stream, wait, this); }
@@ -65,13 +67,10 @@ class Gate {
   std::atomic<bool> open_{false};
 };
 
-// With HVD_CUDA, and everything else as it is by default.
+// Returns options with HVD_CUDA, and otherwise the defaults.
 hvd_options on_cuda(const char* name = nullptr, void* stream = nullptr);
 
-// "ok", or the library's words.
-std::string text_of(hvd_status status);
-
-// Counts what a double does, in a file of this rank.
+// Finds out how often a double does something, in a file of this rank.
 class Counter {
  public:
   // `variable` is that of the double, such as HVD_DOUBLE_NCCL_GROUPS.
@@ -84,7 +83,7 @@ class Counter {
   std::size_t taken_ = 0;
 };
 
-// Variables with which libhvd finds the doubles.
+// Returns the variables with which libhvd finds the doubles.
 std::map<std::string, std::string> doubles();
 
 struct GpuJob {
@@ -97,8 +96,8 @@ struct GpuJob {
   std::vector<int> hosts = {};  // of each rank; empty: all on one
 };
 
-// Runs the body between hvd_init and hvd_shutdown in one process a rank. What it says (one line)
-// comes back, in order of ranks.
+// Runs the body between hvd_init and hvd_shutdown, in one process per rank. Returns the line of
+// each rank, in the order of ranks.
 using GpuBody = std::function<std::string(int rank, Gpu& gpu)>;
 std::vector<std::string> run_on_gpus(const GpuJob& job, const GpuBody& body);
 

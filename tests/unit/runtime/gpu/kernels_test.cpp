@@ -1,5 +1,5 @@
-// The source of the kernels in adasum.cu, compiled for the CPU: each of a block's threads is one of
-// the CPU's, and blocks run one after the other.
+// The source of the kernels in adasum.cu, compiled for the CPU. Each thread of a block is a thread
+// of the CPU, and blocks run one after the other.
 #include "builtins.hpp"
 
 #include <algorithm>
@@ -100,7 +100,7 @@ double error_of(AdasumType type, std::size_t ranks, std::size_t length) {
   return error;
 }
 
-TEST(Kernels, OfAdasumComputeWhatTheHostComputes) {
+TEST(Kernels, AdasumMatchesTheResultOfTheHost) {
   EXPECT_LT(error_of<float>(AdasumType::float32, 2, 20'000), 1e-6);
   EXPECT_LT(error_of<double>(AdasumType::float64, 4, 300), 1e-12);
   EXPECT_LT(error_of<hvd::float16>(AdasumType::float16, 2, 300), 1e-3);

@@ -1,4 +1,4 @@
-// What we declare of NCCL is what its own header says.
+// Compares our declarations of NCCL with its header.
 #include "declarations.hpp"
 #include "gpu/nccl_library.hpp"
 
@@ -37,7 +37,7 @@ static_assert(offsetof(NcclConfig, magic) == offsetof(ncclConfig_t, magic));
 static_assert(offsetof(NcclConfig, version) == offsetof(ncclConfig_t, version));
 static_assert(offsetof(NcclConfig, blocking) == offsetof(ncclConfig_t, blocking));
 
-TEST(Declarations, TheConfigurationIsMarkedAsNcclMarksIt) {
+TEST(Declarations, ConfigurationHasTheMagicNumberOfNccl) {
   const ncclConfig_t theirs = NCCL_CONFIG_INITIALIZER;
   EXPECT_EQ(NcclConfig().magic, theirs.magic);
 }

@@ -1,4 +1,4 @@
-// What is asked of NCCL, and what goes through host memory.
+// Which reductions NCCL does, and which go through host memory.
 #include "gpu/nccl_reduction.hpp"
 
 #include <bit>
@@ -8,7 +8,7 @@
 namespace libhvd {
 namespace {
 
-TEST(NcclReduction, PlainOperations) {
+TEST(NcclReduction, SupportsPlainOperations) {
   const auto sum = find_nccl_reduction(HVD_FLOAT32, HVD_SUM, {}, 4);
   ASSERT_TRUE(sum);
   EXPECT_EQ(sum->type, NcclType::float32);
@@ -20,17 +20,17 @@ TEST(NcclReduction, PlainOperations) {
   EXPECT_EQ(find_nccl_reduction(HVD_INT8, HVD_PRODUCT, {}, 4)->op, NcclOp::product);
 }
 
-TEST(NcclReduction, TypesWithoutArithmetic) {
+TEST(NcclReduction, RefusesTypesWithoutArithmetic) {
   for (const hvd_type type : {HVD_UINT16, HVD_INT16, HVD_BOOL})
     EXPECT_FALSE(find_nccl_reduction(type, HVD_SUM, {}, 2)) << type;
 }
 
-TEST(NcclReduction, AverageOfIntegersWouldWrap) {
+TEST(NcclReduction, RefusesAveragesOfIntegersBecauseTheyWouldWrap) {
   for (const hvd_type type : {HVD_UINT8, HVD_INT8, HVD_INT32, HVD_INT64})
     EXPECT_FALSE(find_nccl_reduction(type, HVD_AVERAGE, {}, 2)) << type;
 }
 
-TEST(NcclReduction, FactorsBecomeOneBeforeASum) {
+TEST(NcclReduction, CombinesFactorsIntoOneBeforeASum) {
   const Scale scale{.before = 0.25, .after = 6};
   const auto sum = find_nccl_reduction(HVD_FLOAT32, HVD_SUM, scale, 3);
   ASSERT_TRUE(sum && sum->has_factor);
@@ -43,7 +43,7 @@ TEST(NcclReduction, FactorsBecomeOneBeforeASum) {
   EXPECT_FALSE(find_nccl_reduction(HVD_FLOAT32, HVD_PRODUCT, scale, 3));
 }
 
-TEST(NcclReduction, AFactorThatASixteenBitTypeHasNot) {
+TEST(NcclReduction, RefusesFactorsThatASixteenBitTypeCannotRepresent) {
   EXPECT_TRUE(find_nccl_reduction(HVD_FLOAT16, HVD_SUM, {.before = 1.0 / 1024}, 2));
   EXPECT_FALSE(find_nccl_reduction(HVD_FLOAT16, HVD_SUM, {.before = 1.0 / 3}, 2));
   EXPECT_TRUE(find_nccl_reduction(HVD_BFLOAT16, HVD_SUM, {.before = 1.5}, 2));

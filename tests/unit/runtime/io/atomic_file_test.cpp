@@ -1,4 +1,4 @@
-// A file that is there whole or not at all.
+// AtomicFile: readers see the complete file or none.
 #include "io/atomic_file.hpp"
 
 #include "support.hpp"
@@ -25,9 +25,9 @@ std::string content(const std::string& path) {
   return text.str();
 }
 
-TEST(AtomicFile, ShowsNothingUntilItIsCommitted) {
+TEST(AtomicFile, ReadersSeeTheOldFileUntilTheCommit) {
   const TemporaryFolder folder;
-  const std::string path = folder.path() + "/out";
+  const std::string path = folder.file("out");
   std::ofstream(path) << "old";
   auto file = AtomicFile::create(path);
   ASSERT_TRUE(file.ok());
@@ -39,10 +39,10 @@ TEST(AtomicFile, ShowsNothingUntilItIsCommitted) {
   EXPECT_EQ(folder.entries(), std::vector<std::string>{"out"});
 }
 
-TEST(AtomicFile, LeavesNothingWhenItIsDropped) {
+TEST(AtomicFile, DestructionWithoutCommitLeavesNoFile) {
   const TemporaryFolder folder;
   {
-    auto file = AtomicFile::create(folder.path() + "/out");
+    auto file = AtomicFile::create(folder.file("out"));
     ASSERT_TRUE(file.ok());
     ASSERT_TRUE(file->write("new", 3).ok());
     const AtomicFile moved = std::move(*file);
@@ -51,10 +51,10 @@ TEST(AtomicFile, LeavesNothingWhenItIsDropped) {
   EXPECT_TRUE(folder.entries().empty());
 }
 
-// Aligned pieces, then one that is not, then an aligned one at a place that is not.
-TEST(AtomicFile, DirectWritingGivesTheSameBytes) {
+// Writes aligned pieces, then one of an odd length, and then one at an unaligned offset.
+TEST(AtomicFile, DirectWritesGiveTheSameBytes) {
   const TemporaryFolder folder;
-  const std::string path = folder.path() + "/out";
+  const std::string path = folder.file("out");
   constexpr std::size_t kPiece = std::size_t{12} << 20;
   const std::unique_ptr<char, void (*)(void*)> piece(
       static_cast<char*>(std::aligned_alloc(AtomicFile::kDirectAlignment, kPiece)), std::free);
@@ -70,28 +70,28 @@ TEST(AtomicFile, DirectWritingGivesTheSameBytes) {
   EXPECT_TRUE(content(path) == expected);
 }
 
-TEST(AtomicFile, SaysWhyItCannotBeMade) {
+TEST(AtomicFile, CreationInAMissingFolderFailsWithTheReason) {
   const auto missing = AtomicFile::create("/nonexistent/out");
   ASSERT_FALSE(missing.ok());
   EXPECT_NE(missing.error().message.find("/nonexistent/out: No such file"), std::string::npos);
 }
 
-TEST(AtomicFile, ATargetThatIsAFolderStays) {
+TEST(AtomicFile, CommitOntoAFolderFailsAndKeepsTheFolder) {
   const TemporaryFolder folder;
-  ASSERT_EQ(::mkdir((folder.path() + "/out").c_str(), 0700), 0);
-  auto file = AtomicFile::create(folder.path() + "/out");
+  ASSERT_EQ(::mkdir((folder.file("out")).c_str(), 0700), 0);
+  auto file = AtomicFile::create(folder.file("out"));
   ASSERT_TRUE(file.ok());
   EXPECT_FALSE(file->commit().ok());
-  EXPECT_FALSE(file->commit().ok()) << "it has ended";
+  EXPECT_FALSE(file->commit().ok()) << "a second commit";
   EXPECT_EQ(folder.entries(), std::vector<std::string>{"out"});
 }
 
-TEST(AtomicFile, RemovesWhatDeadWritersLeft) {
+TEST(AtomicFile, LeftoversOfDeadWritersAreRemoved) {
   const TemporaryFolder folder;
-  const auto path = folder.path() + "/out";
-  test::Child child([&](const test::Child::Tell& tell) {
+  const auto path = folder.file("out");
+  test::Child child([&](const test::Child::Report& report) {
     auto file = AtomicFile::create(path);
-    tell(file.ok() ? "written" : "failed");
+    report(file.ok() ? "written" : "failed");
     ::pause();
   });
   ASSERT_EQ(child.line(), "written");
@@ -109,7 +109,7 @@ TEST(AtomicFile, RemovesWhatDeadWritersLeft) {
   EXPECT_EQ(folder.entries(), std::vector<std::string>{"out"});
 }
 
-TEST(AtomicFile, FoldersOfPaths) {
+TEST(AtomicFile, FolderOfReturnsTheParentFolder) {
   EXPECT_EQ(folder_of("out"), ".");
   EXPECT_EQ(folder_of("/out"), "/");
   EXPECT_EQ(folder_of("a/b/out"), "a/b");

@@ -1,4 +1,4 @@
-/* The headers are C11, and their constants can be used. */
+/* The data headers compile as C11, and their constants can be used. */
 #include <hvd/data.h>
 #include <hvd/rates.h>
 

@@ -1,4 +1,4 @@
-// Files that are there whole or not at all, through the C++ API; without hvd_init.
+// hvd::write_file() and hvd::AtomicFile of the C++ API, without hvd_init.
 #include "support.hpp"
 
 #include <fstream>
@@ -17,16 +17,16 @@ std::string content_of(const std::string& path) {
 
 TEST(WriteFile, ReplacesTheWholeFile) {
   const test::TemporaryFolder folder;
-  const std::string path = folder.path() + "/result.json";
+  const std::string path = folder.file("result.json");
   hvd::write_file(path, std::string(100000, 'a'));
   hvd::write_file(path, "short");
   EXPECT_EQ(content_of(path), "short");
   EXPECT_EQ(folder.entries().size(), 1u);
 }
 
-TEST(AtomicFile, ShowsNothingBeforeItsCommitAndLeavesNothingWithoutOne) {
+TEST(AtomicFile, KeepsTheOldFileWithoutACommit) {
   const test::TemporaryFolder folder;
-  const std::string path = folder.path() + "/result.json";
+  const std::string path = folder.file("result.json");
   hvd::write_file(path, "old");
   {
     hvd::AtomicFile file(path);
@@ -37,7 +37,7 @@ TEST(AtomicFile, ShowsNothingBeforeItsCommitAndLeavesNothingWithoutOne) {
   EXPECT_EQ(folder.entries().size(), 1u);
 }
 
-TEST(AtomicFile, InAFolderThatIsNotThereIsAnError) {
+TEST(AtomicFile, FailsInAMissingFolder) {
   try {
     hvd::AtomicFile file("/no/such/folder/file");
     FAIL() << "no error";

@@ -1,4 +1,5 @@
-// A folder with one sub-folder a class: which files count, in which order, with which labels.
+// FolderSource, with one sub-folder per class: which files are samples, in which order, with which
+// labels.
 #include "io/folder_source.hpp"
 
 #include "support.hpp"
@@ -31,14 +32,14 @@ class FolderSourceTest : public testing::Test {
     return source.ok() ? "none" : source.error().message;
   }
 
-  // "label file" of every sample, the file's path relative to the folder.
+  // Returns "label file" of every sample, with the file's path relative to the folder.
   std::vector<std::string> samples(std::string_view extensions = kImageExtensions) {
     const auto source = open(extensions);
     if (!source.ok()) return {source.error().message};
     std::vector<std::string> found;
     for (std::int64_t i = 0; i < (*source)->samples(); ++i) {
       found.push_back(std::to_string((*source)->label(i)) + " " +
-                      (*source)->name(i).substr(folder_.path().size() + 1));
+                      (*source)->name(i).substr(folder_.path().string().size() + 1));
     }
     return found;
   }
@@ -48,7 +49,7 @@ class FolderSourceTest : public testing::Test {
 
 using Samples = std::vector<std::string>;
 
-TEST_F(FolderSourceTest, ClassesAreSortedAndAreTheLabels) {
+TEST_F(FolderSourceTest, LabelsAreNumbersOfTheSortedClasses) {
   put("dog/1.jpg");
   put("cat/2.jpg");
   put("cat/1.jpg");
@@ -58,8 +59,8 @@ TEST_F(FolderSourceTest, ClassesAreSortedAndAreTheLabels) {
   EXPECT_EQ((*open())->classes(), (Samples{"Zebra", "cat", "dog"}));
 }
 
-// ImageFolder sorts what os.walk gives by folder, then each folder's files by name.
-TEST_F(FolderSourceTest, FilesBelowAreInTheOrderOfTheirFolders) {
+// ImageFolder of torchvision sorts the folders by path, and then each folder's files by name.
+TEST_F(FolderSourceTest, NestedFilesAreInTheOrderOfTheirFolders) {
   put("a/z.png");
   put("a/sub/1.png");
   put("a/sub-b/1.png");
@@ -68,7 +69,7 @@ TEST_F(FolderSourceTest, FilesBelowAreInTheOrderOfTheirFolders) {
             (Samples{"0 a/z.png", "0 a/sub/1.png", "0 a/sub-b/1.png", "0 a/sub/deep/0.png"}));
 }
 
-TEST_F(FolderSourceTest, OnlyFilesWithTheExtensionsCount) {
+TEST_F(FolderSourceTest, OnlyFilesWithTheExtensionsAreSamples) {
   put("a/1.JPG");
   put("a/2.webp");
   put("a/3.txt");
@@ -88,13 +89,13 @@ TEST_F(FolderSourceTest, LinksAreFollowedAndPipesAreNot) {
   EXPECT_EQ(samples(), (Samples{"0 a/1.png", "0 a/2.png", "1 b/1.png", "1 b/2.png"}));
 }
 
-TEST_F(FolderSourceTest, AFolderInsideItselfIsAnError) {
+TEST_F(FolderSourceTest, AFolderThatContainsItselfFails) {
   put("a/1.png");
   fs::create_directory_symlink(path("a"), path("a/again"));
   EXPECT_NE(error().find("a/again contains itself, through a link"), std::string::npos) << error();
 }
 
-TEST_F(FolderSourceTest, SaysWhatIsMissing) {
+TEST_F(FolderSourceTest, NamesTheFolderThatLacksFiles) {
   EXPECT_NE(error().find("has no sub-folders"), std::string::npos) << error();
   put("a/1.png");
   put("b/readme.txt");
@@ -103,7 +104,7 @@ TEST_F(FolderSourceTest, SaysWhatIsMissing) {
   EXPECT_NE(nowhere.error().message.find("nowhere: No such file"), std::string::npos);
 }
 
-TEST_F(FolderSourceTest, ASampleIsItsFilesBytes) {
+TEST_F(FolderSourceTest, ReadAppendsTheBytesOfTheFile) {
   put("a/1.png", "first");
   put("a/2.png", "");
   put("b/1.png", std::string(100'000, 'x'));
@@ -116,7 +117,7 @@ TEST_F(FolderSourceTest, ASampleIsItsFilesBytes) {
   EXPECT_EQ(bytes.size(), 100'005u);
 }
 
-TEST_F(FolderSourceTest, WhatWentAwayIsAnErrorWhenItIsRead) {
+TEST_F(FolderSourceTest, ReadingARemovedFileFails) {
   put("a/1.png");
   put("a/2.png");
   const auto source = open();
@@ -129,7 +130,7 @@ TEST_F(FolderSourceTest, WhatWentAwayIsAnErrorWhenItIsRead) {
   EXPECT_EQ((*source)->read(1, bytes).error().message, "is not a regular file");
 }
 
-TEST_F(FolderSourceTest, TheFingerprintTellsDifferentFilesApart) {
+TEST_F(FolderSourceTest, FingerprintChangesWithTheFiles) {
   put("a/1.png");
   put("b/1.png");
   const std::uint32_t before = (*open())->fingerprint();

@@ -20,9 +20,9 @@ std::vector<std::string> lines_of(const std::string& path) {
 
 const std::string kTime = R"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4} )";
 
-TEST(Log, PutsTheTimeBeforeEachLineAndAppends) {
+TEST(Log, PutsTheTimeBeforeEachLineAndAppendsToTheFile) {
   const test::TemporaryFolder folder;
-  const std::string path = folder.path() + "/train.log";
+  const std::string path = folder.file("train.log");
   for (int run = 0; run < 2; ++run) {
     auto log = Log::open(path);
     ASSERT_TRUE(log.ok()) << log.error().message;
@@ -37,11 +37,11 @@ TEST(Log, PutsTheTimeBeforeEachLineAndAppends) {
   }
 }
 
-TEST(Log, WithoutAFileTakesEverything) {
+TEST(Log, WithoutAFileDiscardsTheText) {
   EXPECT_TRUE(Log().write("text\n").ok());
 }
 
-TEST(Log, SaysWhenItCannotBeOpenedOrTheDiskIsFull) {
+TEST(Log, FailsIfItCannotBeOpenedOrTheDiskIsFull) {
   const auto missing = Log::open("/no/such/folder/log");
   ASSERT_FALSE(missing.ok());
   EXPECT_EQ(missing.error().message,
@@ -54,9 +54,9 @@ TEST(Log, SaysWhenItCannotBeOpenedOrTheDiskIsFull) {
   EXPECT_EQ(written.error().message, "cannot write to the log /dev/full: No space left on device");
 }
 
-TEST(Log, LinesOfSeveralThreadsStayWhole) {
+TEST(Log, LinesOfSeveralThreadsAreNotMixed) {
   const test::TemporaryFolder folder;
-  const std::string path = folder.path() + "/log";
+  const std::string path = folder.file("log");
   {
     auto log = Log::open(path);
     ASSERT_TRUE(log.ok());

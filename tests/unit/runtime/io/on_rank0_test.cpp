@@ -1,4 +1,4 @@
-// What rank 0 does for all, with ranks as processes through the C++ API.
+// hvd::on_rank0() and logs that rank 0 writes, with ranks as processes.
 #include "support.hpp"
 
 #include <fstream>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kSize = 3;
 
-// What `body` throws, or what it gives.
+// Returns what `body` returns, or the text of what it throws.
 template <class Body>
 std::string outcome_of(Body body) {
   try {
@@ -27,26 +27,26 @@ std::string outcome_of(Body body) {
   }
 }
 
-// Runs body on all ranks; each tells what it gave.
+// Runs the body on all ranks, and returns what each reports. Then the next collective must work.
 template <class Body>
 std::vector<std::string> on_ranks(Body body) {
-  test::Job job(kSize, [&](int, const test::Child::Tell& tell) {
+  test::Job job(kSize, [&](int, const test::Child::Report& report) {
     hvd::init();
-    tell(outcome_of(body));
-    tell(outcome_of([] { return std::to_string(hvd::allreduce(1, hvd::Op::sum)); }));
+    report(outcome_of(body));
+    report(outcome_of([] { return std::to_string(hvd::allreduce(1, hvd::Op::sum)); }));
     hvd::shutdown();
   });
-  std::vector<std::string> told;
+  std::vector<std::string> lines;
   for (int rank = 0; rank < kSize; ++rank) {
-    told.push_back(job.rank(rank).line().value_or("nothing"));
+    lines.push_back(job.rank(rank).line().value_or("nothing"));
     EXPECT_EQ(job.rank(rank).line().value_or("nothing"), "3") << "the next collective";
     EXPECT_EQ(job.rank(rank).wait(), 0);
   }
-  return told;
+  return lines;
 }
 
-TEST(OnRank0, GivesItsResultToAll) {
-  const auto told = on_ranks([] {
+TEST(OnRank0, ReturnsTheResultOnEveryRank) {
+  const auto lines = on_ranks([] {
     int calls = 0;
     hvd::on_rank0([&] { ++calls; });
     const std::string text = hvd::on_rank0([] { return std::string("words"); });
@@ -57,45 +57,45 @@ TEST(OnRank0, GivesItsResultToAll) {
     const bool right = text == "words" && sum == 50000 && none == 0 && number == 42;
     return std::string(right ? "right" : "wrong") + (calls == 1 ? " here" : "");
   });
-  EXPECT_EQ(told, (std::vector<std::string>{"right here", "right", "right"}));
+  EXPECT_EQ(lines, (std::vector<std::string>{"right here", "right", "right"}));
 }
 
-TEST(OnRank0, AnExceptionIsAnErrorOnAll) {
-  const auto told = on_ranks([]() -> std::string {
+TEST(OnRank0, AnExceptionFailsOnEveryRank) {
+  const auto lines = on_ranks([]() -> std::string {
     hvd::on_rank0([] { throw std::runtime_error("no such file"); });
-    return "went on";
+    return "continued";
   });
-  EXPECT_EQ(told, (std::vector<std::string>{"exception no such file", "10 rank 0: no such file",
-                                            "10 rank 0: no such file"}));
+  EXPECT_EQ(lines, (std::vector<std::string>{"exception no such file", "10 rank 0: no such file",
+                                             "10 rank 0: no such file"}));
 }
 
 TEST(OnRank0, AnErrorKeepsItsStatus) {
-  const auto told = on_ranks([]() -> std::string {
+  const auto lines = on_ranks([]() -> std::string {
     hvd::on_rank0([] { throw hvd::Error(HVD_ERROR_TIMEOUT, "too late"); });
-    return "went on";
+    return "continued";
   });
-  EXPECT_EQ(told,
+  EXPECT_EQ(lines,
             (std::vector<std::string>{"7 too late", "7 rank 0: too late", "7 rank 0: too late"}));
 }
 
-TEST(OnRank0, ACollectiveInItIsAnErrorOnAll) {
-  const auto told = on_ranks([]() -> std::string {
+TEST(OnRank0, ACollectiveInTheBodyFailsOnEveryRank) {
+  const auto lines = on_ranks([]() -> std::string {
     hvd::on_rank0([] { hvd::allreduce(1, hvd::Op::sum); });
-    return "went on";
+    return "continued";
   });
-  for (const auto& line : told) {
+  for (const auto& line : lines) {
     EXPECT_EQ(line.substr(0, 2), "1 ") << line;
     EXPECT_NE(line.find("hvd_allreduce: called in what one rank runs for all"), std::string::npos)
         << line;
   }
 }
 
-TEST(OnRank0, ItsDeathIsAnErrorOnTheOthers) {
-  test::Job job(kSize, [](int, const test::Child::Tell& tell) {
+TEST(OnRank0, ADeathInTheBodyFailsTheOtherRanks) {
+  test::Job job(kSize, [](int, const test::Child::Report& report) {
     hvd::init();
-    tell(outcome_of([] {
+    report(outcome_of([] {
       hvd::on_rank0([] { ::kill(::getpid(), SIGKILL); });
-      return std::string("went on");
+      return std::string("continued");
     }));
     hvd::shutdown();
   });
@@ -108,7 +108,7 @@ TEST(OnRank0, ItsDeathIsAnErrorOnTheOthers) {
 
 TEST(SharedLog, IsWrittenByRank0Only) {
   const test::TemporaryFolder folder;
-  const std::string path = folder.path() + "/log";
+  const std::string path = folder.file("log");
   on_ranks([&] {
     hvd::Log log(path);
     log << "epoch " << 1 << '\n' << "loss " << 0.5;
@@ -121,18 +121,18 @@ TEST(SharedLog, IsWrittenByRank0Only) {
   EXPECT_NE(text.find(" loss 0.5\n"), std::string::npos) << text;
 }
 
-TEST(SharedLog, ThatCannotBeOpenedIsAnErrorOnAll) {
-  const auto told = on_ranks([]() -> std::string {
+TEST(SharedLog, FailsOnEveryRankIfItCannotBeOpened) {
+  const auto lines = on_ranks([]() -> std::string {
     hvd::Log log("/no/such/folder/log");
-    return "went on";
+    return "continued";
   });
   const std::string why = "cannot open the log /no/such/folder/log: No such file or directory";
-  EXPECT_EQ(told, (std::vector<std::string>{"8 " + why, "8 rank 0: " + why, "8 rank 0: " + why}));
+  EXPECT_EQ(lines, (std::vector<std::string>{"8 " + why, "8 rank 0: " + why, "8 rank 0: " + why}));
 }
 
-TEST(RankFile, HasItsOwnPathOnEachRank) {
-  const auto told = on_ranks([] { return hvd::rank_path("out-{rank}.txt"); });
-  EXPECT_EQ(told, (std::vector<std::string>{"out-0.txt", "out-1.txt", "out-2.txt"}));
+TEST(RankFile, HasADifferentPathOnEachRank) {
+  const auto lines = on_ranks([] { return hvd::rank_path("out-{rank}.txt"); });
+  EXPECT_EQ(lines, (std::vector<std::string>{"out-0.txt", "out-1.txt", "out-2.txt"}));
 }
 
 }  // namespace

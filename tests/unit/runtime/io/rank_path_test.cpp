@@ -29,12 +29,12 @@ struct Case {
 
 class RankPath : public testing::TestWithParam<Case> {};
 
-TEST_P(RankPath, IsFilledIn) {
+TEST_P(RankPath, GivesThePathOrTheError) {
   const auto path = rank_path(GetParam().pattern, topology(), kEnvironment);
   EXPECT_EQ(path.ok() ? *path : path.error().message, GetParam().expected);
 }
 
-INSTANTIATE_TEST_SUITE_P(Words, RankPath,
+INSTANTIATE_TEST_SUITE_P(ValidPatterns, RankPath,
                          testing::Values(Case{"out/{rank}.txt", "out/03.txt"},
                                          Case{"{rank}of{size}", "03of12"},
                                          Case{"{host}-{local_rank}", "n7-1"},
@@ -43,7 +43,7 @@ INSTANTIATE_TEST_SUITE_P(Words, RankPath,
                                          Case{"{{{rank}}}", "{03}"}, Case{"}}{rank}", "}03"}));
 
 INSTANTIATE_TEST_SUITE_P(
-    Mistakes, RankPath,
+    InvalidPatterns, RankPath,
     testing::Values(
         Case{"all.txt", "file name \"all.txt\": all ranks would have one file; put {rank} into it"},
         Case{"{local_rank}",
@@ -54,13 +54,13 @@ INSTANTIATE_TEST_SUITE_P(
              "file name \"{Rank}\": {Rank} is not one of {rank}, {size}, {local_rank}, "
              "{node_rank}, {host}, {job}, {restart}"}));
 
-TEST(RankPathAlone, NeedsNoRank) {
+TEST(RankPathAlone, NeedsNoRankField) {
   const auto path = rank_path("all-{job}.txt", Topology{}, test::make_environment({}));
   ASSERT_TRUE(path.ok());
   EXPECT_EQ(*path, "all-alone.txt");
 }
 
-TEST(RankPathOnOneHost, IsToldByTheLocalRank) {
+TEST(RankPathOnOneHost, IsUniqueByTheLocalRank) {
   Topology one_host = topology();
   one_host.node_count = 1;
   EXPECT_TRUE(rank_path("{local_rank}", one_host, kEnvironment).ok());

@@ -1,4 +1,4 @@
-// Learning rates: tables of the rules, and what is refused.
+// Rules for learning rates, as tables, and invalid arguments.
 #include <limits>
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ using hvd::Scaling;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-// The status of what `call` throws; HVD_OK when nothing.
+// Returns the status of what `call` throws; HVD_OK if it throws nothing.
 template <class Call>
 hvd_status status_of(Call call) {
   try {
@@ -31,14 +31,14 @@ TEST(ScaleRate, FollowsTheRules) {
   EXPECT_DOUBLE_EQ(hvd::scale_rate(0.1, 8, Scaling::two_thirds), 0.4);
 }
 
-TEST(ScaleRate, OneRankHasTheRateItself) {
+TEST(ScaleRate, OneRankKeepsTheRate) {
   for (const auto scaling : {Scaling::none, Scaling::linear, Scaling::sqrt, Scaling::two_thirds}) {
     EXPECT_EQ(hvd::scale_rate(0.3, 1, scaling), 0.3);
     EXPECT_EQ(hvd::scale_rate(0, 7, scaling), 0);
   }
 }
 
-TEST(ScaleRate, RefusesWhatMakesNoSense) {
+TEST(ScaleRate, RefusesInvalidArguments) {
   const auto scale = [](double rate, std::int64_t size, Scaling scaling) {
     return status_of([=] { hvd::scale_rate(rate, size, scaling); });
   };
@@ -53,7 +53,7 @@ TEST(ScaleRate, RefusesWhatMakesNoSense) {
   EXPECT_EQ(scale(0.1, 4, static_cast<Scaling>(-1)), HVD_ERROR_INVALID_ARGUMENT);
 }
 
-TEST(Warmup, RisesEvenlyAndStays) {
+TEST(Warmup, RisesLinearlyAndThenStaysConstant) {
   EXPECT_DOUBLE_EQ(hvd::warmup(0.1, 0.8, 0, 7), 0.1);
   EXPECT_DOUBLE_EQ(hvd::warmup(0.1, 0.8, 1, 7), 0.2);
   EXPECT_DOUBLE_EQ(hvd::warmup(0.1, 0.8, 6, 7), 0.7);
@@ -62,7 +62,7 @@ TEST(Warmup, RisesEvenlyAndStays) {
   EXPECT_EQ(hvd::warmup(0.1, 0.8, 0, 0), 0.8);
 }
 
-TEST(Warmup, RefusesWhatMakesNoSense) {
+TEST(Warmup, RefusesInvalidArguments) {
   const auto warm = [](double from, double to, std::int64_t step, std::int64_t steps) {
     return status_of([=] { hvd::warmup(from, to, step, steps); });
   };
@@ -99,14 +99,14 @@ TEST(LocalBatch, AddsUpToTheBatch) {
   }
 }
 
-TEST(LocalBatch, RefusesWhatMakesNoSense) {
+TEST(LocalBatch, RefusesInvalidArguments) {
   EXPECT_EQ(status_of([] { hvd::local_batch(0, 0, 1); }), HVD_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(status_of([] { hvd::local_batch(8, 0, 0); }), HVD_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(status_of([] { hvd::local_batch(8, 2, 2); }), HVD_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(status_of([] { hvd::local_batch(8, -1, 2); }), HVD_ERROR_INVALID_ARGUMENT);
 }
 
-TEST(DataHeaders, AreC11) {
+TEST(DataHeaders, CompileAsC11) {
   EXPECT_EQ(use_the_data_headers_from_c(), 0);
 }
 

@@ -22,13 +22,13 @@ std::string text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Three classes with four files each; a file's text is its path.
+// Makes three classes with four files each. A file's text is its path.
 void make_images(const TemporaryFolder& folder) {
   for (const std::string name : {"cat", "dog", "owl"}) {
-    std::filesystem::create_directory(folder.path() + "/" + name);
+    std::filesystem::create_directory(folder.file(name));
     for (int i = 0; i < 4; ++i) {
       const std::string file = name + "/" + std::to_string(i) + ".png";
-      std::ofstream(folder.path() + "/" + file) << file;
+      std::ofstream(folder.file(file)) << file;
     }
   }
 }
@@ -62,7 +62,7 @@ TEST(ReaderAbi, ReadsAFolderOfImages) {
 TEST(ReaderAbi, DecodesWithAFunctionOfTheProgram) {
   const TemporaryFolder folder;
   {
-    hvd::RecordWriter writer(folder.path() + "/data.tfrecord");
+    hvd::RecordWriter writer(folder.file("data.tfrecord"));
     for (int i = 0; i < 20; ++i) writer.write(std::to_string(i));
     writer.close();
   }
@@ -72,7 +72,7 @@ TEST(ReaderAbi, DecodesWithAFunctionOfTheProgram) {
     std::memcpy(out.resize(sizeof value).data(), &value, sizeof value);
     out.set_label(sample.index + 1);
   };
-  const auto source = hvd::Source::tfrecord(folder.path() + "/data.tfrecord");
+  const auto source = hvd::Source::tfrecord(folder.file("data.tfrecord"));
   hvd::Reader reader(source, {.batch = 20, .shuffle = false, .size = 1}, {.decode = to_float});
   const auto batch = reader.next();
   ASSERT_TRUE(batch);
@@ -85,7 +85,7 @@ TEST(ReaderAbi, DecodesWithAFunctionOfTheProgram) {
   EXPECT_EQ(batch->data().size(), 20 * sizeof(float));
 }
 
-TEST(ReaderAbi, WhatDecodeThrowsNamesTheFile) {
+TEST(ReaderAbi, AnExceptionInDecodeNamesTheFile) {
   const TemporaryFolder folder;
   make_images(folder);
   const auto source = hvd::Source::folder(folder.path());
@@ -97,14 +97,14 @@ TEST(ReaderAbi, WhatDecodeThrowsNamesTheFile) {
     reader.next();
     FAIL() << "no exception";
   } catch (const hvd::Error& error) {
-    EXPECT_EQ(error.what(), "hvd_reader_next: step 0 of epoch 0: " + folder.path() +
-                                "/cat/0.png (sample 0): not a picture");
+    EXPECT_EQ(error.what(), "hvd_reader_next: step 0 of epoch 0: " +
+                                folder.file("cat/0.png (sample 0): not a picture"));
   }
 }
 
-TEST(ReaderAbi, ADamagedRecordIsNamedAndTheRestIsRead) {
+TEST(ReaderAbi, ADamagedRecordIsNamedAndTheOthersAreRead) {
   const TemporaryFolder folder;
-  const std::string path = folder.path() + "/data.tfrecord";
+  const std::string path = folder.file("data.tfrecord");
   {
     hvd::RecordWriter writer(path);
     for (int i = 0; i < 4; ++i) writer.write("record");
@@ -132,7 +132,7 @@ TEST(ReaderAbi, ADamagedRecordIsNamedAndTheRestIsRead) {
   EXPECT_FALSE(reader.next());
 }
 
-TEST(ReaderAbi, TheReaderKeepsItsSource) {
+TEST(ReaderAbi, KeepsItsSourceAlive) {
   const TemporaryFolder folder;
   make_images(folder);
   auto reader = [&] {
@@ -149,7 +149,7 @@ TEST(ReaderAbi, TheReaderKeepsItsSource) {
   EXPECT_EQ(reader.next()->epoch(), 1);
 }
 
-TEST(ReaderAbi, RefusesNullPointersAndWhatIsNotThere) {
+TEST(ReaderAbi, RefusesNullPointersAndMissingFiles) {
   hvd_source* source = nullptr;
   hvd_reader* reader = nullptr;
   hvd_record_writer* writer = nullptr;
@@ -178,7 +178,7 @@ TEST(ReaderAbi, RefusesNullPointersAndWhatIsNotThere) {
   hvd_record_writer_discard(nullptr);
 }
 
-TEST(ReaderAbi, AClassThatIsNotThereIsAnError) {
+TEST(ReaderAbi, UnknownClassFails) {
   const TemporaryFolder folder;
   make_images(folder);
   const auto source = hvd::Source::folder(folder.path());
@@ -186,21 +186,21 @@ TEST(ReaderAbi, AClassThatIsNotThereIsAnError) {
   EXPECT_THROW(static_cast<void>(source.class_name(-1)), hvd::Error);
 }
 
-TEST(ReaderOfTheJob, RanksSeeWhetherTheirFilesAreTheSame) {
+TEST(ReaderOfTheJob, DetectsThatRanksHaveDifferentFiles) {
   const TemporaryFolder folder;
   make_images(folder);
   const TemporaryFolder other;
   make_images(other);
-  std::ofstream(other.path() + "/owl/more.png") << "more";
-  Job job(2, [&](int rank, const Child::Tell& tell) {
+  std::ofstream(other.file("owl/more.png")) << "more";
+  Job job(2, [&](int rank, const Child::Report& report) {
     hvd::init();
     hvd::Source::folder(folder.path()).check_same_on_all_ranks();
-    tell("same");
+    report("same");
     try {
       hvd::Source::folder(rank == 0 ? folder.path() : other.path()).check_same_on_all_ranks();
-      tell("same");
+      report("same");
     } catch (const hvd::Error& error) {
-      tell(error.what());
+      report(error.what());
     }
     hvd::shutdown();
   });

@@ -1,4 +1,4 @@
-// The reader over a source in memory, which can count, wait and fail.
+// The reader with a source in memory. The source records its reads, and can block and fail.
 #include "io/reader.hpp"
 
 #include <chrono>
@@ -19,10 +19,10 @@
 namespace libhvd {
 namespace {
 
-// Sample i is the text of i, with label i % 10.
-class MadeSource final : public Source {
+// A source whose sample i is the text of i, with label i % 10.
+class MemorySource final : public Source {
  public:
-  explicit MadeSource(std::int64_t samples) : samples_(samples) {}
+  explicit MemorySource(std::int64_t samples) : samples_(samples) {}
 
   std::int64_t samples() const override { return samples_; }
   const std::vector<std::string>& classes() const override { return classes_; }
@@ -44,8 +44,8 @@ class MadeSource final : public Source {
     return {};
   }
 
-  void break_sample(std::int64_t sample) { broken_.insert(sample); }  // before reading
-  void close_gate() { open_ = false; }                                // likewise: reads now wait
+  void break_sample(std::int64_t sample) { broken_.insert(sample); }  // call it before reading
+  void close_gate() { open_ = false; }  // call it before reading: reads will block
   void open_gate() {
     const std::lock_guard lock(mutex_);
     open_ = true;
@@ -88,7 +88,7 @@ std::string text_of(const Batch& batch, std::size_t i) {
           batch.offsets[i + 1] - batch.offsets[i]};
 }
 
-// "epoch.step[indices]" after checking that bytes, labels and sizes belong to the indices.
+// Checks that bytes, labels and sizes belong to the indices. Returns "epoch.step[indices]".
 std::string describe(const Batch& batch) {
   std::string text = std::to_string(batch.epoch) + "." + std::to_string(batch.step) + "[";
   EXPECT_EQ(batch.labels.size(), batch.indices.size());
@@ -102,7 +102,7 @@ std::string describe(const Batch& batch) {
   return text + "]";
 }
 
-// One line an epoch.
+// Reads the rest of an epoch. Returns its batches and errors as text.
 std::string read_epoch(Reader& reader) {
   std::string text;
   while (true) {
@@ -117,7 +117,7 @@ std::string read_epoch(Reader& reader) {
   }
 }
 
-// What a reader must deliver in an epoch, by the shard.
+// Returns what a reader must deliver in an epoch, computed with Shard.
 std::string expected_epoch(ShardOptions options, std::int64_t epoch, std::int64_t from = 0) {
   options.epoch = epoch;
   const auto shard = Shard::make(options);
@@ -134,12 +134,12 @@ std::string expected_epoch(ShardOptions options, std::int64_t epoch, std::int64_
   return text;
 }
 
-TEST(Reader, DeliversTheShardWhateverItsThreads) {
+TEST(Reader, DeliversTheShardWithAnyNumberOfThreads) {
   const ShardOptions shard{.samples = 50, .batch = 8, .epoch = 3, .seed = 5, .rank = 1, .size = 3};
   for (const int threads : {1, 2, 7}) {
     for (const int prefetch : {1, 2, 20}) {
-      Reader reader =
-          open(std::make_shared<MadeSource>(50), shard, {.threads = threads, .prefetch = prefetch});
+      Reader reader = open(std::make_shared<MemorySource>(50), shard,
+                           {.threads = threads, .prefetch = prefetch});
       EXPECT_EQ(reader.steps(), 7);
       for (std::int64_t epoch = 3; epoch < 7; ++epoch) {
         EXPECT_EQ(read_epoch(reader), expected_epoch(shard, epoch));
@@ -148,28 +148,28 @@ TEST(Reader, DeliversTheShardWhateverItsThreads) {
   }
 }
 
-TEST(Reader, TellsTheBatchOfAllRanks) {
-  Reader reader = open(std::make_shared<MadeSource>(10), {.batch = 8, .rank = 1, .size = 3});
+TEST(Reader, ReportsTheBatchSizeOfAllRanks) {
+  Reader reader = open(std::make_shared<MemorySource>(10), {.batch = 8, .rank = 1, .size = 3});
   EXPECT_EQ((*reader.next())->batch_size, 8);
   EXPECT_EQ((*reader.next())->batch_size, 2);
 }
 
-TEST(Reader, AnEpochOfNothingEndsAtOnce) {
-  Reader reader = open(std::make_shared<MadeSource>(0), {.batch = 8});
+TEST(Reader, AnEmptyEpochEndsAtOnce) {
+  Reader reader = open(std::make_shared<MemorySource>(0), {.batch = 8});
   EXPECT_EQ(reader.steps(), 0);
   EXPECT_EQ(*reader.next(), nullptr);
   EXPECT_EQ(*reader.next(), nullptr);
 }
 
-TEST(Reader, APartMayBeEmpty) {
+TEST(Reader, ThePartOfARankMayBeEmpty) {
   const ShardOptions shard{.samples = 2, .batch = 8, .rank = 0, .size = 5};
-  Reader reader = open(std::make_shared<MadeSource>(2), shard);
+  Reader reader = open(std::make_shared<MemorySource>(2), shard);
   EXPECT_EQ(read_epoch(reader), "0.0[]");
   EXPECT_EQ(read_epoch(reader), "1.0[]");
 }
 
-TEST(Reader, ABrokenSampleIsAnErrorAtItsStepAndOnlyThere) {
-  const auto source = std::make_shared<MadeSource>(6);
+TEST(Reader, ABrokenSampleFailsOnlyItsStep) {
+  const auto source = std::make_shared<MemorySource>(6);
   source->break_sample(3);
   Reader reader = open(source, {.batch = 2, .shuffle = false});
   const std::string epoch = read_epoch(reader);
@@ -184,35 +184,35 @@ TEST(Reader, DecodesInItsThreads) {
     EXPECT_EQ(sample.name, "made/" + std::to_string(sample.index));
     const std::size_t bytes = sample.data.size();
     std::memcpy(out.resize(bytes), sample.data.data(), bytes);
-    std::byte* const all = out.resize(2 * bytes);  // what was there stays
+    std::byte* const all = out.resize(2 * bytes);  // keeps the first bytes
     std::memcpy(all + bytes, sample.data.data(), bytes);
     out.set_label(sample.label + 100);
     return {};
   };
   Reader reader =
-      open(std::make_shared<MadeSource>(12), {.batch = 12, .shuffle = false}, {.decode = twice});
+      open(std::make_shared<MemorySource>(12), {.batch = 12, .shuffle = false}, {.decode = twice});
   const Batch& batch = **reader.next();
   EXPECT_EQ(text_of(batch, 0), "00");
   EXPECT_EQ(text_of(batch, 11), "1111");
   EXPECT_EQ(batch.labels[7], 107);
 }
 
-TEST(Reader, WhatDecodeRefusesOrThrowsIsTheStepsError) {
+TEST(Reader, AnErrorOrExceptionInDecodeFailsItsStep) {
   const Decode picky = [](const Sample& sample, SampleOutput&) -> Result<void> {
     if (sample.index == 1) return fail(HVD_ERROR_SYSTEM, "not a picture");
     if (sample.index == 2) throw std::runtime_error("thrown");
     return {};
   };
   Reader reader =
-      open(std::make_shared<MadeSource>(4), {.batch = 1, .shuffle = false}, {.decode = picky});
+      open(std::make_shared<MemorySource>(4), {.batch = 1, .shuffle = false}, {.decode = picky});
   EXPECT_TRUE(reader.next().ok());
   EXPECT_EQ(reader.next().error().message, "step 1 of epoch 0: made/1 (sample 1): not a picture");
   EXPECT_EQ(reader.next().error().message, "step 2 of epoch 0: made/2 (sample 2): thrown");
-  EXPECT_EQ((*reader.next())->data.size(), 0u);  // decode made nothing of it
+  EXPECT_EQ((*reader.next())->data.size(), 0u);  // decode has returned no data
 }
 
 TEST(Reader, ACachedSampleIsReadOnce) {
-  const auto source = std::make_shared<MadeSource>(20);
+  const auto source = std::make_shared<MemorySource>(20);
   const ShardOptions shard{.samples = 20, .batch = 3};
   Reader reader = open(source, shard, {.threads = 1, .cache = true});
   for (std::int64_t epoch = 0; epoch < 4; ++epoch) {
@@ -221,21 +221,21 @@ TEST(Reader, ACachedSampleIsReadOnce) {
   EXPECT_EQ(source->reads(), 20);
 }
 
-TEST(Reader, TheCacheServesDecodeFromSeveralThreads) {
+TEST(Reader, CachedSamplesAreDecodedBySeveralThreads) {
   const Decode copy = [](const Sample& sample, SampleOutput& out) -> Result<void> {
     std::memcpy(out.resize(sample.data.size()), sample.data.data(), sample.data.size());
     return {};
   };
   const ShardOptions shard{.samples = 20, .batch = 3};
-  Reader reader = open(std::make_shared<MadeSource>(20), shard,
+  Reader reader = open(std::make_shared<MemorySource>(20), shard,
                        {.threads = 4, .prefetch = 8, .cache = true, .decode = copy});
   for (std::int64_t epoch = 0; epoch < 4; ++epoch) {
     EXPECT_EQ(read_epoch(reader), expected_epoch(shard, epoch));
   }
 }
 
-TEST(Reader, ReadsAheadNoFurtherThanPrefetchSays) {
-  const auto source = std::make_shared<MadeSource>(1000);
+TEST(Reader, ReadsAheadNoFurtherThanPrefetch) {
+  const auto source = std::make_shared<MemorySource>(1000);
   {
     Reader reader = open(source, {.batch = 10}, {.threads = 4, .prefetch = 5});
     source->await_reads(60);  // 5 ready and one to be used
@@ -243,9 +243,10 @@ TEST(Reader, ReadsAheadNoFurtherThanPrefetchSays) {
   EXPECT_EQ(source->reads(), 60);
 }
 
-// Three batches of 1,000 are being read; closing needs a few samples more, not the batches' ends.
-TEST(Reader, EndsAfterTheSampleItIsAt) {
-  const auto source = std::make_shared<MadeSource>(1000);
+// Three threads read batches of 1,000. Closing must wait for a few samples only, not for whole
+// batches.
+TEST(Reader, CloseWaitsOnlyForTheSamplesBeingRead) {
+  const auto source = std::make_shared<MemorySource>(1000);
   source->close_gate();
   auto reader =
       std::make_unique<Reader>(open(source, {.batch = 1000}, {.threads = 3, .prefetch = 3}));
@@ -257,17 +258,17 @@ TEST(Reader, EndsAfterTheSampleItIsAt) {
   EXPECT_LT(source->reads(), 3000);
 }
 
-TEST(Reader, MayBeClosedAtAnyMoment) {
+TEST(Reader, MayBeClosedAtAnyTime) {
   for (int round = 0; round < 60; ++round) {
-    Reader reader = open(std::make_shared<MadeSource>(40), {.batch = 3},
+    Reader reader = open(std::make_shared<MemorySource>(40), {.batch = 3},
                          {.threads = 1 + round % 4, .prefetch = 1 + round % 5});
     for (int i = 0; i < round; ++i) EXPECT_TRUE(reader.next().ok());
   }
 }
 
-TEST(Reader, GoesOnWhereItIsTold) {
+TEST(Reader, SeekContinuesAtThatStep) {
   const ShardOptions shard{.samples = 50, .batch = 8, .seed = 5};
-  Reader reader = open(std::make_shared<MadeSource>(50), shard);
+  Reader reader = open(std::make_shared<MemorySource>(50), shard);
   EXPECT_TRUE(reader.next().ok());
   ASSERT_TRUE(reader.seek(4, 3).ok());
   EXPECT_EQ(read_epoch(reader), expected_epoch(shard, 4, 3));
@@ -277,17 +278,17 @@ TEST(Reader, GoesOnWhereItIsTold) {
   EXPECT_EQ(read_epoch(reader), expected_epoch(shard, 3));
 }
 
-TEST(Reader, StaysWhereItIsWhenItCannotGoThere) {
+TEST(Reader, FailedSeekKeepsThePosition) {
   const ShardOptions shard{.samples = 50, .batch = 8, .seed = 5};
-  Reader reader = open(std::make_shared<MadeSource>(50), shard);
+  Reader reader = open(std::make_shared<MemorySource>(50), shard);
   for (const auto& [epoch, step] : {std::pair{0, 8}, {0, -1}, {-1, 0}}) {
     EXPECT_EQ(reader.seek(epoch, step).error().status, HVD_ERROR_INVALID_ARGUMENT);
   }
   EXPECT_EQ(read_epoch(reader), expected_epoch(shard, 0));
 }
 
-TEST(Reader, SaysWhichOptionMakesNoSense) {
-  const auto source = std::make_shared<MadeSource>(10);
+TEST(Reader, InvalidOptionsFailWithTheirNames) {
+  const auto source = std::make_shared<MemorySource>(10);
   const auto error = [&](const ShardOptions& shard, ReaderOptions options) {
     const auto reader = Reader::open(source, shard, std::move(options));
     return reader.ok() ? "none" : reader.error().message;
@@ -299,12 +300,12 @@ TEST(Reader, SaysWhichOptionMakesNoSense) {
   EXPECT_TRUE(error({.batch = 0}, {}).starts_with("shard: batch is 0"));
 }
 
-// The child has none of the reader's threads, and their locks may be held for ever. The one thread
-// here waits in the source when the child is made: were it allocating, the child of a program with
-// the address sanitizer could not.
-TEST(Reader, InAForkedChildItSaysSoAndCanBeClosed) {
+// The child has none of the reader's threads, and their locks may be held for ever. The only thread
+// waits in the source during the fork. If it allocated memory then, the child could not allocate
+// any under the address sanitizer.
+TEST(Reader, FailsInAForkedChildAndCanBeClosedThere) {
   const ShardOptions shard{.samples = 50, .batch = 8};
-  const auto source = std::make_shared<MadeSource>(50);
+  const auto source = std::make_shared<MemorySource>(50);
   source->close_gate();
   auto reader = std::make_unique<Reader>(open(source, shard, {.threads = 1}));
   for (int i = 0; i < 8; ++i) source->let_one_through();
@@ -318,7 +319,7 @@ TEST(Reader, InAForkedChildItSaysSoAndCanBeClosed) {
 #ifdef __SANITIZE_THREAD__
     const bool own = true;  // the thread sanitizer allows no threads in such a child
 #else
-    Reader another = open(std::make_shared<MadeSource>(50), shard);
+    Reader another = open(std::make_shared<MemorySource>(50), shard);
     const bool own = read_epoch(another) == expected_epoch(shard, 0);
 #endif
     ::_exit(refused && own ? 0 : 1);

@@ -1,4 +1,4 @@
-// Files of records: TFRecord framing to the byte, damage, and records of a fixed length.
+// Files of records: the bytes of TFRecord, damaged files, and records of a fixed length.
 #include "io/record_source.hpp"
 
 #include "common/text.hpp"
@@ -15,7 +15,7 @@ namespace {
 
 class RecordFile : public testing::Test {
  protected:
-  std::string path() const { return folder_.path() + "/data.tfrecord"; }
+  std::string path() const { return folder_.file("data.tfrecord"); }
   void put(const std::string& bytes) { std::ofstream(path(), std::ios::binary) << bytes; }
   std::string content() const {
     std::ifstream file(path(), std::ios::binary);
@@ -45,8 +45,9 @@ std::vector<std::string> read_all(const Source& source) {
   return records;
 }
 
-// Made by another program: CRC-32C by its polynomial, bit by bit.
-TEST_F(RecordFile, IsWrittenToTheByte) {
+// The expected bytes come from another program, which computes CRC-32C bit by bit from its
+// polynomial.
+TEST_F(RecordFile, HasTheBytesOfTheFormat) {
   write({"hvd", ""});
   const std::string written = content();
   EXPECT_EQ(to_hex({reinterpret_cast<const std::uint8_t*>(written.data()), written.size()}),
@@ -54,7 +55,7 @@ TEST_F(RecordFile, IsWrittenToTheByte) {
             "000000000000000029039807d8ea82a2");
 }
 
-TEST_F(RecordFile, GivesBackWhatWasWritten) {
+TEST_F(RecordFile, ReadsWhatWasWritten) {
   std::vector<std::string> records{"", "a", std::string(3'000'000, 'b')};
   for (std::size_t i = 0; i < 3000; ++i) records.push_back(std::string(i * 7 % 1000, 'c'));
   for (std::size_t i = 0; i < 20; ++i) records.push_back(std::string(100'000 + i, 'd'));
@@ -72,7 +73,7 @@ TEST_F(RecordFile, AnEmptyFileHasNoRecords) {
   EXPECT_EQ((*TfrecordSource::open(path()))->samples(), 0);
 }
 
-TEST_F(RecordFile, EveryChangedBitIsFound) {
+TEST_F(RecordFile, EveryFlippedBitIsDetected) {
   const std::vector<std::string> records{"first", "second", ""};
   write(records);
   const std::string good = content();
@@ -93,7 +94,7 @@ TEST_F(RecordFile, EveryChangedBitIsFound) {
   }
 }
 
-TEST_F(RecordFile, ACutFileIsAnErrorThatNamesTheRecord) {
+TEST_F(RecordFile, ATruncatedFileFailsAndNamesTheRecord) {
   write({"first", "second"});
   const std::string good = content();
   for (std::size_t length = 1; length < good.size(); ++length) {
@@ -111,7 +112,7 @@ TEST_F(RecordFile, ACutFileIsAnErrorThatNamesTheRecord) {
 }
 
 // A length near 2^64 must not wrap around.
-TEST_F(RecordFile, AnImmenseLengthDoesNotFit) {
+TEST_F(RecordFile, ALengthNear2To64IsRefused) {
   const auto header = record_header(~std::uint64_t{0} - 8);
   put(std::string(reinterpret_cast<const char*>(header.data()), header.size()) + "more bytes");
   EXPECT_NE(TfrecordSource::open(path()).error().message.find("18446744073709551607 bytes of data"),
@@ -126,12 +127,12 @@ TEST_F(RecordFile, OtherFilesAreRefused) {
   EXPECT_NE(TfrecordSource::open(path()).error().message.find("or the file is no TFRecord file"),
             std::string::npos);
   EXPECT_EQ(TfrecordSource::open(folder_.path()).error().message,
-            folder_.path() + ": is not a regular file");
+            folder_.path().string() + ": is not a regular file");
   EXPECT_EQ(TfrecordSource::open("/nonexistent").error().message,
             "/nonexistent: cannot be opened: No such file or directory");
 }
 
-TEST_F(RecordFile, AFileThatShrinksIsAnErrorWhenItIsRead) {
+TEST_F(RecordFile, ReadingAFileThatHasShrunkFails) {
   write({"first", "second"});
   const auto source = TfrecordSource::open(path());
   put("short");
@@ -140,7 +141,7 @@ TEST_F(RecordFile, AFileThatShrinksIsAnErrorWhenItIsRead) {
       << read(**source, 0);
 }
 
-TEST_F(RecordFile, IsNotThereBeforeItIsClosed) {
+TEST_F(RecordFile, DoesNotExistBeforeItIsClosed) {
   {
     auto writer = RecordWriter::open(path());
     ASSERT_TRUE(writer->write(std::as_bytes(std::span("lost"))).ok());
@@ -148,7 +149,7 @@ TEST_F(RecordFile, IsNotThereBeforeItIsClosed) {
   EXPECT_TRUE(folder_.entries().empty());
 }
 
-TEST_F(RecordFile, FixedRecordsAreCounted) {
+TEST_F(RecordFile, FixedRecordsAreRead) {
   put("HEADaabbcc");
   const auto source = FixedSource::open(path(), 2, 4);
   ASSERT_TRUE(source.ok()) << source.error().message;
@@ -157,7 +158,7 @@ TEST_F(RecordFile, FixedRecordsAreCounted) {
   EXPECT_EQ((*FixedSource::open(path(), 7, 10))->samples(), 0);
 }
 
-TEST_F(RecordFile, FixedRecordsThatDoNotFitAreAnError) {
+TEST_F(RecordFile, FixedRecordsMustFillTheFile) {
   put("HEADaabbc");
   const auto error = [&](std::uint64_t record, std::uint64_t header) {
     return FixedSource::open(path(), record, header).error().message;

@@ -1,4 +1,4 @@
-// Shards through the C ABI and C++: the job's rank and size, and what is refused.
+// Shards through the C ABI and C++: the job's rank and size, and invalid calls.
 #include "support.hpp"
 
 #include <cstring>
@@ -22,8 +22,8 @@ hvd_shard_options options_of(std::int64_t samples) {
   return options;
 }
 
-TEST(ShardOfTheJob, HasItsRankAndSize) {
-  Job job(3, [](int, const Child::Tell& tell) {
+TEST(ShardOfTheJob, UsesTheJobsRankAndSize) {
+  Job job(3, [](int, const Child::Report& report) {
     hvd::init();
     hvd::Shard shard({.samples = 10, .batch = 4, .shuffle = false});
     std::string text;
@@ -32,14 +32,14 @@ TEST(ShardOfTheJob, HasItsRankAndSize) {
       text += "/" + std::to_string(shard.batch_size(step)) + " ";
     }
     hvd::shutdown();
-    tell(text);
+    report(text);
   });
   EXPECT_EQ(job.rank(0).line(), "0/4 4/4 /2 ");
   EXPECT_EQ(job.rank(1).line(), "1/4 5/4 8/2 ");
   EXPECT_EQ(job.rank(2).line(), "23/4 67/4 9/2 ");
 }
 
-TEST(ShardOfTheJob, WithoutInitIsAnError) {
+TEST(ShardOfTheJob, FailsWithoutInit) {
   try {
     hvd::Shard shard({.samples = 10, .batch = 4});
     FAIL() << "no exception";
@@ -85,7 +85,7 @@ TEST(ShardAbi, RefusesNullPointers) {
   hvd_shard_free(nullptr);
 }
 
-TEST(ShardAbi, OptionsOfOtherVersions) {
+TEST(ShardAbi, AcceptsOptionsOfOtherVersionsWithoutUnknownFields) {
   struct Longer {
     hvd_shard_options known;
     void* later;
@@ -103,7 +103,7 @@ TEST(ShardAbi, OptionsOfOtherVersions) {
   EXPECT_EQ(hvd_shard_create(&longer.known, &shard), HVD_ERROR_INVALID_ARGUMENT);
 }
 
-TEST(ShardAbi, BadInputSaysWhich) {
+TEST(ShardAbi, InvalidOptionsFailWithTheirNames) {
   hvd_shard_options options = options_of(10);
   options.batch = 0;
   hvd_shard* shard = nullptr;

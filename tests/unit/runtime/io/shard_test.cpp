@@ -1,4 +1,4 @@
-// Which samples a rank takes: tables, and properties over many sizes.
+// Which samples a rank takes: tables, and properties for many sizes.
 #include "io/shard.hpp"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ Indices step_of(const Shard& shard, std::int64_t step) {
   return indices;
 }
 
-// All of one rank's samples in an epoch, step by step.
+// Returns all samples of one rank in an epoch, step by step.
 Indices epoch_of(const ShardOptions& options) {
   const Shard shard = make(options);
   Indices all;
@@ -36,7 +36,7 @@ Indices epoch_of(const ShardOptions& options) {
   return all;
 }
 
-// The batches of all ranks together, each sorted; checks what must agree between the ranks.
+// Returns the batches of all ranks together, each sorted. Checks that the ranks agree.
 std::vector<Indices> global_batches(ShardOptions options) {
   std::vector<Indices> batches;
   for (options.rank = 0; options.rank < options.size; ++options.rank) {
@@ -69,7 +69,7 @@ Indices range(std::int64_t count) {
   return numbers;
 }
 
-TEST(Shard, UnevenTakesEverySampleOnceAndTheSameBatchesAtEverySize) {
+TEST(Shard, UnevenUsesEverySampleOnceInTheSameBatchesForEverySize) {
   for (const std::int64_t samples : {0, 1, 2, 7, 8, 23, 64, 101}) {
     for (const std::int64_t batch : {1, 3, 8, 50, 1000}) {
       const ShardOptions options{.samples = samples, .batch = batch, .epoch = 2, .seed = 9};
@@ -88,16 +88,16 @@ TEST(Shard, UnevenTakesEverySampleOnceAndTheSameBatchesAtEverySize) {
 
 TEST(Shard, UnevenPartsDifferByAtMostOne) {
   for (int size = 1; size <= 9; ++size) {
-    std::set<std::size_t> counts;
+    std::set<std::size_t> sizes;
     for (int rank = 0; rank < size; ++rank) {
       const ShardOptions options{.samples = 31, .batch = 31, .rank = rank, .size = size};
-      counts.insert(step_of(make(options), 0).size());
+      sizes.insert(step_of(make(options), 0).size());
     }
-    EXPECT_LE(*counts.rbegin() - *counts.begin(), 1u) << size << " ranks";
+    EXPECT_LE(*sizes.rbegin() - *sizes.begin(), 1u) << size << " ranks";
   }
 }
 
-TEST(Shard, WithoutShufflingTheOrderIsTheDataSets) {
+TEST(Shard, WithoutShufflingKeepsTheOrderOfTheData) {
   ShardOptions options{.samples = 10, .batch = 4, .shuffle = false, .rank = 0, .size = 3};
   EXPECT_EQ(epoch_of(options), (Indices{0, 4}));
   options.rank = 1;
@@ -106,16 +106,15 @@ TEST(Shard, WithoutShufflingTheOrderIsTheDataSets) {
   EXPECT_EQ(epoch_of(options), (Indices{2, 3, 6, 7, 9}));
 }
 
-// By the specification in docs/reference/formats/shuffle.md: the order of 10 with seed 0 in epoch
-// 0.
-TEST(Shard, CutsThePermutation) {
+// The order of 10 samples with seed 0 in epoch 0, by docs/reference/formats/shuffle.md.
+TEST(Shard, DividesThePermutation) {
   ShardOptions options{.samples = 10, .batch = 4, .rank = 0, .size = 2};
   EXPECT_EQ(epoch_of(options), (Indices{6, 9, 1, 8, 7}));
   options.rank = 1;
   EXPECT_EQ(epoch_of(options), (Indices{0, 2, 4, 5, 3}));
 }
 
-TEST(Shard, AnotherEpochOrSeedIsAnotherOrder) {
+TEST(Shard, EpochAndSeedChangeTheOrder) {
   const ShardOptions options{.samples = 100, .batch = 10};
   ShardOptions other_epoch = options;
   other_epoch.epoch = 1;
@@ -165,7 +164,7 @@ TEST(Shard, PadRepeatsFromTheBeginningOfTheOrder) {
   EXPECT_EQ(last, (Indices{7, 3, 6, 9}));  // the order is 6 9 0 2 1 8 4 5 7 3
 }
 
-TEST(Shard, PadGivesFewSamplesToManyRanksAgainAndAgain) {
+TEST(Shard, PadRepeatsFewSamplesForManyRanks) {
   ShardOptions options{
       .samples = 2, .batch = 7, .shuffle = false, .remainder = HVD_REMAINDER_PAD, .size = 7};
   Indices all;
@@ -176,7 +175,7 @@ TEST(Shard, PadGivesFewSamplesToManyRanksAgainAndAgain) {
   EXPECT_EQ(all, (Indices{0, 1, 0, 1, 0, 1, 0}));
 }
 
-TEST(Shard, GlobalBatchesOfPadAndDropAreOneSetAtEverySizeWhereTheyAreFull) {
+TEST(Shard, FullBatchesOfPadAndDropAreEqualForEverySize) {
   for (const auto remainder : {HVD_REMAINDER_PAD, HVD_REMAINDER_DROP}) {
     ShardOptions options{.samples = 100, .batch = 12, .remainder = remainder};
     const auto alone = global_batches(options);
@@ -211,19 +210,19 @@ TEST(Shard, ManySamplesWithoutShufflingTakeNoMemory) {
   EXPECT_EQ(step_of(shard, shard.steps() - 1).back(), (std::int64_t{1} << 62) - 1);
 }
 
-TEST(Shard, ABatchMayBeAnything) {
+TEST(Shard, ABatchMayBeVeryLarge) {
   const ShardOptions options{.samples = 5, .batch = std::numeric_limits<std::int64_t>::max()};
   EXPECT_EQ(make(options).steps(), 1);
   EXPECT_EQ(epoch_of(options).size(), 5u);
 }
 
-struct BadCase {
+struct InvalidCase {
   ShardOptions options;
   hvd_status status;
   std::string text;
 };
 
-TEST(Shard, SaysWhichOptionMakesNoSense) {
+TEST(Shard, InvalidOptionsFailWithTheirNames) {
   const ShardOptions good{.samples = 10, .batch = 4, .size = 2};
   const auto with = [&](auto change) {
     ShardOptions options = good;
@@ -231,7 +230,7 @@ TEST(Shard, SaysWhichOptionMakesNoSense) {
     return options;
   };
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
-  const std::vector<BadCase> cases{
+  const std::vector<InvalidCase> cases{
       {with([](auto& o) { o.samples = -1; }), HVD_ERROR_INVALID_ARGUMENT, "samples is -1"},
       {with([](auto& o) { o.samples = kMost; }), HVD_ERROR_INVALID_ARGUMENT, "samples is 92233"},
       {with([](auto& o) { o.samples = std::int64_t{1} << 62; }), HVD_ERROR_SYSTEM,
@@ -257,7 +256,7 @@ TEST(Shard, SaysWhichOptionMakesNoSense) {
   }
 }
 
-TEST(Shard, StepsThatAreNotThereAreErrors) {
+TEST(Shard, StepsOutOfRangeFail) {
   const Shard shard = make({.samples = 10, .batch = 4});
   Indices indices;
   for (const std::int64_t step :

@@ -1,5 +1,5 @@
-// The generator and the shuffle, to the bit: the numbers are those of
-// docs/reference/formats/shuffle.md, made by another program (in Python) from that specification.
+// The random generator and the shuffle. The expected numbers come from another program (in Python)
+// that follows docs/reference/formats/shuffle.md; every bit must be the same.
 #include "io/shuffle.hpp"
 
 #include <array>
@@ -33,7 +33,7 @@ TEST(Philox, GivesThePublishedAnswers) {
             (PhiloxCounter{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
-TEST(RandomWords, AreTheBlocksOneAfterTheOther) {
+TEST(RandomWords, MatchThePhiloxBlocksInOrder) {
   RandomWords random(5, 6);
   const std::vector<std::uint32_t> expected{0x03dae66b, 0xd8ab4d53, 0xea579295, 0x2b5923e7,
                                             0x128ceecd, 0x036e7d5f, 0xbf5d1665, 0x56a1ccd8};
@@ -44,7 +44,7 @@ TEST(RandomWords, AreTheBlocksOneAfterTheOther) {
   EXPECT_EQ(long_words.next_64(), 0xd8ab4d5303dae66b);
 }
 
-TEST(RandomWords, TakeAllBitsOfSeedAndEpoch) {
+TEST(RandomWords, DependOnAllBitsOfSeedAndEpoch) {
   constexpr std::uint64_t kHigh = std::uint64_t{1} << 63;
   std::map<std::uint32_t, int> firsts;
   for (const auto& [seed, epoch] : std::initializer_list<std::array<std::uint64_t, 2>>{
@@ -71,7 +71,7 @@ TEST(RandomBelow, FollowsTheSpecificationAtEveryWidth) {
 }
 
 // Just above a power of two, about every second word is refused.
-TEST(RandomBelow, RefusesWhatWouldBeUnfair) {
+TEST(RandomBelow, RejectsWordsThatWouldBiasTheResult) {
   RandomWords random(5, 6);
   for (const std::uint64_t value :
        std::vector<std::uint64_t>{32338741, 363631091, 155613030, 28786351, 345287733}) {
@@ -115,11 +115,11 @@ TEST(Shuffle, IsTheSameInBothWidths) {
 // probability of 0.1 %. The seeds are fixed, so the answer is always the same.
 double chi_square_of_four(const std::function<std::vector<std::uint32_t>(std::uint64_t)>& order) {
   constexpr int kTimes = 24 * 5000;
-  std::map<std::vector<std::uint32_t>, int> counts;
-  for (std::uint64_t i = 0; i < kTimes; ++i) ++counts[order(i)];
-  EXPECT_EQ(counts.size(), 24u);
+  std::map<std::vector<std::uint32_t>, int> frequencies;
+  for (std::uint64_t i = 0; i < kTimes; ++i) ++frequencies[order(i)];
+  EXPECT_EQ(frequencies.size(), 24u);
   double sum = 0;
-  for (const auto& [each, count] : counts) sum += std::pow(count - kTimes / 24.0, 2);
+  for (const auto& [each, count] : frequencies) sum += std::pow(count - kTimes / 24.0, 2);
   return sum / (kTimes / 24.0);
 }
 
@@ -131,19 +131,20 @@ TEST(Shuffle, MakesAllOrdersOfFourEquallyOftenOverEpochs) {
   EXPECT_LT(chi_square_of_four([](auto i) { return shuffled<std::uint32_t>(4, 1, i); }), 49.7);
 }
 
-// Each of 50 numbers comes to each of 50 places equally often: 49 · 49 degrees of freedom, of which
-// the standard deviation is about 69; six of them are never reached by a fair shuffle.
-TEST(Shuffle, BringsEveryNumberToEveryPlace) {
+// Each of 50 numbers must come to each of 50 places equally often. The chi-square has 49 · 49
+// degrees of freedom, and so a standard deviation of about 69. A fair shuffle hardly ever differs
+// by six of them.
+TEST(Shuffle, BringsEveryNumberToEveryPlaceEquallyOften) {
   constexpr std::size_t kCount = 50;
   constexpr int kTimes = 20'000;
-  std::array<std::array<int, kCount>, kCount> counts{};
+  std::array<std::array<int, kCount>, kCount> frequencies{};
   for (std::uint64_t seed = 0; seed < kTimes; ++seed) {
     const auto order = shuffled<std::uint32_t>(kCount, seed, 0);
-    for (std::size_t place = 0; place < kCount; ++place) ++counts[place][order[place]];
+    for (std::size_t place = 0; place < kCount; ++place) ++frequencies[place][order[place]];
   }
   const double expected = double{kTimes} / kCount;
   double sum = 0;
-  for (const auto& row : counts) {
+  for (const auto& row : frequencies) {
     for (const int count : row) sum += std::pow(count - expected, 2) / expected;
   }
   EXPECT_NEAR(sum, 49 * 49, 6 * std::sqrt(2.0 * 49 * 49));

@@ -1,5 +1,5 @@
 // Every call before hvd_init, after hvd_shutdown and in a forked child.
-#include "telling.hpp"
+#include "reporting.hpp"
 
 #include <cstdint>
 #include <cstdlib>
@@ -13,8 +13,9 @@ namespace {
 bool in_forked_child = false;
 }
 
-// The check for leaks when a process ends takes locks that another thread may have held at the
-// fork. Asked by the leak sanitizer (sanitizer/lsan_interface.h).
+// Switches off the leak sanitizer's check at the end of a forked child
+// (sanitizer/lsan_interface.h). The check takes locks that another thread may have held at the
+// fork.
 extern "C" __attribute__((visibility("default"))) int __lsan_is_turned_off();
 extern "C" int __lsan_is_turned_off() {
   return in_forked_child ? 1 : 0;
@@ -23,7 +24,7 @@ extern "C" int __lsan_is_turned_off() {
 namespace libhvd::test {
 namespace {
 
-// What each call that needs a session gives, by its name.
+// Makes each call that needs a session, and returns their names and statuses.
 std::vector<std::pair<std::string, hvd_status>> call_all() {
   float value = 0;
   std::size_t number = 0;
@@ -71,8 +72,8 @@ std::vector<std::pair<std::string, hvd_status>> call_all() {
   };
 }
 
-// Those that give something else; "" when none does.
-std::string others_than(hvd_status wanted) {
+// Returns the calls that give another status; "" if there are none.
+std::string calls_without(hvd_status wanted) {
   std::string others;
   for (const auto& [name, status] : call_all()) {
     if (status != wanted) others += name + " gives " + std::to_string(status) + "; ";
@@ -80,22 +81,22 @@ std::string others_than(hvd_status wanted) {
   return others;
 }
 
-TEST(CallsAtWrongTimes, BeforeInitAndAfterShutdownAreErrors) {
-  Job job(1, telling([] {
-            std::string text = others_than(HVD_ERROR_NOT_INITIALIZED);
+TEST(CallsAtWrongTimes, BeforeInitAndAfterShutdownFail) {
+  Job job(1, reporting([] {
+            std::string text = calls_without(HVD_ERROR_NOT_INITIALIZED);
             hvd::init();
             std::vector<float> values(1);
             hvd::allreduce_async(std::span(values), hvd::Op::sum).wait();
             hvd::shutdown();
-            text += others_than(HVD_ERROR_NOT_INITIALIZED);
+            text += calls_without(HVD_ERROR_NOT_INITIALIZED);
             return text.empty() ? "ok" : text;
           }));
   expect_from_all(job, "ok");
 }
 
-// All but the queries, as the child knows who it is. The engine's thread, which it lacks, and locks
-// that were held at the fork must not make it wait.
-std::string in_child() {
+// Makes all calls in a forked child. Only the queries may succeed. No call may wait for the
+// engine's thread, which the child lacks, or for a lock that was held at the fork.
+std::string check_calls_in_child() {
   const hvd_handle old_ones[] = {1, 2};
   std::string text;
   for (const hvd_handle handle : old_ones) {
@@ -109,11 +110,11 @@ std::string in_child() {
   return text.empty() ? "ok" : text;
 }
 
-TEST(CallsAtWrongTimes, InAForkedChildAreErrorsAndDoNotHang) {
-  libhvd::test::Signal initialised;  // rank 0, too: a child that ends the job would end that
-  Job job(2, [&](int rank, const Child::Tell& tell) {
+TEST(CallsAtWrongTimes, InAForkedChildFailAndDoNotHang) {
+  libhvd::test::Signal initialised;  // of rank 0: the child's calls would fail its hvd_init
+  Job job(2, [&](int rank, const Child::Report& report) {
     hvd::init();
-    if (rank == 0) initialised.give();
+    if (rank == 0) initialised.notify();
     std::vector<float> values(1000, 1);
     hvd_handle pending = 0;
     (void)hvd_allreduce_async(values.data(), values.data(), values.size(), HVD_FLOAT32, HVD_SUM,
@@ -123,29 +124,29 @@ TEST(CallsAtWrongTimes, InAForkedChildAreErrorsAndDoNotHang) {
       const pid_t child = ::fork();
       if (child == 0) {
         in_forked_child = true;
-        tell(in_child());
+        report(check_calls_in_child());
         std::exit(0);  // its exit handlers must not end the parent's session
       }
       ::waitpid(child, nullptr, 0);
     }
-    // The child has called collectives: this job is over, and says so.
+    // The child has called collectives, so this job's collectives fail.
     const hvd_status status = hvd_barrier(nullptr);
-    tell(status == HVD_ERROR_PEER ? "told" : text_of(status));
+    report(status == HVD_ERROR_PEER ? "failed" : code_and_text_of(status));
     const hvd_status waited = hvd_wait(pending);
-    tell(waited == HVD_OK || waited == HVD_ERROR_PEER ? "ended" : text_of(waited));
-    tell(text_of(hvd_shutdown()));
+    report(waited == HVD_OK || waited == HVD_ERROR_PEER ? "ended" : code_and_text_of(waited));
+    report(code_and_text_of(hvd_shutdown()));
   });
   EXPECT_EQ(job.rank(1).line(), "ok");
   for (const int rank : {0, 1}) {
-    EXPECT_EQ(job.rank(rank).line(), "told");
+    EXPECT_EQ(job.rank(rank).line(), "failed");
     EXPECT_EQ(job.rank(rank).line(), "ended");
     EXPECT_EQ(job.rank(rank).line(), "ok");
   }
 }
 
-// As data loaders do it: the child computes, asks who it is, and ends.
-TEST(CallsAtWrongTimes, AForkAloneIsHarmless) {
-  Job job(2, telling([] {
+// The child uses no collectives, like a data loader. It asks for its size, and ends.
+TEST(CallsAtWrongTimes, AForkedChildWithoutCallsIsHarmless) {
+  Job job(2, reporting([] {
             hvd::init();
             std::vector<float> values(1000, 1);
             auto pending = hvd::allreduce_async(std::span(values), hvd::Op::sum, "pending");
@@ -153,7 +154,7 @@ TEST(CallsAtWrongTimes, AForkAloneIsHarmless) {
             if (child == 0) {
               in_forked_child = true;
               if (hvd_size() != 2) ::_exit(1);
-              std::exit(0);  // a sanitizer's handler may make another code of it, but not 1
+              std::exit(0);  // a sanitizer may change the exit code, but not to 1
             }
             int status = 0;
             ::waitpid(child, &status, 0);

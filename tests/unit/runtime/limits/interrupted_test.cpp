@@ -17,7 +17,8 @@ std::atomic<bool> signals_could_come{false};
 
 }  // namespace
 
-// In the place of libc's, for this program. Kernels before 6.x interrupt it; see fallocate(2).
+// Replaces libc's function in this program. Signals interrupt it on kernels before 6.x; see
+// fallocate(2).
 extern "C" int posix_fallocate(int file, off_t begin, off_t bytes) {
   sigset_t blocked;
   pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
@@ -34,7 +35,7 @@ extern "C" int posix_fallocate(int file, off_t begin, off_t bytes) {
 namespace libhvd {
 namespace {
 
-TEST(Interrupted, MemoryIsReservedNevertheless) {
+TEST(Interrupted, ReservationOfMemoryIsRepeated) {
   const test::TemporaryFolder folder;
   signals_could_come = false;
   interruptions = 3;
@@ -45,7 +46,8 @@ TEST(Interrupted, MemoryIsReservedNevertheless) {
   const auto range = segment->reserve_range(100'000);
   ASSERT_TRUE(range.ok()) << range.error().message;
   EXPECT_EQ(interruptions, 0);
-  EXPECT_FALSE(signals_could_come) << "a timer could interrupt it again and again";
+  EXPECT_FALSE(signals_could_come)
+      << "signals are not blocked: a timer could interrupt it again and again";
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// A /dev/shm that is too small, as in containers: a small tmpfs in a mount namespace of the test's
-// own, which needs root or user namespaces.
-#include "telling.hpp"
+// A /dev/shm that is too small, as in containers. The tests mount a small tmpfs in a mount
+// namespace, which needs root or user namespaces.
+#include "reporting.hpp"
 
 #include <cerrno>
 #include <cstdint>
@@ -19,7 +19,7 @@ void write_text(const char* path, const std::string& text) {
   std::ofstream(path) << text;
 }
 
-// user_namespaces(7): without root a process may mount in namespaces of its own.
+// Enters a mount namespace, and without root a user namespace too; see user_namespaces(7).
 bool enter_namespaces() {
   const std::string user = std::to_string(::getuid()), group = std::to_string(::getgid());
   if (::unshare(CLONE_NEWNS) != 0) {
@@ -32,19 +32,19 @@ bool enter_namespaces() {
 }
 
 bool may_mount() {
-  Child child([](const Child::Tell& tell) { tell(enter_namespaces() ? "yes" : "no"); });
+  Child child([](const Child::Report& report) { report(enter_namespaces() ? "yes" : "no"); });
   return child.line() == "yes";
 }
 
-// A folder with room for so much ("64k").
-class Room {
+// A folder on a tmpfs of a given size, such as "64k".
+class Tmpfs {
  public:
-  explicit Room(const std::string& size) {
+  explicit Tmpfs(const std::string& size) {
     mounted_ = ::mount("tmpfs", folder_.path().c_str(), "tmpfs", 0, ("size=" + size).c_str()) == 0;
   }
-  ~Room() { ::umount2(folder_.path().c_str(), MNT_DETACH); }
-  Room(const Room&) = delete;
-  Room& operator=(const Room&) = delete;
+  ~Tmpfs() { ::umount2(folder_.path().c_str(), MNT_DETACH); }
+  Tmpfs(const Tmpfs&) = delete;
+  Tmpfs& operator=(const Tmpfs&) = delete;
 
   bool mounted() const { return mounted_; }
   const TemporaryFolder& folder() const { return folder_; }
@@ -54,57 +54,57 @@ class Room {
   bool mounted_ = false;
 };
 
-// What it tells; when it has ended, so that nothing of it is left.
-std::string last_words_of(Child& child) {
-  std::string words = child.line().value_or("nothing");
+// Waits until the child has ended, so that nothing of it is left. Returns its line.
+std::string line_of_ended(Child& child) {
+  std::string line = child.line().value_or("nothing");
   child.wait();
-  return words;
+  return line;
 }
 
-// What the ranks of a job tell whose hosts have so much room for shared memory, a line each, and
-// what is left there.
+// Runs the body in the ranks of a job whose hosts have so much room for shared memory. Returns the
+// line of each rank, and "something left" if a file is left there.
 std::string run_in(const std::string& size, const std::vector<int>& hosts,
                    const std::function<std::string()>& body) {
-  Child outer([&](const Child::Tell& tell) {
-    if (!enter_namespaces()) return tell("no namespace");
-    std::deque<Room> rooms;
+  Child outer([&](const Child::Report& report) {
+    if (!enter_namespaces()) return report("no namespace");
+    std::deque<Tmpfs> rooms;
     for (int host = 0; host < 2; ++host) {
-      if (!rooms.emplace_back(size).mounted()) return tell("no tmpfs");
+      if (!rooms.emplace_back(size).mounted()) return report("no tmpfs");
     }
-    const auto room_of = [&](int rank) -> const Room& {
+    const auto room_of = [&](int rank) -> const Tmpfs& {
       return rooms[static_cast<std::size_t>(hosts[static_cast<std::size_t>(rank)])];
     };
-    Job job(hosts, [&](int rank, const Child::Tell& tell_own) {
+    Job job(hosts, [&](int rank, const Child::Report& report_own) {
       ::setenv("HVD_SHM_DIR", room_of(rank).folder().path().c_str(), 1);
-      telling(body)(rank, tell_own);
+      reporting(body)(rank, report_own);
     });
-    std::string told;
+    std::string lines;
     for (int rank = 0; rank < job.size(); ++rank)
-      told += job.rank(rank).line().value_or("nothing") + "; ";
-    for (const Room& room : rooms) told += room.folder().entries().empty() ? "" : "something left";
-    tell(told);
+      lines += job.rank(rank).line().value_or("nothing") + "; ";
+    for (const Tmpfs& room : rooms)
+      lines += room.folder().entries().empty() ? "" : "something left";
+    report(lines);
   });
-  return last_words_of(outer);
+  return line_of_ended(outer);
 }
 
-// The same of one process that is no rank.
+// Runs the body in one process that is no rank, and returns its result.
 std::string run_alone_in(const std::string& size,
                          const std::function<std::string(const std::string& folder)>& body) {
-  Child outer([&](const Child::Tell& tell) {
-    if (!enter_namespaces()) return tell("no namespace");
-    const Room room(size);
-    tell(room.mounted() ? body(room.folder().path()) : "no tmpfs");
+  Child outer([&](const Child::Report& report) {
+    if (!enter_namespaces()) return report("no namespace");
+    const Tmpfs room(size);
+    report(room.mounted() ? body(room.folder().path()) : "no tmpfs");
   });
-  return last_words_of(outer);
+  return line_of_ended(outer);
 }
 
-// As where /proc may not be looked into: a rank that comes after this does not reach the file
-// without a name.
-void hide_memory(const Segment& segment) {
+// Makes the memory file unreachable for later ranks, as where /proc cannot be read.
+void hide_memory_file(const Segment& segment) {
   ::unlink((segment.name().path + ".memory").c_str());
 }
 
-// What this process has mapped where the buffer lies: "/memfd:hvd (deleted)". proc(5).
+// Returns what this process has mapped at the buffer, such as "/memfd:hvd (deleted)"; see proc(5).
 std::string mapped_at(const void* buffer) {
   const auto address = reinterpret_cast<std::uintptr_t>(buffer);
   std::ifstream maps("/proc/self/maps");
@@ -118,7 +118,8 @@ std::string mapped_at(const void* buffer) {
   return "nothing";
 }
 
-// Adds over all ranks in private memory, then in memory of hvd_alloc; says where the latter lies.
+// Sums over all ranks in private memory, then in memory of hvd_alloc. Returns what is mapped at the
+// latter.
 std::string add_up() {
   hvd::init();
   std::vector<float> own(100'000, 1);
@@ -140,43 +141,43 @@ class LittleSharedMemory : public testing::Test {
   }
 };
 
-const std::string kInMemory = "/memfd:hvd (deleted); ";
+const std::string kInMemoryFile = "/memfd:hvd (deleted); ";
 
-TEST_F(LittleSharedMemory, WithoutAnyRoomRanksMeetInMemory) {
-  EXPECT_EQ(run_in("4k", {0, 0, 0}, add_up), kInMemory + kInMemory + kInMemory);
+TEST_F(LittleSharedMemory, WithoutRoomTheSegmentIsInAMemoryFile) {
+  EXPECT_EQ(run_in("4k", {0, 0, 0}, add_up), kInMemoryFile + kInMemoryFile + kInMemoryFile);
 }
 
-TEST_F(LittleSharedMemory, SoDoRanksOnSeveralHosts) {
-  EXPECT_EQ(run_in("4k", {0, 1, 0}, add_up), kInMemory + kInMemory + kInMemory);
+TEST_F(LittleSharedMemory, WithoutRoomSeveralHostsUseMemoryFiles) {
+  EXPECT_EQ(run_in("4k", {0, 1, 0}, add_up), kInMemoryFile + kInMemoryFile + kInMemoryFile);
 }
 
-TEST_F(LittleSharedMemory, WhatHasNoRoomBesideTheSegmentLiesInMemory) {
-  EXPECT_EQ(run_in("4m", {0, 0}, add_up), kInMemory + kInMemory);
+TEST_F(LittleSharedMemory, BuffersThatDoNotFitAreInAMemoryFile) {
+  EXPECT_EQ(run_in("4m", {0, 0}, add_up), kInMemoryFile + kInMemoryFile);
 }
 
-TEST_F(LittleSharedMemory, WithRoomBuffersLieInMemoryToo) {
-  EXPECT_EQ(run_in("64m", {0, 0}, add_up), kInMemory + kInMemory);
+TEST_F(LittleSharedMemory, WithEnoughRoomBuffersAreInAMemoryFileToo) {
+  EXPECT_EQ(run_in("64m", {0, 0}, add_up), kInMemoryFile + kInMemoryFile);
 }
 
-TEST_F(LittleSharedMemory, WhoCannotReachTheMemoryIsToldHowMuchRoomIsNeeded) {
-  const std::string told = run_alone_in("4k", [](const std::string& folder) {
+TEST_F(LittleSharedMemory, AnUnreachableMemoryFileFailsWithTheNeededSize) {
+  const std::string text = run_alone_in("4k", [](const std::string& folder) {
     const auto made = Segment::create(folder, "j1", 2);
     if (!made.ok()) return made.error().message;
-    hide_memory(*made);
+    hide_memory_file(*made);
     const auto opened = Segment::open(made->name(), 2);
     return opened.ok() ? "opened" : opened.error().message;
   });
-  EXPECT_NE(told.find(".memory: No such file or directory: the shared memory in "),
+  EXPECT_NE(text.find(".memory: No such file or directory: the shared memory in "),
             std::string::npos)
-      << told;
-  EXPECT_NE(told.find("KiB, which 2 ranks need"), std::string::npos) << told;
+      << text;
+  EXPECT_NE(text.find("KiB, which 2 ranks need"), std::string::npos) << text;
 }
 
-TEST_F(LittleSharedMemory, WhatOneRankCannotReachIsUsedByNone) {
-  const std::string told = run_alone_in("4m", [](const std::string& folder) {
+TEST_F(LittleSharedMemory, AMemoryFileThatOneRankCannotReachIsUsedByNone) {
+  const std::string text = run_alone_in("4m", [](const std::string& folder) {
     auto made = Segment::create(folder, "j1", 2);
     if (!made.ok()) return made.error().message;
-    hide_memory(*made);
+    hide_memory_file(*made);
     auto opened = Segment::open(made->name(), 2);
     if (!opened.ok()) return opened.error().message;
     const auto range = made->reserve_range(std::size_t{8} << 20);
@@ -184,14 +185,14 @@ TEST_F(LittleSharedMemory, WhatOneRankCannotReachIsUsedByNone) {
     if (!made->reserve_range(4096).ok()) return std::string("no range in the folder");
     return range.error().message;
   });
-  EXPECT_NE(told.find("has no room for 8192 KiB"), std::string::npos) << told;
+  EXPECT_NE(text.find("has no room for 8192 KiB"), std::string::npos) << text;
 }
 
-TEST_F(LittleSharedMemory, ItMayAlsoBecomeFullLater) {
+TEST_F(LittleSharedMemory, BuffersWorkWhenItBecomesFullLater) {
   const auto body = [] {
     hvd::init();
     for (int i = 0; i < 3; ++i) {
-      hvd::Buffer<float> shared(256 << 10);  // 1 MiB, given back before the next
+      hvd::Buffer<float> shared(256 << 10);  // 1 MiB, freed before the next one
       hvd::Buffer<float> more(256 << 10);
       hvd::allreduce(shared.span(), hvd::Op::sum);
       hvd::allreduce(more.span(), hvd::Op::sum);

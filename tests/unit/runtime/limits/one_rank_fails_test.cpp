@@ -1,6 +1,6 @@
-// One rank fails between the others' beginning of a collective and its own part in it: no thread,
-// no memory, a wrong argument. No rank waits for ever, and each has an error.
-#include "telling.hpp"
+// One rank fails in a collective that the others have begun: it gets no thread or no memory, or has
+// a wrong argument. No rank may hang, and each must get an error.
+#include "reporting.hpp"
 
 #include <cstdint>
 #include <fstream>
@@ -29,7 +29,7 @@ constexpr bool kSanitized = true;
 constexpr bool kSanitized = false;
 #endif
 
-// While it lives, this process gets no more than a few MB of further memory, and no thread's stack.
+// While it exists, this process gets only a few MB of further memory, and no new thread.
 class NoMoreMemory {
  public:
   NoMoreMemory() {
@@ -39,7 +39,7 @@ class NoMoreMemory {
     rlimit now = before_;
     now.rlim_cur = pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) + kLittle;
     ::setrlimit(RLIMIT_AS, &now);
-    // Stacks of threads that have ended are used again, but not for larger ones.
+    // Stacks of ended threads are reused, but not for threads with larger stacks.
     pthread_attr_t large;
     ::pthread_getattr_default_np(&stacks_before_);
     ::pthread_getattr_default_np(&large);
@@ -61,18 +61,19 @@ class NoMoreMemory {
   pthread_attr_t stacks_before_{};
 };
 
-// Runs a call on two ranks; on rank 1 as `poor`, once rank 0 has left hvd_init. Each tells the
-// outcome, then that of an allreduce.
-Job::Body on_two(const std::function<hvd_status()>& call, const std::function<hvd_status()>& poor) {
+// Makes the body of a job of two: rank 0 makes `call`; then rank 1 makes `failing_call`, once rank
+// 0 has left hvd_init. Each reports the outcome, then that of an allreduce.
+Job::Body on_two(const std::function<hvd_status()>& call,
+                 const std::function<hvd_status()>& failing_call) {
   const auto started = std::make_shared<Signal>();
-  return [=](int rank, const Child::Tell& tell) {
+  return [=](int rank, const Child::Report& report) {
     hvd::init();
-    if (rank == 0) started->give();
+    if (rank == 0) started->notify();
     if (rank == 1) started->await();
-    tell(text_of(rank == 1 ? poor() : call()));
+    report(code_and_text_of(rank == 1 ? failing_call() : call()));
     std::int32_t one = 1;
     const hvd_status status = hvd_allreduce(&one, &one, 1, HVD_INT32, HVD_SUM, nullptr);
-    tell(status == HVD_OK ? "sum " + std::to_string(one) : text_of(status));
+    report(status == HVD_OK ? "sum " + std::to_string(one) : code_and_text_of(status));
     hvd_shutdown();
   };
 }
@@ -89,7 +90,7 @@ hvd_status named_barrier() {
   return hvd_barrier(&options);
 }
 
-TEST(OneRankFails, NoThreadForTheEngineIsAnErrorOnAllRanks) {
+TEST(OneRankFails, NoThreadForTheEngineFailsOnEveryRank) {
   if (kSanitized) GTEST_SKIP();
   Job job(2, on_two(named_barrier, [] {
             const NoMoreMemory limit;
@@ -103,7 +104,7 @@ TEST(OneRankFails, NoThreadForTheEngineIsAnErrorOnAllRanks) {
                 "8 allreduce: libhvd cannot continue in rank 1 (pid "});
 }
 
-TEST(OneRankFails, NoThreadForTheEngineEndsAJoin) {
+TEST(OneRankFails, NoThreadForTheEngineFailsAJoinOnEveryRank) {
   if (kSanitized) GTEST_SKIP();
   Job job(2, on_two([] { return hvd_join(nullptr); },
                     [] {
@@ -114,22 +115,22 @@ TEST(OneRankFails, NoThreadForTheEngineEndsAJoin) {
   expect_lines(job, 1, {"8 "});
 }
 
-// The options have a shape for which there is no memory.
-TEST(OneRankFails, NoMemoryForTheOptionsIsAFaultOfTheCall) {
+// The options have a shape that is too long to be copied.
+TEST(OneRankFails, NoMemoryForTheOptionsFailsOnlyThisCall) {
   if (kSanitized) GTEST_SKIP();
   for (const char* name : {static_cast<const char*>(nullptr), "x"}) {
-    const auto sum = [=](bool poor) {
+    const auto sum = [=](bool failing) {
       std::string shape = "[1]";
-      if (poor) shape.resize(kMuch, 'x');
+      if (failing) shape.resize(kMuch, 'x');
       hvd_options options{};
       options.struct_size = sizeof options;
       options.name = name;
       options.shape = shape.c_str();
       std::int32_t one = 1;
-      hvd_handle first = 0;  // the engine has its thread before there is no more memory
+      hvd_handle first = 0;  // starts the engine's thread before memory is limited
       hvd_barrier_async(nullptr, &first);
       hvd_wait(first);
-      if (!poor) return hvd_allreduce(&one, &one, 1, HVD_INT32, HVD_SUM, &options);
+      if (!failing) return hvd_allreduce(&one, &one, 1, HVD_INT32, HVD_SUM, &options);
       const NoMoreMemory limit;
       return hvd_allreduce(&one, &one, 1, HVD_INT32, HVD_SUM, &options);
     };
@@ -141,14 +142,14 @@ TEST(OneRankFails, NoMemoryForTheOptionsIsAFaultOfTheCall) {
   }
 }
 
-// The lists of a group are copied before the call takes part.
-TEST(OneRankFails, NoMemoryForAListEndsTheCollectivesOfAll) {
+// The lists of a group are copied before the rank takes part in the call.
+TEST(OneRankFails, NoMemoryForAListEndsAllCollectives) {
   if (kSanitized) GTEST_SKIP();
   const auto reduce = [](std::size_t tensors) {
     const std::vector<void*> lists(tensors);
-    const std::vector<std::size_t> counts(tensors);
+    const std::vector<std::size_t> lengths(tensors);
     const NoMoreMemory limit;
-    return hvd_grouped_allreduce(tensors, lists.data(), lists.data(), counts.data(), HVD_INT32,
+    return hvd_grouped_allreduce(tensors, lists.data(), lists.data(), lengths.data(), HVD_INT32,
                                  HVD_SUM, nullptr);
   };
   Job job(2, on_two([=] { return reduce(1); }, [=] { return reduce(kMuch / sizeof(void*)); }));
@@ -156,7 +157,7 @@ TEST(OneRankFails, NoMemoryForAListEndsTheCollectivesOfAll) {
   expect_lines(job, 1, {"8 hvd_grouped_allreduce: out of memory"});
 }
 
-TEST(OneRankFails, NoMemoryForTheItemsOfACheckpointIsTheSameErrorOnAllRanks) {
+TEST(OneRankFails, NoMemoryForCheckpointItemsGivesTheSameStatusOnEveryRank) {
   if (kSanitized) GTEST_SKIP();
   const TemporaryFolder folder;
   const auto save = [&](std::size_t count) {
@@ -175,14 +176,14 @@ TEST(OneRankFails, NoMemoryForTheItemsOfACheckpointIsTheSameErrorOnAllRanks) {
   expect_lines(job, 1, {"8 hvd_checkpoints_save: out of memory", "sum 2"});
 }
 
-// Every collective, blocking and in the background, with a fault that the program gives.
-TEST(OneRankFails, AFaultOfTheProgramsOwnIsAnErrorOnAllRanks) {
+// Makes every collective while one rank sets options.fault.
+TEST(OneRankFails, AFaultOptionOfOneRankFailsOnEveryRank) {
   using Call = std::function<hvd_status(const hvd_options*, hvd_handle*)>;
   std::int32_t value[2] = {1, 1};
   std::size_t sizes[2];
   void* output[1] = {value};
   const void* input[1] = {value};
-  const std::size_t counts[1] = {2};
+  const std::size_t lengths[1] = {2};
   const std::vector<std::pair<std::string, Call>> calls{
       {"allreduce",
        [&](auto* o, auto* h) {
@@ -190,7 +191,7 @@ TEST(OneRankFails, AFaultOfTheProgramsOwnIsAnErrorOnAllRanks) {
        }},
       {"grouped_allreduce",
        [&](auto* o, auto* h) {
-         return hvd_grouped_allreduce_async(1, input, output, counts, HVD_INT32, HVD_SUM, o, h);
+         return hvd_grouped_allreduce_async(1, input, output, lengths, HVD_INT32, HVD_SUM, o, h);
        }},
       {"broadcast",
        [&](auto* o, auto* h) { return hvd_broadcast_async(value, 2, HVD_INT32, 0, o, h); }},
@@ -208,20 +209,20 @@ TEST(OneRankFails, AFaultOfTheProgramsOwnIsAnErrorOnAllRanks) {
        }},
       {"barrier", [&](auto* o, auto* h) { return hvd_barrier_async(o, h); }},
   };
-  Job job(2, [&](int rank, const Child::Tell& tell) {
+  Job job(2, [&](int rank, const Child::Report& report) {
     hvd::init();
     for (const auto& [kind, call] : calls) {
       hvd_options options = named("t");
       if (rank == 1) options.fault = "its file is gone";
       hvd_handle handle = 0;
-      // Rank 1 does not wait. The next call of the name does.
+      // Rank 1 waits only for the next call of this name.
       hvd_status status = call(&options, rank == 1 ? nullptr : &handle);
       if (status == HVD_OK) status = hvd_wait(handle);
-      tell(text_of(status));
+      report(code_and_text_of(status));
       options.fault = nullptr;
       status = call(&options, &handle);
       if (status == HVD_OK) status = hvd_wait(handle);
-      tell(text_of(status));
+      report(code_and_text_of(status));
     }
     hvd_shutdown();
   });
@@ -231,7 +232,7 @@ TEST(OneRankFails, AFaultOfTheProgramsOwnIsAnErrorOnAllRanks) {
   }
 }
 
-TEST(OneRankFails, ACallWithoutAHandleIsAnErrorOnAllRanks) {
+TEST(OneRankFails, ANullHandleOfOneRankFailsOnEveryRank) {
   Job job(2, on_two(named_barrier, [] {
             const hvd_options options = named("b");
             return hvd_barrier_async(&options, nullptr);
@@ -240,7 +241,7 @@ TEST(OneRankFails, ACallWithoutAHandleIsAnErrorOnAllRanks) {
   expect_lines(job, 1, {"1 hvd_barrier_async: handle is null", "sum 2"});
 }
 
-TEST(OneRankFails, AFaultInABlockingCallIsAnErrorOnAllRanks) {
+TEST(OneRankFails, AFaultOptionInABlockingCallFailsOnEveryRank) {
   hvd_options options{};
   options.struct_size = sizeof options;
   options.fault = "its input is gone";
@@ -249,14 +250,15 @@ TEST(OneRankFails, AFaultInABlockingCallIsAnErrorOnAllRanks) {
     expect_lines(job, rank, {"1 barrier: rank 1: its input is gone", "sum 2"});
 }
 
-// The root of a small broadcast does not wait. io.h and agree.h promise the same status on all.
-TEST(OneRankFails, ANullPointerOnOneRankIsTheSameErrorOnAllRanks) {
+// These calls use a small broadcast, whose root does not wait. Still, io.h and agree.h promise the
+// same status on all ranks.
+TEST(OneRankFails, ANullPointerOfOneRankGivesTheSameStatusOnEveryRank) {
   const auto body = +[](void*, const char**) -> hvd_status { return HVD_OK; };
   Job on_root(2, on_two([=] { return hvd_on_root(body, nullptr, 0, nullptr); },
                         [] { return hvd_on_root(nullptr, nullptr, 0, nullptr); }));
   const TemporaryFolder folder;
   hvd_log* log = nullptr;
-  const std::string path = folder.path() + "/log";
+  const std::string path = folder.file("log");
   Job log_open(2, on_two([&] { return hvd_log_open(path.c_str(), &log, nullptr); },
                          [&] { return hvd_log_open(path.c_str(), nullptr, nullptr); }));
   hvd_early_stopping state{};
@@ -273,7 +275,7 @@ TEST(OneRankFails, ANullPointerOnOneRankIsTheSameErrorOnAllRanks) {
   }
 }
 
-TEST(OneRankFails, AnExceptionOfTheRootsBodyIsAnErrorOnAllRanks) {
+TEST(OneRankFails, AnExceptionInTheRootsBodyFailsOnEveryRank) {
   const auto body = +[](void*, const char**) -> hvd_status { throw std::runtime_error("oh"); };
   const auto call = [=] { return hvd_on_root(body, nullptr, 0, nullptr); };
   Job job(2, on_two(call, call));

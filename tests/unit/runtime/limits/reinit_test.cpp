@@ -1,6 +1,6 @@
-// Sessions that come and go leave nothing behind in the process.
+// Repeated sessions of one process leak nothing.
+#include "reporting.hpp"
 #include "seeds.hpp"
-#include "telling.hpp"
 
 #include <algorithm>
 #include <fstream>
@@ -15,28 +15,28 @@
 namespace libhvd::test {
 namespace {
 
-// The gate compares what is exact, after a few sessions. Long runs see the memory grow.
+// Returns how many sessions to run. Short runs compare exact numbers only; long ones also see the
+// memory grow.
 int rounds(int many) {
   return seeds::are_new() ? many : many / 5;
 }
 
-// A process may grow by so much: the allocator's own ways. Sanitizers keep what was freed, and
-// remember what they have seen; the address sanitizer looks for leaks itself. qemu keeps 280 KiB of
-// every thread that has ended.
+// By how much the allocator may let a process grow. Sanitizers keep freed memory; the address
+// sanitizer looks for leaks itself. qemu keeps 280 KiB of every thread that has ended.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(HVD_TEST_EMULATOR)
 constexpr std::size_t kGrowthKib = 1024 * 1024;
 #else
 constexpr std::size_t kGrowthKib = 4 * 1024;
 #endif
 
-// What the process holds. proc(5).
-struct Holdings {
+// The resources of this process; see proc(5).
+struct Resources {
   std::size_t files = entries_in("/proc/self/fd");
   std::size_t threads = count_threads();
-  std::size_t shared_mappings = 0;  // the heap's come and go
+  std::size_t shared_mappings = 0;  // the heap's private ones change
   std::size_t resident_kib = 0;
 
-  Holdings() {
+  Resources() {
     std::ifstream maps("/proc/self/maps");
     for (std::string line; std::getline(maps, line);) {
       // "7f2c000-7f2d000 rw-s 00000000 00:1a 77 /dev/shm/…"
@@ -70,7 +70,8 @@ struct Lasting {
   }
 };
 
-// Blocking and in the background, with memory of hvd_alloc's, and a handle that nothing waits for.
+// Runs a session with blocking and async calls, with memory of hvd_alloc, and a handle that
+// nothing waits for.
 std::string one_session(int round, Lasting& lasting, const std::vector<int>& ranks = {}) {
   hvd::init({.ranks = ranks});
   const int sum = hvd::allreduce(round, hvd::Op::sum);
@@ -91,7 +92,7 @@ std::string one_session(int round, Lasting& lasting, const std::vector<int>& ran
   return right ? "" : "wrong sum in round " + std::to_string(round);
 }
 
-std::string compare(const Holdings& before, const Holdings& after) {
+std::string compare(const Resources& before, const Resources& after) {
   std::string text;
   const auto expect_same = [&](const char* what, std::size_t then, std::size_t now) {
     if (now != then)
@@ -115,34 +116,34 @@ std::string run_sessions(int sessions, TemporaryFolder* folder) {
   return "";
 }
 
-std::string come_and_go(int sessions, TemporaryFolder* folder = nullptr) {
-  std::string wrong = run_sessions(3, folder);  // what the first ones leave is the allocator's
-  const Holdings before;
+std::string run_sessions_and_compare(int sessions, TemporaryFolder* folder = nullptr) {
+  std::string wrong = run_sessions(3, folder);  // the first ones fill the allocator's caches
+  const Resources before;
   if (wrong.empty()) wrong = run_sessions(sessions, folder);
-  return wrong.empty() ? compare(before, Holdings()) : wrong;
+  return wrong.empty() ? compare(before, Resources()) : wrong;
 }
 
 // Leaves nothing in the folder of shared memory, and of the checkpoints the lock and the last one.
 void expect_no_leak(const std::vector<int>& hosts, int sessions) {
   TemporaryFolder folder;
-  Job job(hosts, telling([&] { return come_and_go(sessions, &folder); }));
+  Job job(hosts, reporting([&] { return run_sessions_and_compare(sessions, &folder); }));
   expect_from_all(job, "ok");
   for (int rank = 0; rank < job.size(); ++rank) job.rank(rank).wait();
   EXPECT_TRUE(job.memory().entries().empty());
   EXPECT_EQ(folder.entries().size(), 2u);
 }
 
-TEST(Reinit, AgainAndAgainWithoutALeak) {
+TEST(Reinit, RepeatedSessionsLeakNothing) {
   expect_no_leak({0}, rounds(100));
   expect_no_leak({0, 0}, rounds(100));
 }
 
-TEST(Reinit, AThousandTimesWithoutALeak) {
+TEST(Reinit, AThousandSessionsLeakNothing) {
   expect_no_leak({0, 0}, 1000);
 }
 
-// All ranks and some of them in turn; rank 0 stays out of some starts.
-std::string come_and_go_in_turn(int rank, int sessions) {
+// Runs sessions of all ranks and of some of them in turn.
+std::string run_mixed_sessions(int rank, int sessions) {
   const std::vector<std::vector<int>> starts{{}, {1, 2}, {}, {2, 0}};
   Lasting lasting;
   const auto take_part = [&](int round) -> std::string {
@@ -153,28 +154,29 @@ std::string come_and_go_in_turn(int rank, int sessions) {
   for (int round = 0; round < 8; ++round) {
     if (const std::string wrong = take_part(round); !wrong.empty()) return wrong;
   }
-  const Holdings before;
+  const Resources before;
   for (int round = 0; round < sessions; ++round) {
     if (const std::string wrong = take_part(round); !wrong.empty()) return wrong;
   }
-  return compare(before, Holdings());
+  return compare(before, Resources());
 }
 
-TEST(Reinit, AllAndSomeRanksInTurnWithoutALeak) {
-  Job job(3,
-          [](int rank, const Child::Tell& tell) { tell(come_and_go_in_turn(rank, rounds(100))); });
+TEST(Reinit, SessionsOfAllAndOfSomeRanksLeakNothing) {
+  Job job(3, [](int rank, const Child::Report& report) {
+    report(run_mixed_sessions(rank, rounds(100)));
+  });
   expect_from_all(job, "ok");
   EXPECT_TRUE(job.memory().entries().empty());
 }
 
-TEST(Reinit, OverTwoHostsWithoutALeak) {
-  Job job({0, 1, 0}, telling([] { return come_and_go(rounds(20)); }));
+TEST(Reinit, SessionsOnTwoHostsLeakNothing) {
+  Job job({0, 1, 0}, reporting([] { return run_sessions_and_compare(rounds(20)); }));
   expect_from_all(job, "ok");
   EXPECT_TRUE(job.memory(0).entries().empty());
   EXPECT_TRUE(job.memory(1).entries().empty());
 }
 
-// Buffers of this process, and those of other ranks that it has mapped. proc(5).
+// Returns how many buffers this process has mapped, its own and those of other ranks; see proc(5).
 std::size_t mapped_buffers() {
   std::size_t count = 0;
   std::ifstream maps("/proc/self/maps");
@@ -183,8 +185,8 @@ std::size_t mapped_buffers() {
   return count;
 }
 
-// Adds up two buffers of all ranks in a session, one of them in a process set. Returns how many
-// buffers were mapped.
+// Sums two buffers over all ranks in a session, one of them in a process set. Returns how many
+// buffers were mapped in the session and after it.
 std::string add_in_a_session(std::span<float> of_all, std::span<float> of_set) {
   hvd::init({.process_sets = {{0, 1}}});
   for (const std::span<float> values : {of_all, of_set})
@@ -199,9 +201,9 @@ std::string add_in_a_session(std::span<float> of_all, std::span<float> of_set) {
   return mapped + ", after it " + std::to_string(mapped_buffers()) + "; ";
 }
 
-// Of each rank a buffer of hvd_alloc and one of hvd_register.
-TEST(Reinit, SharedBuffersAreNotCopiedInLaterSessionsEither) {
-  Job job(2, telling([] {
+// Each rank has one buffer of hvd_alloc, and later one of hvd_register too.
+TEST(Reinit, SharedBuffersAreNotCopiedInLaterSessions) {
+  Job job(2, reporting([] {
             hvd::init();
             std::optional<hvd::Buffer<float>> shared(std::in_place, 50'000);
             const std::size_t bytes = 16 * page_bytes();
@@ -221,14 +223,15 @@ TEST(Reinit, SharedBuffersAreNotCopiedInLaterSessionsEither) {
   expect_from_all(job, "2, after it 1; 4, after it 2; 4, after it 2; 0");
 }
 
-// What was pending is given up, with the names and buffers that belong to it.
-TEST(Reinit, WhatWasPendingIsNoLeakEither) {
-  Job job(2, telling([] {
+// hvd_shutdown gives up pending calls, with their names and buffers.
+TEST(Reinit, PendingCallsAtShutdownLeakNothing) {
+  Job job(2, reporting([] {
             const auto session = [] {
               hvd::init();
               std::vector<float> values(2000, 1);
               hvd_handle handle = 0;
-              const std::string name = "of rank " + std::to_string(hvd::rank());  // never meets
+              const std::string name =
+                  "of rank " + std::to_string(hvd::rank());  // matches no other call
               const hvd_options options = named(name);
               (void)hvd_allreduce_async(values.data(), values.data(), values.size(), HVD_FLOAT32,
                                         HVD_SUM, &options, &handle);
@@ -236,9 +239,9 @@ TEST(Reinit, WhatWasPendingIsNoLeakEither) {
               hvd::shutdown();
             };
             for (int round = 0; round < 3; ++round) session();
-            const Holdings before;
+            const Resources before;
             for (int round = 0; round < rounds(50); ++round) session();
-            return compare(before, Holdings());
+            return compare(before, Resources());
           }));
   expect_from_all(job, "ok");
 }

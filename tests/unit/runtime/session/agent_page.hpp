@@ -24,7 +24,7 @@ class AgentPage {
     page()->magic = HVD_STATUS_MAGIC;
     page()->version = HVD_STATUS_VERSION;
   }
-  std::string path() const { return folder_.path() + "/status"; }
+  std::string path() const { return folder_.file("status"); }
   std::string place() const { return path() + "@" + std::to_string(HVD_STATUS_PAGE_SIZE); }
   hvd_status_page* page() { return reinterpret_cast<hvd_status_page*>(mapping_.data()); }
   Result<StatusPage> attach() {

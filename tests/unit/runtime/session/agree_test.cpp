@@ -15,9 +15,9 @@ namespace {
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-TEST(AverageMetrics, WeighsByCount) {
+TEST(AverageMetrics, WeighsByTheNumberOfSamples) {
   test::run_ranks(3, [](Communicator& communicator) {
-    // Rank 2 had no samples, and so 0/0.
+    // Rank 2 has no samples, so its metrics are 0/0.
     const int rank = communicator.rank();
     std::array<double, 2> values{rank == 2 ? kNan : 1.0 + rank, rank == 2 ? kNan : 10.0};
     const std::array<double, 3> weights{1, 3, 0};
@@ -29,7 +29,7 @@ TEST(AverageMetrics, WeighsByCount) {
   });
 }
 
-TEST(AverageMetrics, ShowsWhatIsNotFinite) {
+TEST(AverageMetrics, KeepsNonFiniteMetrics) {
   test::run_ranks(2, [](Communicator& communicator) {
     std::array<double, 2> values{communicator.rank() == 0 ? kNan : 1.0, 1.0};
     ASSERT_TRUE(average_metrics(communicator, values, 1, {}).ok());
@@ -38,7 +38,7 @@ TEST(AverageMetrics, ShowsWhatIsNotFinite) {
   });
 }
 
-TEST(AverageMetrics, ABadWeightOfOneRankIsAnErrorOnAll) {
+TEST(AverageMetrics, AnInvalidWeightOfOneRankFailsOnEveryRank) {
   for (const double bad : {-1.0, kNan, kInfinity}) {
     test::run_ranks(3, [&](Communicator& communicator) {
       std::array<double, 1> values{1.0};
@@ -52,7 +52,7 @@ TEST(AverageMetrics, ABadWeightOfOneRankIsAnErrorOnAll) {
   }
 }
 
-TEST(AverageMetrics, OfNothingIsAnErrorOnAll) {
+TEST(AverageMetrics, ZeroWeightOfAllRanksFailsOnEveryRank) {
   test::run_ranks(2, [](Communicator& communicator) {
     std::array<double, 1> values{1.0};
     const auto outcome = average_metrics(communicator, values, 0, {});
@@ -83,7 +83,7 @@ struct Updates {
 
 class EarlyStopping : public testing::TestWithParam<Updates> {};
 
-TEST_P(EarlyStopping, KnowsTheBest) {
+TEST_P(EarlyStopping, TracksTheBestMetric) {
   const Updates& run = GetParam();
   auto state = stopping(run.mode, 2, run.min_delta);
   std::string better;
@@ -106,7 +106,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Updates{HVD_BEST_MAX, 0, {kNan, 5, kInfinity, 6}, "nyny", 6, 3, 0},
                     Updates{HVD_BEST_MIN, 0, {kInfinity, 4}, "yy", 4, 1, 0}));
 
-TEST(EarlyStopping, IsDecidedByRank0) {
+TEST(EarlyStopping, UsesTheMetricOfRank0) {
   test::run_ranks(3, [](Communicator& communicator) {
     auto state = stopping(HVD_BEST_MIN, 1, 0);
     // Other ranks have other losses, which would get worse.
@@ -125,7 +125,7 @@ TEST(EarlyStopping, IsDecidedByRank0) {
   });
 }
 
-TEST(EarlyStopping, BadSettingsOfOneRankAreAnErrorOnAll) {
+TEST(EarlyStopping, InvalidSettingsOfOneRankFailOnEveryRank) {
   test::run_ranks(2, [](Communicator& communicator) {
     auto state = stopping(HVD_BEST_MIN, communicator.rank() == 1 ? -1 : 1, 0);
     const auto answer = agree_early_stopping(communicator, state, 1, {});

@@ -36,7 +36,7 @@ TEST(LocalDevice, IsTheLocalRankWithoutHvdrun) {
   EXPECT_EQ(device_of_rank(2, {{"CUDA_VISIBLE_DEVICES", "4,5,6,7"}}), 2);
 }
 
-TEST(LocalDevice, IsAlwaysVisible) {
+TEST(LocalDevice, IsAlwaysAVisibleDevice) {
   // srun --gpus-per-task=1
   EXPECT_EQ(device_of_rank(2, {{"CUDA_VISIBLE_DEVICES", "0"}}), 0);
   EXPECT_EQ(device_of_rank(3, {{"CUDA_VISIBLE_DEVICES", "GPU-a,GPU-b"}}), 1);
@@ -46,7 +46,7 @@ TEST(LocalDevice, IsAlwaysVisible) {
   EXPECT_EQ(device_of_rank(3, {{"CUDA_VISIBLE_DEVICES", "0,1,-1,2,3"}}), 1);
 }
 
-TEST(LocalDevice, IsTheSameNumberWithoutGpus) {
+TEST(LocalDevice, IsTheLocalRankWithoutGpus) {
   for (const char* none : {"", "-1", "NoDevFiles"})
     EXPECT_EQ(device_of_rank(2, {{"CUDA_VISIBLE_DEVICES", none}}), 2) << none;
 }

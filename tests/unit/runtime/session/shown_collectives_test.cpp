@@ -40,7 +40,8 @@ TEST_F(ShownCollectivesTest, ALongCallIsShownAtOnce) {
   EXPECT_EQ(page().collectives, 1u);
   EXPECT_EQ(page().waiting_ns, 400u);
   EXPECT_GE(page().collective_ns, 400u);
-  EXPECT_LE(page().collective_ns, after - before + 2000);  // the clock's error is 1 us each
+  EXPECT_LE(page().collective_ns,
+            after - before + 2000);  // the clock's error is 1 us at either end
 }
 
 TEST_F(ShownCollectivesTest, AQuickCallIsShownWhenItWaits) {
@@ -56,7 +57,7 @@ TEST_F(ShownCollectivesTest, AQuickCallIsShownWhenItWaits) {
   EXPECT_GE(page().collective_ns, 600u);
 }
 
-TEST_F(ShownCollectivesTest, AFewQuickCallsAreMeasuredForAll) {
+TEST_F(ShownCollectivesTest, OneOf61QuickCallsIsMeasuredForAll) {
   int shown = 0;
   for (int call = 0; call < 60; ++call) shown += call_quickly() ? 1 : 0;
   EXPECT_EQ(shown, 0);
@@ -73,7 +74,7 @@ TEST_F(ShownCollectivesTest, AFewQuickCallsAreMeasuredForAll) {
   EXPECT_EQ(shown, 1);
 }
 
-TEST_F(ShownCollectivesTest, AMeasuredCallThatWaitsIsOnlyItself) {
+TEST_F(ShownCollectivesTest, AMeasuredCallThatWaitsRepresentsOnlyItself) {
   for (int call = 0; call < 60; ++call) call_quickly();
   const std::uint64_t before = monotonic_ns();
   shown_.begin_call("allreduce", nullptr, Quick::yes, 0);
@@ -84,7 +85,7 @@ TEST_F(ShownCollectivesTest, AMeasuredCallThatWaitsIsOnlyItself) {
   EXPECT_EQ(page().waiting_ns, 90'000u);
 }
 
-TEST_F(ShownCollectivesTest, ThePageShowsTheFirst) {
+TEST_F(ShownCollectivesTest, ThePageShowsTheFirstOfSeveralCalls) {
   ASSERT_TRUE(shown_.begin_wait("allreduce", "grad.3"));
   EXPECT_FALSE(shown_.begin_wait("allreduce", "grad.4"));
   shown_.begin_call("barrier", nullptr, Quick::no, 0);
@@ -103,7 +104,7 @@ TEST_F(ShownCollectivesTest, ThePageShowsTheFirst) {
   shown_.end_wait(false);
 }
 
-TEST(ShownCollectives, NeedNoPage) {
+TEST(ShownCollectives, WorkWithoutAPage) {
   StatusPage none;
   ShownCollectives shown(none);
   shown.begin_call("barrier", nullptr, Quick::no, 0);

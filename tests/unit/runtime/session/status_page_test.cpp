@@ -49,7 +49,7 @@ TEST(StatusPage, ShowsWhatTheRankDoes) {
   EXPECT_EQ(agent.page()->attached, 2u);
 }
 
-TEST(StatusPage, HoldsWhyTheRankEnds) {
+TEST(StatusPage, HoldsTheReasonOfAFailure) {
   AgentPage agent;
   agent.page()->rank_pid = static_cast<std::uint32_t>(::getpid());
   auto page = agent.attach_for_failure();
@@ -72,7 +72,7 @@ TEST(StatusPage, HoldsWhyTheRankEnds) {
   EXPECT_EQ(agent.page()->failure_because_of_peer, 0u);
 }
 
-TEST(StatusPage, HoldsThatTheProgramExitsAfterAnError) {
+TEST(StatusPage, RecordsAnExitAfterAnError) {
   AgentPage agent;
   agent.page()->rank_pid = static_cast<std::uint32_t>(::getpid());
   auto page = agent.attach_for_failure();
@@ -87,7 +87,7 @@ TEST(StatusPage, HoldsThatTheProgramExitsAfterAnError) {
   EXPECT_EQ(agent.page()->failure_because_of_peer, 0u);
 }
 
-TEST(StatusPage, OnlyTheRankItselfSaysWhyItEnds) {
+TEST(StatusPage, OnlyTheRankItselfMayReportItsFailure) {
   AgentPage agent;
   const auto own = static_cast<std::uint32_t>(::getpid());
   agent.page()->rank_pid = own + 1;
@@ -101,7 +101,7 @@ TEST(StatusPage, OnlyTheRankItselfSaysWhyItEnds) {
   EXPECT_EQ(without.error().status, HVD_ERROR_UNSUPPORTED);
 }
 
-TEST(StatusPage, KeepsHowLongEpochsTook) {
+TEST(StatusPage, KeepsTheDurationsOfEpochs) {
   AgentPage agent;
   auto attached = agent.attach();
   ASSERT_TRUE(attached.ok());
@@ -110,7 +110,7 @@ TEST(StatusPage, KeepsHowLongEpochsTook) {
   attached->add_samples(64, 50);
   EXPECT_EQ(page.epochs_over, 0u);
   attached->set_epoch(5, 150);
-  EXPECT_EQ(page.epochs_over, 0u) << "the same one goes on";
+  EXPECT_EQ(page.epochs_over, 0u) << "the same epoch continues";
   attached->set_epoch(6, 300);
   EXPECT_EQ(page.epochs_over, 1u);
   EXPECT_EQ(page.epochs[0].epoch, 5u);
@@ -127,7 +127,7 @@ TEST(StatusPage, KeepsHowLongEpochsTook) {
   EXPECT_EQ(page.epochs[1].epoch, 6u);
 }
 
-TEST(StatusPage, HoldsHowFarTheTrainingIs) {
+TEST(StatusPage, HoldsTheProgressOfTheTraining) {
   AgentPage agent;
   auto attached = agent.attach();
   ASSERT_TRUE(attached.ok());
@@ -158,7 +158,7 @@ TEST(StatusPage, KnowsItsEpochWithoutAPage) {
   EXPECT_FALSE(none.is_in_epoch(1));
 }
 
-TEST(StatusPage, EndsTheLastEpochWithTheProgram) {
+TEST(StatusPage, EndsTheLastEpochWhenTheRankLeaves) {
   AgentPage agent;
   auto attached = agent.attach();
   ASSERT_TRUE(attached.ok());
@@ -169,7 +169,7 @@ TEST(StatusPage, EndsTheLastEpochWithTheProgram) {
   EXPECT_EQ(agent.page()->epochs[0].duration_ns, 300u);
 }
 
-TEST(StatusPage, AnEpochAfterTheLastOneIsNone) {
+TEST(StatusPage, IgnoresALastEpochWithoutSteps) {
   AgentPage agent;
   auto attached = agent.attach();
   ASSERT_TRUE(attached.ok());
@@ -201,7 +201,7 @@ TEST(StatusPage, HoldsMetricsByName) {
   EXPECT_FALSE(StatusPage().set_metric(std::string(24, 'x'), 1).ok());
 }
 
-TEST(StatusPage, BringsTheAgentsNotices) {
+TEST(StatusPage, ReturnsTheAgentsNotices) {
   AgentPage agent;
   auto attached = agent.attach();
   ASSERT_TRUE(attached.ok());
@@ -221,7 +221,7 @@ TEST(StatusPage, BringsTheAgentsNotices) {
   EXPECT_LT(attached->notice().seconds_left, 0.0);
 }
 
-TEST(StatusPage, ShowsWhatWaitsInTheBackground) {
+TEST(StatusPage, ShowsThePendingAsyncCollective) {
   AgentPage agent;
   auto attached = agent.attach();
   ASSERT_TRUE(attached.ok());
@@ -233,7 +233,7 @@ TEST(StatusPage, ShowsWhatWaitsInTheBackground) {
   EXPECT_STREQ(agent.page()->background_name, "allreduce grad.3");
   EXPECT_STREQ(agent.page()->background_missing, "2,5-7");
   EXPECT_EQ(agent.page()->background_start_ns, 7u);
-  EXPECT_STREQ(agent.page()->collective_name, "barrier") << "the two do not touch each other";
+  EXPECT_STREQ(agent.page()->collective_name, "barrier") << "the two must be independent";
   attached->clear_background(true);
   EXPECT_EQ(agent.page()->background_active, 0u);
   EXPECT_EQ(agent.page()->backgrounds, 1u);
@@ -241,7 +241,7 @@ TEST(StatusPage, ShowsWhatWaitsInTheBackground) {
   EXPECT_EQ(agent.page()->collective_active, 1u);
 }
 
-TEST(StatusPage, SaysWhoTellsStalls) {
+TEST(StatusPage, ShowsWhetherTheLauncherReportsStalls) {
   AgentPage agent;
   auto attached = agent.attach();
   ASSERT_TRUE(attached.ok());
@@ -250,7 +250,7 @@ TEST(StatusPage, SaysWhoTellsStalls) {
   EXPECT_TRUE(attached->launcher_reports_stalls());
 }
 
-TEST(StatusPage, IsNotNeeded) {
+TEST(StatusPage, MayBeMissing) {
   auto attached = StatusPage::attach(test::make_environment({}));
   ASSERT_TRUE(attached.ok());
   EXPECT_FALSE(*attached);
@@ -263,7 +263,7 @@ TEST(StatusPage, IsNotNeeded) {
   EXPECT_EQ(attached->notice().bits, 0u);
 }
 
-TEST(StatusPage, NonsenseInTheVariableIsAnError) {
+TEST(StatusPage, AnInvalidVariableFailsWithItsName) {
   for (const char* text : {"foo", "@0", "/dev/null@", "/dev/null@12", "/dev/null@-4096"}) {
     const auto attached = StatusPage::attach(test::make_environment({{"HVD_STATUS", text}}));
     ASSERT_FALSE(attached.ok()) << text;
@@ -272,7 +272,7 @@ TEST(StatusPage, NonsenseInTheVariableIsAnError) {
   }
 }
 
-TEST(StatusPage, WhatIsNoPageOfOursIsLeftAlone) {
+TEST(StatusPage, LeavesForeignPagesUnchanged) {
   AgentPage agent;
   agent.page()->version = HVD_STATUS_VERSION + 1;
   const auto other_version = agent.attach();

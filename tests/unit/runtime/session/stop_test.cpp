@@ -1,4 +1,4 @@
-// Stopping in good order: what the ranks agree on, as threads and as processes.
+// Ranks agree to stop at the same step, as threads and as processes.
 #include "session/agree.hpp"
 #include "session/signal_watch.hpp"
 #include "support.hpp"
@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::infinity();
 
-TEST(AgreeStop, IsTheSameForAllWhateverOneRankKnows) {
+TEST(AgreeStop, EveryRankLearnsTheReasonsOfAllRanks) {
   test::run_ranks(4, [](Communicator& communicator) {
     StopSigns own;
     own.seconds_left = 100 + communicator.rank();
@@ -35,7 +35,7 @@ TEST(AgreeStop, IsTheSameForAllWhateverOneRankKnows) {
   });
 }
 
-TEST(AgreeStop, GoesOnWithoutAReason) {
+TEST(AgreeStop, ReturnsNoReasonsIfNoRankHasOne) {
   test::run_ranks(2, [](Communicator& communicator) {
     StopSigns own;
     own.seconds_left = kUnknown;
@@ -47,7 +47,7 @@ TEST(AgreeStop, GoesOnWithoutAReason) {
   });
 }
 
-TEST(SignalWatch, RefusesWhatCannotBeWatched) {
+TEST(SignalWatch, RefusesSignalsThatCannotBeWatched) {
   SignalWatch watch;
   for (const int signum : {0, -1, SIGKILL, SIGSTOP, SIGSEGV, NSIG}) {
     const auto outcome = watch.watch(signum);
@@ -56,7 +56,7 @@ TEST(SignalWatch, RefusesWhatCannotBeWatched) {
   }
 }
 
-TEST(SignalWatch, RemembersUntilItsEndAndPutsBackWhatWas) {
+TEST(SignalWatch, RemembersSignalsAndRestoresTheHandlerAtTheEnd) {
   struct sigaction before {};
   ::sigaction(SIGUSR2, nullptr, &before);
   {
@@ -73,17 +73,17 @@ TEST(SignalWatch, RemembersUntilItsEndAndPutsBackWhatWas) {
   EXPECT_EQ(after.sa_handler, before.sa_handler);
 }
 
-// One rank gets the signal; all stop at one step.
-TEST(StoppingJob, StopsAtOneStepWhenASignalCameToOneRank) {
+// One rank gets the signal. All stop at the same step.
+TEST(StoppingJob, StopsAtOneStepAfterASignalToOneRank) {
   constexpr int kSize = 3;
-  test::Job job(kSize, [](int rank, const test::Child::Tell& tell) {
+  test::Job job(kSize, [](int rank, const test::Child::Report& report) {
     hvd::init();
     hvd::watch_signal(SIGTERM);
-    tell("ready");
+    report("ready");
     for (std::uint64_t step = 1;; ++step) {
       if (rank == 1 && step == 40) ::kill(::getpid(), SIGTERM);
       if (const auto stop = hvd::agree_stop(step)) {
-        tell("step " + std::to_string(step) + ": " + stop.text());
+        report("step " + std::to_string(step) + ": " + stop.text());
         break;
       }
     }
@@ -98,13 +98,13 @@ TEST(StoppingJob, StopsAtOneStepWhenASignalCameToOneRank) {
 }
 
 TEST(StoppingJob, ASecondCtrlCEndsTheProgram) {
-  test::Job job(1, [](int, const test::Child::Tell& tell) {
+  test::Job job(1, [](int, const test::Child::Report& report) {
     hvd::init();
     hvd::watch_signal(SIGINT);
     ::raise(SIGINT);
-    tell("still here");
+    report("still here");
     ::raise(SIGINT);
-    tell("and still");
+    report("and still");
   });
   EXPECT_EQ(job.rank(0).line().value_or("nothing"), "still here");
   const int status = job.rank(0).wait();
@@ -117,12 +117,12 @@ TEST(StoppingJob, StopsWhenTimeIsNearlyUp) {
   const auto end = std::chrono::duration_cast<std::chrono::seconds>(now).count() + 1000;
   test::Job job(
       2,
-      [](int, const test::Child::Tell& tell) {
+      [](int, const test::Child::Report& report) {
         hvd::init();
         const auto early = hvd::agree_stop(1, {.seconds_needed = 10});
         const auto late = hvd::agree_stop(2, {.seconds_needed = 1001});
         const bool sensible = hvd::time_left() <= 1000 && hvd::time_left() > 0;
-        tell(early.text() + "|" + std::to_string(late.reasons()) + (sensible ? "|sensible" : ""));
+        report(early.text() + "|" + std::to_string(late.reasons()) + (sensible ? "|sensible" : ""));
         hvd::shutdown();
       },
       {{"SLURM_JOB_END_TIME", std::to_string(end)}});
@@ -132,12 +132,12 @@ TEST(StoppingJob, StopsWhenTimeIsNearlyUp) {
   }
 }
 
-TEST(StoppingJob, RefusesAnAnswerOfAnotherSize) {
-  test::Job job(1, [](int, const test::Child::Tell& tell) {
+TEST(StoppingJob, RefusesAStructOfAnotherSize) {
+  test::Job job(1, [](int, const test::Child::Report& report) {
     hvd::init();
     hvd_stop stop{};
     const hvd_status status = hvd_agree_stop(1, 0, 0, &stop, nullptr);
-    tell(std::to_string(status) + " " + hvd_last_error());
+    report(std::to_string(status) + " " + hvd_last_error());
     hvd::shutdown();
   });
   const auto line = job.rank(0).line().value_or("nothing");

@@ -1,4 +1,4 @@
-// The C ABI and the C++ API over it, between processes.
+// The timeline through the C ABI and the C++ API, with ranks as processes.
 #include "support.hpp"
 #include "trace_file.hpp"
 
@@ -23,18 +23,14 @@ extern "C" int use_the_timeline_from_c(const char* path);
 namespace libhvd::test {
 namespace {
 
-using Tell = Child::Tell;
-
-std::string text_of(hvd_status status) {
-  return status == HVD_OK ? "ok" : hvd_last_error();
-}
+using Report = Child::Report;
 
 std::string content_of(const std::string& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Three steps of a training.
+// Makes three training steps.
 void train() {
   hvd::set_epoch(0);
   std::vector<float> values(100, 1);
@@ -68,7 +64,7 @@ std::string own_path(const std::string& path, int rank) {
   return rank == 0 ? path : path + ".rank" + std::to_string(rank);
 }
 
-// An array that need not have its end.
+// Returns the events of a JSON array whose end may be missing.
 std::vector<Json> events_of_journal(const std::string& path) {
   const std::string text = content_of(path);
   const Json events = Json::parse(text + "]", nullptr, false);
@@ -86,18 +82,18 @@ void expect_end(Job& job) {
 }
 
 Job::Body whole_training() {
-  return [](int, const Tell& tell) {
+  return [](int, const Report& report) {
     hvd::init();
     train();
     hvd::shutdown();
-    tell("end");
+    report("end");
   };
 }
 
 TEST(TimelineAbi, TheEnvironmentStartsItAndShutdownWritesIt) {
   for (const int size : {1, 2, 4}) {
     const TemporaryFolder folder;
-    const std::string path = folder.path() + "/t.json";
+    const std::string path = folder.file("t.json");
     Job job(size, whole_training(), {{"HVD_TIMELINE", path}});
     expect_end(job);
     const auto events = read_trace(path);
@@ -109,16 +105,16 @@ TEST(TimelineAbi, TheEnvironmentStartsItAndShutdownWritesIt) {
 // Rank 2 leads the second session, and was not in the first.
 TEST(TimelineAbi, EachSessionOfTheJobHasAFile) {
   const TemporaryFolder folder;
-  const auto body = [](int rank, const auto& say) {
+  const auto body = [](int rank, const auto& report) {
     for (const std::vector<int>& ranks : {std::vector{0, 1}, std::vector{2, 1}}) {
       if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) continue;
       hvd::init({.ranks = ranks});
       train();
       hvd::shutdown();
     }
-    say("end");
+    report("end");
   };
-  Job job(3, body, {{"HVD_TIMELINE", folder.path() + "/t.json"}});
+  Job job(3, body, {{"HVD_TIMELINE", folder.file("t.json")}});
   expect_end(job);
   EXPECT_EQ(folder.entries().size(), 2u);
   for (const char* name : {"/t.json", "/t.generation-2.json"}) {
@@ -127,9 +123,9 @@ TEST(TimelineAbi, EachSessionOfTheJobHasAFile) {
   }
 }
 
-TEST(TimelineAbi, OverSeveralHosts) {
+TEST(TimelineAbi, ShowsTheRanksOfSeveralHosts) {
   const TemporaryFolder folder;
-  const std::string path = folder.path() + "/t.json";
+  const std::string path = folder.file("t.json");
   Job job(std::vector<int>{0, 1, 0, 1}, whole_training(), {{"HVD_TIMELINE", path}});
   expect_end(job);
   const auto events = read_trace(path);
@@ -140,17 +136,17 @@ TEST(TimelineAbi, OverSeveralHosts) {
   }
 }
 
-// One that is there when the timeline starts, and one that comes and goes while it runs.
-TEST(TimelineAbi, ShowsTheProcessSetsThatARankIsIn) {
+// One process set exists when the timeline starts. Another one is added and removed while it runs.
+TEST(TimelineAbi, ShowsTheCallsOfProcessSets) {
   const TemporaryFolder folder;
-  const std::string path = folder.path() + "/t.json";
+  const std::string path = folder.file("t.json");
   const auto sum_on = [](const hvd::ProcessSet& set, const char* name) {
     hvd::Options options(name);
     options.on = set;
     std::vector<float> values(100, 1);
     if (set.included()) hvd::allreduce(std::span(values), hvd::Op::sum, options);
   };
-  const auto body = [&](int rank, const Tell& tell) {
+  const auto body = [&](int rank, const Report& report) {
     hvd::init({.process_sets = {{0, 1}}});
     hvd::start_timeline(rank == 0 ? path : "");
     sum_on(hvd::ProcessSet::from_id(1), "early");
@@ -159,7 +155,7 @@ TEST(TimelineAbi, ShowsTheProcessSetsThatARankIsIn) {
     sum_on({}, "all");
     late.remove();
     hvd::shutdown();
-    tell("end");
+    report("end");
   };
   Job job(3, body);
   expect_end(job);
@@ -185,8 +181,8 @@ TEST(TimelineAbi, ShowsTheProcessSetsThatARankIsIn) {
 
 TEST(TimelineAbi, TheProgramStartsAndStopsIt) {
   const TemporaryFolder folder;
-  const std::string path = folder.path() + "/t.json";
-  const auto body = [path](int rank, const Tell& tell) {
+  const std::string path = folder.file("t.json");
+  const auto body = [path](int rank, const Report& report) {
     hvd::init();
     train();
     hvd::start_timeline(rank == 0 ? path : "");
@@ -194,7 +190,7 @@ TEST(TimelineAbi, TheProgramStartsAndStopsIt) {
     hvd::stop_timeline();
     train();
     hvd::shutdown();
-    tell("end");
+    report("end");
   };
   Job job(2, body, {{"HVD_TIMELINE", "DYNAMIC"}});
   expect_end(job);
@@ -202,29 +198,29 @@ TEST(TimelineAbi, TheProgramStartsAndStopsIt) {
   for (int rank = 0; rank < 2; ++rank) expect_training(events, rank);
 }
 
-TEST(TimelineAbi, AProgramInC) {
+TEST(TimelineAbi, AProgramInCCanRecordSpans) {
   const TemporaryFolder folder;
-  const std::string path = folder.path() + "/t.json";
-  Job job(1, [path](int, const Tell& tell) {
+  const std::string path = folder.file("t.json");
+  Job job(1, [path](int, const Report& report) {
     hvd::init();
-    tell(std::to_string(use_the_timeline_from_c(path.c_str())));
+    report(std::to_string(use_the_timeline_from_c(path.c_str())));
     hvd::shutdown();
   });
   EXPECT_EQ(job.rank(0).line().value_or("nothing"), "0");
   EXPECT_FALSE(find_event(read_trace(path), "from C").is_null());
 }
 
-TEST(TimelineAbi, WhatCannotBe) {
-  Job job(1, [](int, const Tell& tell) {
-    tell(text_of(hvd_start_timeline("t")));
-    tell(text_of(hvd_timeline_begin("x")));
+TEST(TimelineAbi, InvalidCallsReturnErrors) {
+  Job job(1, [](int, const Report& report) {
+    report(text_of(hvd_start_timeline("t")));
+    report(text_of(hvd_timeline_begin("x")));
     { const hvd::Span nothing("outside"); }
     hvd::init();
-    tell(text_of(hvd_stop_timeline()));
-    tell(text_of(hvd_start_timeline(nullptr)));
-    tell(text_of(hvd_timeline_begin(nullptr)));
-    tell(text_of(hvd_timeline_end()));
-    tell(text_of(hvd_timeline_end()));
+    report(text_of(hvd_stop_timeline()));
+    report(text_of(hvd_start_timeline(nullptr)));
+    report(text_of(hvd_timeline_begin(nullptr)));
+    report(text_of(hvd_timeline_end()));
+    report(text_of(hvd_timeline_end()));
     hvd::shutdown();
   });
   const auto next = [&] { return job.rank(0).line().value_or("nothing"); };
@@ -236,7 +232,7 @@ TEST(TimelineAbi, WhatCannotBe) {
 }
 
 TEST(TimelineAbi, APathThatCannotBeWrittenFailsInit) {
-  Job job(2, [](int, const Tell& tell) { tell(text_of(hvd_init())); },
+  Job job(2, [](int, const Report& report) { report(text_of(hvd_init())); },
           {{"HVD_TIMELINE", "/no/such/folder/t"}});
   EXPECT_EQ(job.rank(0).line().value_or("nothing"),
             "hvd_init: cannot create a file for /no/such/folder/t: No such file or directory");
@@ -245,20 +241,20 @@ TEST(TimelineAbi, APathThatCannotBeWrittenFailsInit) {
       "hvd_init: rank 0: cannot create a file for /no/such/folder/t: No such file or directory");
 }
 
-TEST(TimelineAbi, WhenARankHasDiedTheOthersWriteTheirOwn) {
+TEST(TimelineAbi, AfterADeathEachSurvivorWritesItsOwnFile) {
   const TemporaryFolder folder;
-  const std::string path = folder.path() + "/t.json";
-  const auto body = [folder = folder.path()](int rank, const Tell& tell) {
+  const std::string path = folder.file("t.json");
+  const auto body = [folder = folder.path().string()](int rank, const Report& report) {
     const std::string errors = folder + "/stderr." + std::to_string(rank);
-    if (std::freopen(errors.c_str(), "w", stderr) == nullptr) tell("no stderr");
+    if (std::freopen(errors.c_str(), "w", stderr) == nullptr) report("no stderr");
     std::setvbuf(stderr, nullptr, _IONBF, 0);
     hvd::init();
     train();
-    tell("trained");
+    report("trained");
     if (rank == 1) ::pause();
-    tell(hvd_barrier(nullptr) == HVD_ERROR_PEER ? "peer lost" : "barrier went on");
+    report(hvd_barrier(nullptr) == HVD_ERROR_PEER ? "peer lost" : "the barrier succeeded");
     hvd::shutdown();
-    tell("end");
+    report("end");
   };
   Job job(3, body, {{"HVD_TIMELINE", path}});
   for (int rank = 0; rank < 3; ++rank)
@@ -270,25 +266,25 @@ TEST(TimelineAbi, WhenARankHasDiedTheOthersWriteTheirOwn) {
     const std::string own = own_path(path, rank);
     const auto events = read_trace(own);
     expect_training(events, rank);
-    const bool told = std::any_of(events.begin(), events.end(), [](const Json& event) {
+    const bool has_failure = std::any_of(events.begin(), events.end(), [](const Json& event) {
       return event["name"] == "barrier" && event["args"].contains("failed");
     });
-    EXPECT_TRUE(told) << rank;
-    const std::string errors = content_of(folder.path() + "/stderr." + std::to_string(rank));
+    EXPECT_TRUE(has_failure) << rank;
+    const std::string errors = content_of(folder.file("stderr.") + std::to_string(rank));
     EXPECT_NE(errors.find("hvd: the timeline of rank " + std::to_string(rank) + " is in " + own),
               std::string::npos)
         << errors;
   }
 }
 
-// Each of them has a file that a viewer takes, while it runs and after kill -9.
+// A viewer can open each rank's file, while the job runs and after kill -9.
 TEST(TimelineAbi, IsWrittenWhileTheJobRuns) {
   const TemporaryFolder folder;
-  const std::string path = folder.path() + "/t.json";
-  const auto body = [](int, const Tell& tell) {
+  const std::string path = folder.file("t.json");
+  const auto body = [](int, const Report& report) {
     hvd::init();
     train();
-    tell("trained");
+    report("trained");
     ::pause();
   };
   Job job(2, body, {{"HVD_TIMELINE", path}});
@@ -305,36 +301,38 @@ TEST(TimelineAbi, IsWrittenWhileTheJobRuns) {
   }
 }
 
-// As a disk that is full: what is there stays a timeline, and the program goes on.
-TEST(TimelineAbi, AFullDiskEndsTheJournalOnly) {
+// A limit on file sizes simulates a full disk. The written part stays a timeline, and the program
+// continues.
+TEST(TimelineAbi, AFullDiskEndsOnlyTheJournal) {
   const TemporaryFolder folder;
-  const std::string path = folder.path() + "/t.json";
+  const std::string path = folder.file("t.json");
   constexpr rlim_t kRoom = 10'000;
-  Job job(1, [&](int, const Tell& tell) {
+  Job job(1, [&](int, const Report& report) {
     rlimit limit{};
     ::getrlimit(RLIMIT_FSIZE, &limit);
-    limit.rlim_cur = kRoom;  // setrlimit(2): past it write(2) gives EFBIG to who blocks SIGXFSZ
+    limit.rlim_cur =
+        kRoom;  // past it write(2) fails with EFBIG if SIGXFSZ is blocked; setrlimit(2)
     hvd::init();
     hvd::start_timeline(path);
     ::setrlimit(RLIMIT_FSIZE, &limit);
     for (std::uint64_t step = 1; step <= 1'000; ++step) hvd::set_step(step);
     while (std::filesystem::file_size(path) < kRoom / 2) ::sched_yield();
-    tell("went on");
+    report("continued");
     ::pause();
   });
-  EXPECT_EQ(job.rank(0).line().value_or("nothing"), "went on");
+  EXPECT_EQ(job.rank(0).line().value_or("nothing"), "continued");
   job.rank(0).kill();
   EXPECT_FALSE(find_event(events_of_journal(path), "step 1").is_null());
 }
 
-// It may be the only one that ends: it does not wait.
-TEST(TimelineAbi, AProgramThatExitsWithoutShutdownWritesItsOwn) {
+// A rank that exits does not wait for the others, which may not end.
+TEST(TimelineAbi, AProgramThatExitsWithoutShutdownWritesItsOwnFile) {
   const TemporaryFolder folder;
-  const std::string path = folder.path() + "/t.json";
-  const auto body = [](int, const Tell& tell) {
+  const std::string path = folder.file("t.json");
+  const auto body = [](int, const Report& report) {
     hvd::init();
     train();
-    tell("end");
+    report("end");
     std::exit(0);
   };
   Job job(2, body, {{"HVD_TIMELINE", path}});

@@ -7,15 +7,15 @@
 namespace libhvd::test {
 namespace {
 
-TEST(Arrivals, TheLastOfEachCollectiveIsKnownToAll) {
+TEST(Arrivals, EveryRankLearnsTheLastArrivalOfEachCollective) {
   constexpr int kSize = 4;
-  constexpr std::uint32_t kCount = 20'000;  // more than goes in one step
+  constexpr std::uint32_t kCount = 20'000;  // more than fit into one step
   run_ranks_everywhere(kSize, [](Communicator& communicator) {
     const auto rank = static_cast<std::uint32_t>(communicator.rank());
     std::vector<Arrival> own;
     for (std::uint32_t i = 1; i <= kCount; ++i)
       own.push_back({call_stream(0), i, i * 1'000 + (i + rank) % kSize * 100});
-    // Another stream that rank 2 alone has recorded.
+    // Only rank 2 has recorded this stream.
     if (rank == 2) own.push_back({engine_stream(5), 77, 3});
     const auto last = LastArrivals::among(communicator, own);
     ASSERT_TRUE(last.ok()) << last.error().message;
@@ -33,7 +33,7 @@ TEST(Arrivals, TheLastOfEachCollectiveIsKnownToAll) {
   });
 }
 
-TEST(Arrivals, WhatOnlySomeHaveRecorded) {
+TEST(Arrivals, AcceptCallsThatOnlySomeRanksRecorded) {
   run_ranks_everywhere(3, [](Communicator& communicator) {
     std::vector<Arrival> own;
     if (communicator.rank() == 0) own = {{0, 10, 5}, {0, 12, 5}};
@@ -47,7 +47,7 @@ TEST(Arrivals, WhatOnlySomeHaveRecorded) {
   });
 }
 
-TEST(Arrivals, NothingAtAll) {
+TEST(Arrivals, MayBeEmpty) {
   run_ranks_everywhere(2, [](Communicator& communicator) {
     const auto last = LastArrivals::among(communicator, {});
     ASSERT_TRUE(last.ok()) << last.error().message;

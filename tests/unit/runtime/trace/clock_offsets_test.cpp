@@ -1,4 +1,4 @@
-// Clocks of simulated hosts, of which the truth is known.
+// Estimated clock offsets of simulated hosts, whose true offsets are known.
 #include "trace/clock_offsets.hpp"
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 namespace libhvd {
 namespace {
 
-TEST(ClockOffsets, AreBoundByEachStep) {
-  // Host 1's clock is 1,000 behind. In the first step it is bound to 900 ... 1,220, in the second
+TEST(ClockOffsets, AreBoundedByEachStep) {
+  // Host 1's clock is 1,000 ns slow. The first step bounds the offset to 900 ... 1,220, the second
   // to 800 ... 1,010.
   const std::vector<RankClock> clocks{{0, {{5'000, 5'300}, {7'000, 7'110}}},
                                       {1, {{4'080, 4'100}, {6'100, 6'200}}}};
@@ -23,26 +23,26 @@ TEST(ClockOffsets, AreBoundByEachStep) {
   EXPECT_EQ(offsets[1].error_ns, (1'010 - 900) / 2);
 }
 
-TEST(ClockOffsets, RanksOfAHostHaveOneAndHelpEachOther) {
+TEST(ClockOffsets, RanksOfAHostShareOneAndCombineTheirBounds) {
   const std::vector<RankClock> clocks{
       {3, {{100, 300}}}, {3, {{150, 290}}}, {5, {{0, 400}}}, {5, {{90, 200}}}};
   const auto offsets = estimate_offsets(clocks);
   EXPECT_EQ(offsets[1].ns, 0);
-  // From 150 - 200 to 290 - 90.
+  // The bounds are 150 - 200 and 290 - 90.
   EXPECT_EQ(offsets[2].ns, 75);
   EXPECT_EQ(offsets[2].error_ns, 125);
   EXPECT_EQ(offsets[3].ns, offsets[2].ns);
 }
 
-TEST(ClockOffsets, WithoutStepsThereIsNoDifference) {
+TEST(ClockOffsets, AreZeroWithoutSteps) {
   const auto offsets = estimate_offsets(std::vector<RankClock>{{0, {}}, {1, {}}});
   ASSERT_EQ(offsets.size(), 2u);
   EXPECT_EQ(offsets[1].ns, 0);
   EXPECT_TRUE(estimate_offsets({}).empty());
 }
 
-// Ranks come at any moment, and hear late that all have come. The truth is within the error.
-TEST(ClockOffsets, TheTruthIsWithinTheError) {
+// Ranks arrive at random times, and notice late that all have arrived.
+TEST(ClockOffsets, TrueOffsetsAreWithinTheError) {
   std::mt19937_64 random(7);
   const auto between = [&](std::int64_t low, std::int64_t high) {
     return std::uniform_int_distribution<std::int64_t>(low, high)(random);
@@ -72,7 +72,7 @@ TEST(ClockOffsets, TheTruthIsWithinTheError) {
   }
 }
 
-TEST(ClockMap, FollowsTheDrift) {
+TEST(ClockMap, CorrectsTheDrift) {
   const ClockMap map({.at_ns = 1'000'000, .offset = {.ns = 500, .error_ns = 20}},
                      {.at_ns = 1'001'000'000, .offset = {.ns = 50'500, .error_ns = 10}});
   EXPECT_EQ(map.map(1'000'000), 1'000'500);
@@ -83,7 +83,7 @@ TEST(ClockMap, FollowsTheDrift) {
   EXPECT_EQ(ClockMap().map(42), 42);
 }
 
-// Two estimates at nearly the same moment say nothing about the drift.
+// Two estimates at nearly the same time say nothing about the drift.
 TEST(ClockMap, NeverGoesBackwards) {
   const ClockMap map({.at_ns = 1'000, .offset = {.ns = 90'000, .error_ns = 0}},
                      {.at_ns = 2'000, .offset = {.ns = 0, .error_ns = 0}});

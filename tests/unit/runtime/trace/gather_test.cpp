@@ -12,7 +12,7 @@
 namespace libhvd::test {
 namespace {
 
-TEST(Gather, ValuesOfWhichRanksHaveDifferentNumbers) {
+TEST(Gather, CollectsDifferentNumbersOfValuesOfEachRank) {
   for (const int size : {1, 2, 4}) {
     run_ranks_everywhere(size, [&](Communicator& communicator) {
       std::vector<int> own(static_cast<std::size_t>(communicator.rank()), communicator.rank());
@@ -26,10 +26,10 @@ TEST(Gather, ValuesOfWhichRanksHaveDifferentNumbers) {
   }
 }
 
-TEST(Gather, PiecesReachRankZeroWholeAndInOrder) {
+TEST(Gather, PiecesReachRank0CompleteAndInOrder) {
   for (const int size : {1, 3}) {
     run_ranks_everywhere(size, [&](Communicator& communicator) {
-      // Rank r has 10 r + 1 pieces, some of them longer than what goes in one step.
+      // Rank r has 10 r + 1 pieces, some of them longer than what fits into one step.
       const int rank = communicator.rank();
       const int pieces = 10 * rank + 1;
       const auto piece = [](int of_rank, int number) {
@@ -51,14 +51,14 @@ TEST(Gather, PiecesReachRankZeroWholeAndInOrder) {
   }
 }
 
-TEST(PunctualBarrier, IsABarrierWhenAllCome) {
+TEST(TimedBarrier, SucceedsWhenAllRanksArrive) {
   run_ranks_everywhere(3, [](Communicator& communicator) {
     EXPECT_TRUE(timed_barrier(communicator, std::chrono::hours(1)).ok());
-    EXPECT_TRUE(communicator.barrier({}).ok());  // it goes on
+    EXPECT_TRUE(communicator.barrier({}).ok());  // later calls work
   });
 }
 
-TEST(PunctualBarrier, DoesNotWaitForARankThatDoesNotCome) {
+TEST(TimedBarrier, TimesOutIfARankDoesNotArrive) {
   std::latch given_up(1);
   run_ranks(2, [&](Communicator& communicator) {
     if (communicator.rank() == 1) {

@@ -1,4 +1,4 @@
-// What threads record is kept, counted when there is no room, and given back once.
+// The recorder keeps the events of threads, returns them once, and reports how many it has dropped.
 #include "trace/recorder.hpp"
 
 #include "trace/call_trace.hpp"
@@ -37,7 +37,7 @@ std::size_t count_events(const Recording& recording) {
   return count;
 }
 
-TEST(Recorder, KeepsWhatComesBetweenStartAndStop) {
+TEST(Recorder, KeepsTheEventsBetweenStartAndStop) {
   Recorder recorder;
   recorder.begin_span("before");
   recorder.start();
@@ -62,7 +62,7 @@ TEST(Recorder, KeepsWhatComesBetweenStartAndStop) {
   EXPECT_EQ(recording.dropped, 0u);
 }
 
-TEST(Recorder, BeginsAnew) {
+TEST(Recorder, RestartForgetsOpenSpans) {
   Recorder recorder;
   recorder.start();
   recorder.begin_span("first");
@@ -78,7 +78,7 @@ TEST(Recorder, BeginsAnew) {
   EXPECT_EQ(count_events(recorder.take()), 0u);
 }
 
-TEST(Recorder, CountsWhatItHasNoRoomFor) {
+TEST(Recorder, ReportsHowManyEventsItHasDropped) {
   Recorder recorder;
   recorder.start(1'000 * sizeof(Event));
   for (int i = 0; i < 5'000; ++i) recorder.mark(EventKind::step, static_cast<std::uint64_t>(i));
@@ -89,7 +89,7 @@ TEST(Recorder, CountsWhatItHasNoRoomFor) {
   EXPECT_EQ(track_called(recording, "program").events.back().bytes, 999u);
 }
 
-TEST(Recorder, NamesTakeRoomToo) {
+TEST(Recorder, NamesUseRoomToo) {
   Recorder recorder;
   recorder.start(64 * 1024);
   CallTrace calls(recorder);
@@ -107,7 +107,7 @@ TEST(Recorder, NamesTakeRoomToo) {
   EXPECT_EQ(program.names[1].size(), Names::kLongest);
 }
 
-TEST(Recorder, SpansMayBeNestedTooDeep) {
+TEST(Recorder, IgnoresSpansThatAreNestedTooDeep) {
   Recorder recorder;
   recorder.start();
   constexpr int kDepth = 100'000;
@@ -121,7 +121,7 @@ TEST(Recorder, SpansMayBeNestedTooDeep) {
   EXPECT_EQ(names.back(), "after");
 }
 
-TEST(Recorder, EachThreadHasItsOwnLaneAndLeavesIt) {
+TEST(Recorder, LaterThreadsReuseTheTracksOfEndedThreads) {
   Recorder recorder;
   recorder.start();
   for (int round = 0; round < 3; ++round) {
@@ -138,11 +138,12 @@ TEST(Recorder, EachThreadHasItsOwnLaneAndLeavesIt) {
   }
   recorder.stop();
   const Recording recording = recorder.take();
-  EXPECT_EQ(recording.tracks.size(), 2u + 4u);  // the engine's and the program's, too
+  EXPECT_EQ(recording.tracks.size(),
+            2u + 4u);  // the engine's, the program's and one for each of four threads
   EXPECT_EQ(count_events(recording), 12u);
 }
 
-TEST(Recorder, AThreadMayUseSeveral) {
+TEST(Recorder, AThreadMayUseSeveralRecorders) {
   Recorder one;
   Recorder other;
   one.start();
@@ -160,7 +161,7 @@ TEST(Recorder, AThreadMayUseSeveral) {
   }
 }
 
-// For the thread sanitizer; and nothing is lost while it is on all the time.
+// For ThreadSanitizer. The names of all recorded events must be known.
 TEST(Recorder, ThreadsRecordWhileItStartsAndStops) {
   Recorder recorder;
   std::atomic<bool> over{false};
@@ -191,7 +192,7 @@ TEST(Recorder, ThreadsRecordWhileItStartsAndStops) {
   EXPECT_GE(seen, 5'000u);
 }
 
-TEST(CallTrace, CountsAllCallsRecordedOrNot) {
+TEST(CallTrace, NumbersAllCallsRecordedOrNot) {
   Recorder recorder;
   CallTrace calls(recorder, 3);
   EngineTrace engine(std::shared_ptr<Recorder>(&recorder, [](Recorder*) {}), 3);
@@ -229,7 +230,7 @@ TEST(CallTrace, CountsAllCallsRecordedOrNot) {
   EXPECT_EQ(names.find(engine_stream(0), 5), "");
 }
 
-TEST(EngineTrace, AProcessSetsLaneLastsUntilItWasTaken) {
+TEST(EngineTrace, TrackOfAProcessSetLastsUntilItIsTaken) {
   const auto recorder = std::make_shared<Recorder>();
   recorder->start();
   {

@@ -1,4 +1,4 @@
-// Start and stop, with ranks as threads on one host and on two.
+// Timelines of ranks that are threads, on one host and on two.
 #include "trace/timeline.hpp"
 
 #include "engine/engine.hpp"
@@ -41,7 +41,7 @@ struct Rank {
   Result<void> start(const std::string& path) { return timeline.start(communicator, path); }
   Result<void> stop() { return timeline.stop(communicator); }
 
-  // As the C ABI makes it.
+  // Makes an allreduce and records it, like the C ABI.
   void allreduce(std::vector<float>& values, const char* name) {
     allreduce_from(calls.begin(), values, name);
   }
@@ -52,10 +52,6 @@ struct Rank {
   }
 };
 
-std::string said(const Result<void>& outcome) {
-  return outcome.ok() ? "ok" : outcome.error().message;
-}
-
 void run_timelines(int size, const std::function<void(Rank&)>& body) {
   run_ranks_everywhere(size, [&](Communicator& communicator) {
     Rank rank(communicator);
@@ -65,14 +61,14 @@ void run_timelines(int size, const std::function<void(Rank&)>& body) {
 
 TEST(Timeline, AllRanksAreInOneFile) {
   const TemporaryFolder folder;
-  const std::string path = folder.path() + "/t.json";
+  const std::string path = folder.file("t.json");
   for (const int size : {1, 2, 4}) {
     run_timelines(size, [&](Rank& rank) {
       std::vector<float> values(1'000, 1);
       rank.allreduce(values, "before");
-      ASSERT_EQ(said(rank.start(path)), "ok");
+      ASSERT_EQ(text_of(rank.start(path)), "ok");
       for (int i = 0; i < 10; ++i) rank.allreduce(values, ("grad." + std::to_string(i)).c_str());
-      ASSERT_EQ(said(rank.stop()), "ok");
+      ASSERT_EQ(text_of(rank.stop()), "ok");
       rank.allreduce(values, "after");
       if (rank.number() != 0) return;
       const auto events = read_trace(path);
@@ -95,9 +91,9 @@ double claimed_error_us(const std::string& path) {
   return std::stod(claimed);
 }
 
-// A collective ends nowhere before it has begun everywhere. Returns by how much one of them does so
-// in the file, beyond what the clocks are said to differ.
-double most_out_of_order_us(const std::string& path, std::size_t collectives) {
+// Every rank must begin a collective before any rank ends it. Returns by how much the file differs
+// from that, beyond the stated error of the clocks.
+double largest_disorder_us(const std::string& path, std::size_t collectives) {
   const double error = claimed_error_us(path);
   const auto events = read_trace(path);
   std::vector<std::vector<Json>> calls;
@@ -119,44 +115,44 @@ double most_out_of_order_us(const std::string& path, std::size_t collectives) {
   return most;
 }
 
-// One clock here, so that the truth is known. A rank that loses its processor while it reads the
-// clock spoils a recording, hardly ever all of them.
+// All ranks have the same clock, so the truth is known. A rank that is preempted while it reads the
+// clock spoils a recording, but hardly ever all of them.
 TEST(Timeline, ClocksAreAligned) {
   constexpr int kRecordings = 5;
   constexpr std::size_t kCollectives = 50;
   constexpr double kTickClock = 5;  // two clocks of one host may be microseconds apart
   const TemporaryFolder folder;
-  const std::string path = folder.path() + "/t.json";
+  const std::string path = folder.file("t.json");
   std::map<bool, double> least{{true, 1e18}, {false, 1e18}};
   for (int recording = 0; recording < kRecordings; ++recording) {
     run_timelines(4, [&](Rank& rank) {
-      ASSERT_EQ(said(rank.start(path)), "ok");
+      ASSERT_EQ(text_of(rank.start(path)), "ok");
       std::vector<float> values(10, 1);
       for (std::size_t i = 0; i < kCollectives; ++i) rank.allreduce(values, "x");
-      ASSERT_EQ(said(rank.stop()), "ok");
+      ASSERT_EQ(text_of(rank.stop()), "ok");
       if (rank.number() != 0) return;
       const bool one_host = rank.communicator.on_one_host();
       if (one_host) {
         EXPECT_EQ(claimed_error_us(path), 0);
       }
-      least[one_host] = std::min(least[one_host], most_out_of_order_us(path, kCollectives));
+      least[one_host] = std::min(least[one_host], largest_disorder_us(path, kCollectives));
     });
   }
   EXPECT_LE(least[true], kTickClock);
   EXPECT_LE(least[false], kTickClock);
 }
 
-TEST(Timeline, SaysWhichRankIsWaitedFor) {
+TEST(Timeline, NamesTheRankThatOthersWaitFor) {
   const TemporaryFolder folder;
-  const std::string path = folder.path() + "/t.json";
+  const std::string path = folder.file("t.json");
   std::atomic<int> begun{0};
   run_timelines(3, [&](Rank& rank) {
-    ASSERT_EQ(said(rank.start(path)), "ok");
+    ASSERT_EQ(text_of(rank.start(path)), "ok");
     std::vector<float> values(10, 1);
     if (rank.number() == 1) {
       while (begun.load() < 2) std::this_thread::yield();
       begun = 0;
-      // Later than the others by far more than clocks differ.
+      // Rank 1 is later than the others by far more than clocks differ.
       const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
       while (std::chrono::steady_clock::now() < until) std::this_thread::yield();
       rank.allreduce(values, "x");
@@ -165,7 +161,7 @@ TEST(Timeline, SaysWhichRankIsWaitedFor) {
       ++begun;
       rank.allreduce_from(begin, values, "x");
     }
-    ASSERT_EQ(said(rank.stop()), "ok");
+    ASSERT_EQ(text_of(rank.stop()), "ok");
     if (rank.number() != 0) return;
     const auto events = read_trace(path);
     for (const Json& call : events_of(events, "collective"))
@@ -178,16 +174,16 @@ TEST(Timeline, SaysWhichRankIsWaitedFor) {
   });
 }
 
-TEST(Timeline, TheEnginesWork) {
+TEST(Timeline, ShowsNegotiationsAndOperationsOfTheEngine) {
   const TemporaryFolder folder;
-  const std::string path = folder.path() + "/t.json";
+  const std::string path = folder.file("t.json");
   for (const int size : {1, 2, 4}) {
     run_timelines(size, [&](Rank& rank) {
       const auto started =
           Engine::start(rank.communicator.second(), {.recorder = rank.timeline.recorder()});
       ASSERT_TRUE(started.ok());
       Engine& engine = **started;
-      ASSERT_EQ(said(rank.start(path)), "ok");
+      ASSERT_EQ(text_of(rank.start(path)), "ok");
       constexpr int kTensors = 20;
       std::vector<std::vector<float>> tensors(kTensors, std::vector<float>(10, 1));
       std::vector<std::int64_t> handles;
@@ -203,9 +199,9 @@ TEST(Timeline, TheEnginesWork) {
         };
         handles.push_back(*engine.submit(std::move(request)));
       }
-      for (const std::int64_t handle : handles) ASSERT_EQ(said(engine.wait(handle)), "ok");
-      ASSERT_EQ(said(rank.stop()), "ok");
-      ASSERT_EQ(said(rank.communicator.barrier({})), "ok");
+      for (const std::int64_t handle : handles) ASSERT_EQ(text_of(engine.wait(handle)), "ok");
+      ASSERT_EQ(text_of(rank.stop()), "ok");
+      ASSERT_EQ(text_of(rank.communicator.barrier({})), "ok");
       engine.stop();
       if (rank.number() != 0) return;
       const auto events = read_trace(path);
@@ -231,10 +227,10 @@ TEST(Timeline, MayBeStartedAgain) {
   run_timelines(2, [&](Rank& rank) {
     std::vector<float> values(10, 1);
     for (int round = 0; round < 3; ++round) {
-      const std::string path = folder.path() + "/t" + std::to_string(round);
-      ASSERT_EQ(said(rank.start(path)), "ok");
+      const std::string path = folder.file("t") + std::to_string(round);
+      ASSERT_EQ(text_of(rank.start(path)), "ok");
       rank.allreduce(values, ("round " + std::to_string(round)).c_str());
-      ASSERT_EQ(said(rank.stop()), "ok");
+      ASSERT_EQ(text_of(rank.stop()), "ok");
       if (rank.number() != 0) continue;
       const auto calls = events_of(read_trace(path), "collective");
       ASSERT_EQ(calls.size(), 2u);
@@ -243,48 +239,49 @@ TEST(Timeline, MayBeStartedAgain) {
   });
 }
 
-TEST(Timeline, MistakesAreErrorsOnAllRanks) {
+TEST(Timeline, InvalidCallsFailOnEveryRank) {
   const TemporaryFolder folder;
-  const std::string path = folder.path() + "/t";
+  const std::string path = folder.file("t");
   run_timelines(3, [&](Rank& rank) {
     const auto expect = [&](const Result<void>& outcome, const std::string& text) {
-      const std::string own = said(outcome);
+      const std::string own = text_of(outcome);
       EXPECT_NE(own.find(text), std::string::npos) << "rank " << rank.number() << ": " << own;
     };
     expect(rank.stop(), "the timeline does not run");
     expect(rank.start(""), "the timeline's path is empty");
-    expect(rank.start(folder.path() + "/no/t"), "No such file or directory");
+    expect(rank.start(folder.file("no/t")), "No such file or directory");
     expect(rank.start(folder.path()), "it is no plain file");
     expect(rank.start("/dev/null"), "cannot write the timeline to /dev/null: it is no plain file");
-    ASSERT_EQ(said(rank.start(rank.number() == 0 ? path : "")), "ok");  // only rank 0's counts
+    ASSERT_EQ(text_of(rank.start(rank.number() == 0 ? path : "")),
+              "ok");  // only rank 0's path is used
     expect(rank.start(path), "the timeline runs already");
-    ASSERT_EQ(said(rank.stop()), "ok");
+    ASSERT_EQ(text_of(rank.stop()), "ok");
   });
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
 }
 
-TEST(Timeline, AFolderThatIsGoneAtTheEndIsAnErrorOnAllRanks) {
+TEST(Timeline, AFolderThatIsRemovedBeforeStopFailsOnEveryRank) {
   const TemporaryFolder folder;
   run_timelines(2, [&](Rank& rank) {
-    const std::string gone = folder.path() + "/gone";
+    const std::string gone = folder.file("gone");
     if (rank.number() == 0) std::filesystem::create_directory(gone);
-    ASSERT_EQ(said(rank.start(gone + "/t")), "ok");
+    ASSERT_EQ(text_of(rank.start(gone + "/t")), "ok");
     if (rank.number() == 0) std::filesystem::remove_all(gone);
-    const std::string own = said(rank.stop());
+    const std::string own = text_of(rank.stop());
     EXPECT_NE(own.find("No such file or directory"), std::string::npos) << own;
     EXPECT_FALSE(rank.timeline.running());
   });
 }
 
-TEST(Timeline, ARankThatHasLeftCostsOnlyTheCommonFile) {
+TEST(Timeline, AfterARankHasLeftEachRankWritesItsOwnFile) {
   const TemporaryFolder folder;
-  const std::string path = folder.path() + "/t";
+  const std::string path = folder.file("t");
   run_timelines(3, [&](Rank& rank) {
-    ASSERT_EQ(said(rank.start(path)), "ok");
+    ASSERT_EQ(text_of(rank.start(path)), "ok");
     std::vector<float> values(10, 1);
     rank.allreduce(values, "x");
     if (rank.number() == 2) return;  // its recording is written by the destructor
-    const std::string own = said(rank.stop());
+    const std::string own = text_of(rank.stop());
     EXPECT_NE(own.find("rank 2"), std::string::npos) << own;
     EXPECT_FALSE(rank.timeline.running());
   });
@@ -294,17 +291,17 @@ TEST(Timeline, ARankThatHasLeftCostsOnlyTheCommonFile) {
   }
 }
 
-TEST(Timeline, WhatIsDroppedIsSaid) {
+TEST(Timeline, DroppedEventsAreReported) {
   const TemporaryFolder folder;
-  const std::string path = folder.path() + "/t";
+  const std::string path = folder.file("t");
   run_timelines(2, [&](Rank& rank) {
-    ASSERT_EQ(said(rank.start(path)), "ok");
+    ASSERT_EQ(text_of(rank.start(path)), "ok");
     std::vector<float> value(1, 1);
     constexpr int kRoom = static_cast<int>(kBytes / sizeof(Event));
     const int marks = rank.number() == 1 ? kRoom + 100 : 0;
     for (int i = 0; i < marks; ++i) rank.timeline.recorder()->mark(EventKind::step, 1);
     rank.allreduce(value, "one");
-    ASSERT_EQ(said(rank.stop()), "ok");
+    ASSERT_EQ(text_of(rank.stop()), "ok");
     if (rank.number() != 0) return;
     const auto events = read_trace(path);
     EXPECT_TRUE(find_event(events, "process_labels", 0).is_null());
@@ -312,7 +309,7 @@ TEST(Timeline, WhatIsDroppedIsSaid) {
   });
 }
 
-TEST(TimelineOptions, ComeFromTheEnvironment) {
+TEST(TimelineOptions, AreReadFromTheEnvironment) {
   const auto read = [](std::map<std::string, std::string> variables) {
     return read_timeline_options(make_environment(std::move(variables)));
   };

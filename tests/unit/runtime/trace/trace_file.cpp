@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kRounding = 1e-3;  // microseconds; times have three decimals
 
-// "Trace Event Format", Google: what each kind of event must have.
+// Checks the fields that Google's "Trace Event Format" requires of each kind of event.
 void check_event(const Json& event) {
   const std::string phase = event.at("ph");
   EXPECT_TRUE(event.at("pid").is_number_integer()) << event;
@@ -33,7 +33,7 @@ void check_event(const Json& event) {
   }
 }
 
-// Complete events of one thread lie one after the other, or one inside the other.
+// Checks that complete events of one thread follow each other or are nested.
 void check_nesting(const std::vector<Json>& row) {
   std::vector<const Json*> open;
   double before = 0;

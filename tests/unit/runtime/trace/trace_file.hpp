@@ -1,4 +1,4 @@
-// A timeline as a viewer reads it, and what the trace event format asks of it.
+// Reads a timeline as a viewer does, and checks it against the trace event format.
 #pragma once
 
 #include <cstddef>
@@ -11,17 +11,17 @@ namespace libhvd::test {
 
 using Json = nlohmann::json;
 
-// The events of the file, after all of it was checked. A file that is not there, or no timeline, is
-// a failure of the test, and has no events.
+// Returns the events of the file after checking all of it. If the file is missing or is no
+// timeline, the test fails, and there are no events.
 std::vector<Json> read_trace(const std::string& path);
 
-// The same of a text; `name` is for messages.
+// Does the same with a text; `name` is for messages.
 std::vector<Json> parse_trace(const std::string& text, const std::string& name);
 
-// Those of a category, of one rank or (-1) all.
+// Returns the events of a category, of one rank or (-1) of all.
 std::vector<Json> events_of(const std::vector<Json>& events, const std::string& category,
                             int rank = -1);
-// The first with that name; null without one.
+// Returns the first event with that name, or null.
 Json find_event(const std::vector<Json>& events, const std::string& name, int rank = -1);
 
 inline double begin_of(const Json& event) {

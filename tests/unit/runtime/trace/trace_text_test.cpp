@@ -1,4 +1,4 @@
-// Recordings made by hand, as a viewer sees them.
+// The JSON text of recordings that are made by hand.
 #include "trace/trace_text.hpp"
 
 #include "support.hpp"
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t kStart = 1'000'000;  // by the clock of rank 1, which is 500 ns ahead
 
-// When the other rank came to what.
+// Returns which of two ranks arrived last in each call. `own` is of rank 1.
 LastArrivals last_arrivals(const std::vector<Arrival>& own, const std::vector<Arrival>& other) {
   LastArrivals known;
   run_ranks(2, [&](Communicator& communicator) {
@@ -81,7 +81,7 @@ TEST(TraceText, NamesTheRankAndItsRows) {
   EXPECT_EQ(find_event(events, "thread_name")["args"]["name"], "program");
 }
 
-TEST(TraceText, ACollectiveSaysAllThatIsKnown) {
+TEST(TraceText, ACollectiveHasAllItsArguments) {
   Event failed = call(2, 200'000, 300'000);
   failed.failed = true;
   failed.stream = call_stream(4);
@@ -102,8 +102,8 @@ TEST(TraceText, ACollectiveSaysAllThatIsKnown) {
   EXPECT_TRUE(events_of(events, "wait").empty());
 }
 
-TEST(TraceText, ACollectiveIsDividedWhereTheLastRankCame) {
-  // The other rank came 30 us after this one, 1 us after the end, and before it.
+TEST(TraceText, ACollectiveIsDividedAtTheLastArrival) {
+  // The other rank arrives 30 us after this one, then 1 us after the end, then before this one.
   const std::vector<Event> calls{call(1, 0, 50'000), call(2, 100'000, 150'000),
                                  call(3, 200'000, 250'000)};
   const auto last = last_arrivals({{0, 1, 0}, {0, 2, 100'000}, {0, 3, 200'000}},
@@ -125,19 +125,19 @@ TEST(TraceText, ACollectiveIsDividedWhereTheLastRankCame) {
   EXPECT_EQ(all[2]["args"]["waited_us"], 0);
 }
 
-// The program's own spans inside one are shown, and nothing cuts through them.
-TEST(TraceText, SpansInsideACollective) {
+// A collective that has spans of the program inside is not divided, so that events stay nested.
+TEST(TraceText, ACollectiveWithSpansInsideIsNotDivided) {
   const Event inside{.begin_ns = kStart + 10'000, .duration_ns = 30'000, .name = 2};
   const Event around{.begin_ns = kStart, .duration_ns = 50'000, .name = 3};
   const auto last = last_arrivals({{0, 1, 0}}, {{0, 1, 20'000}});
   const auto events = shown(recording_of({inside, call(1, 0, 50'000), around}), last);
   EXPECT_TRUE(events_of(events, "wait").empty());
   ASSERT_FALSE(find_event(events, "load \"data\"").is_null());
-  // Of two at the same time the later one was around the other.
+  // Of two events at the same time, the one that was recorded later encloses the other.
   EXPECT_EQ(events_of(events, "program").front()["name"], "b");
 }
 
-TEST(TraceText, MarksAndUnfinishedSpans) {
+TEST(TraceText, ShowsMarksAndUnfinishedSpans) {
   Event open{.begin_ns = kStart, .duration_ns = 5, .name = 3};
   open.cut = true;
   const auto events =
@@ -149,7 +149,7 @@ TEST(TraceText, MarksAndUnfinishedSpans) {
   EXPECT_EQ(find_event(events, "b")["args"]["unfinished"], true);
 }
 
-TEST(TraceText, WhatIsOlderThanTheRecordingIsLeftOut) {
+TEST(TraceText, OmitsEventsFromBeforeTheStart) {
   Event late = call(1, 0, 10);
   late.begin_ns = kStart - 1;
   EXPECT_TRUE(events_of(shown(recording_of({late})), "collective").empty());
@@ -194,7 +194,7 @@ TEST(TraceText, FusedOperationsNameTheirTensors) {
   EXPECT_EQ(operation["args"]["tensors"][0], "t1");
   EXPECT_EQ(operation["args"]["more"], 6);
   EXPECT_EQ(operation["args"]["last"], "rank 0");
-  // All of them were being negotiated at once.
+  // All of them were negotiated at the same time.
   const auto negotiations = events_of(seen, "negotiation");
   ASSERT_EQ(negotiations.size(), kCount);
   const Json one = find_event(seen, "allreduce t40");
@@ -202,7 +202,7 @@ TEST(TraceText, FusedOperationsNameTheirTensors) {
   EXPECT_NEAR(one["args"]["waited_us"].get<double>(), 0.86, 0.001);
 }
 
-TEST(TraceRows, NegotiationsHaveAsManyRowsAsAreNeeded) {
+TEST(TraceRows, OverlappingNegotiationsHaveSeparateRows) {
   Recording recording = recording_of({});
   const auto negotiation = [](std::uint64_t begin, std::uint64_t end) {
     return Event{

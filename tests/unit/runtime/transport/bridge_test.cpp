@@ -1,4 +1,4 @@
-// One bridge; the test plays the other host's over a socket pair.
+// A bridge. The test acts as the bridge of the other host, over a socket pair.
 #include "transport/bridge.hpp"
 
 #include "bootstrap/socket.hpp"
@@ -40,29 +40,29 @@ class BridgeTest : public testing::TestWithParam<bool> {
     bridge_ = std::move(*started);
   }
 
-  void say(const void* bytes, std::size_t count) {
+  void send(const void* bytes, std::size_t count) {
     const Bytes all(static_cast<const std::uint8_t*>(bytes), count);
     ASSERT_TRUE(send_all(other_, all, Deadline(std::chrono::minutes(1))).ok());
   }
-  void say(const FrameHead& head) { say(&head, sizeof head); }
+  void send(const FrameHead& head) { send(&head, sizeof head); }
 
-  std::vector<std::uint8_t> hear(std::size_t count) {
+  std::vector<std::uint8_t> receive(std::size_t count) {
     std::vector<std::uint8_t> bytes(count);
     EXPECT_TRUE(receive_all(other_, bytes, Deadline(std::chrono::minutes(1))).ok());
     return bytes;
   }
 
-  // The next that is no beat.
-  FrameHead hear_head() {
+  // Returns the next head that is no heartbeat.
+  FrameHead receive_head() {
     FrameHead head{};
     do {
-      const auto bytes = hear(sizeof head);
+      const auto bytes = receive(sizeof head);
       std::memcpy(&head, bytes.data(), sizeof head);
     } while (head.kind == FrameKind::beat);
     return head;
   }
 
-  // What rank 0 is told when it waits for the others.
+  // Returns the error of a barrier of rank 0, or "none".
   std::string failure_of_rank_0() {
     Communicator communicator(segment_, 0);
     const Result<void> outcome = communicator.barrier({});
@@ -83,32 +83,32 @@ FrameHead head_of(FrameKind kind, std::uint32_t rank, std::uint32_t step, Used u
   return head;
 }
 
-TEST_P(BridgeTest, SendsOnlyWhatIsUsed) {
+TEST_P(BridgeTest, SendsOnlyTheUsedBytes) {
   start();
   const Area area = segment_->area(2, 1);
   std::memset(area.input, 'i', 100);
   area.used = {100, 0};
   segment_->publish(2, 1);
-  const FrameHead head = hear_head();
+  const FrameHead head = receive_head();
   EXPECT_EQ(head.kind, FrameKind::step);
   EXPECT_EQ(head.rank, 2u);
   EXPECT_EQ(head.step, 1u);
-  EXPECT_EQ(hear(100), std::vector<std::uint8_t>(100, 'i'));
+  EXPECT_EQ(receive(100), std::vector<std::uint8_t>(100, 'i'));
 }
 
 // While a rank has the turns, the bridge's own thread does nothing.
-TEST_P(BridgeTest, SendsAndReceivesInTheThreadOfARankThatWaits) {
+TEST_P(BridgeTest, SendsAndReceivesOnTheThreadOfAWaitingRank) {
   start();
   while (!bridge_->take_turns()) std::this_thread::yield();
   segment_->publish(0, 1);
   bridge_->turn();
-  EXPECT_EQ(hear_head().rank, 0u);
-  say(head_of(FrameKind::step, 1, 1));
+  EXPECT_EQ(receive_head().rank, 0u);
+  send(head_of(FrameKind::step, 1, 1));
   const auto& arrived = segment_->block(1).arrived;
   while (arrived.load() == 0) bridge_->sleep([] { return false; }, 1'000'000'000);
   EXPECT_FALSE(std::async(std::launch::async, [&] { return bridge_->take_turns(); }).get());
   bridge_->return_turns();
-  say(head_of(FrameKind::step, 1, 2));
+  send(head_of(FrameKind::step, 1, 2));
   while (arrived.load() == 1) std::this_thread::yield();
 }
 
@@ -121,7 +121,7 @@ TEST_P(BridgeTest, DoesNotSleepWhenTheRankIsReady) {
 }
 
 // Small frames arrive in one read, large ones in several.
-TEST_P(BridgeTest, TakesFramesOfEverySize) {
+TEST_P(BridgeTest, ReceivesFramesOfEverySize) {
   start();
   std::uint32_t step = 0;
   for (const std::uint32_t bytes : {0u, 1u, 4096u, 8191u, 8192u, 8193u, 65536u, 100u, 0u}) {
@@ -130,49 +130,49 @@ TEST_P(BridgeTest, TakesFramesOfEverySize) {
     const FrameHead head = head_of(FrameKind::step, 1, step, {bytes, 0});
     std::memcpy(frame.data(), &head, sizeof head);
     std::copy(body.begin(), body.end(), frame.begin() + sizeof head);
-    say(frame.data(), frame.size());
+    send(frame.data(), frame.size());
     while (segment_->block(1).arrived.load() != step) std::this_thread::yield();
     const auto* input = reinterpret_cast<const std::uint8_t*>(segment_->area(1, step).input);
     EXPECT_TRUE(std::equal(body.begin(), body.end(), input)) << bytes;
   }
 }
 
-TEST_P(BridgeTest, TakesManyFramesAtOnce) {
+TEST_P(BridgeTest, ReceivesManyFramesAtOnce) {
   start();
   std::vector<FrameHead> heads;
   for (std::uint32_t step = 1; step <= 1000; ++step)
     heads.push_back(head_of(FrameKind::step, 1, step));
-  say(heads.data(), heads.size() * sizeof(FrameHead));
+  send(heads.data(), heads.size() * sizeof(FrameHead));
   while (segment_->block(1).arrived.load() != 1000) std::this_thread::yield();
 }
 
-TEST_P(BridgeTest, TellsThatARankHasLeftAfterItsLastStep) {
+TEST_P(BridgeTest, ReportsThatARankHasLeftAfterItsLastStep) {
   segment_->publish(2, 1);
   segment_->set_left(2);
   start();
-  EXPECT_EQ(hear_head().kind, FrameKind::step);
-  const FrameHead head = hear_head();
+  EXPECT_EQ(receive_head().kind, FrameKind::step);
+  const FrameHead head = receive_head();
   EXPECT_EQ(head.kind, FrameKind::left);
   EXPECT_EQ(head.rank, 2u);
 }
 
-TEST_P(BridgeTest, SaysGoodbyeLastOfAll) {
+TEST_P(BridgeTest, SendsGoodbyeAfterAllOtherFrames) {
   start();
   segment_->set_failure(FailureKind::died, 2);
   std::thread leaving([&] { bridge_.reset(); });
-  EXPECT_EQ(hear_head().kind, FrameKind::failure);
-  EXPECT_EQ(hear_head().kind, FrameKind::goodbye);
-  other_.close();  // it has been heard
+  EXPECT_EQ(receive_head().kind, FrameKind::failure);
+  EXPECT_EQ(receive_head().kind, FrameKind::goodbye);
+  other_.close();  // the goodbye has arrived
   leaving.join();
 }
 
-TEST_P(BridgeTest, TakesTheFailureThatAnotherHostHasFound) {
+TEST_P(BridgeTest, AdoptsTheFailureThatAnotherHostReports) {
   start();
-  say(head_of(FrameKind::failure, 2, static_cast<std::uint32_t>(FailureKind::died)));
+  send(head_of(FrameKind::failure, 2, static_cast<std::uint32_t>(FailureKind::died)));
   EXPECT_NE(failure_of_rank_0().find("rank 2 (pid 12 on a) has died"), std::string::npos);
 }
 
-TEST_P(BridgeTest, FindsAHostSilent) {
+TEST_P(BridgeTest, ReportsASilentHost) {
   auto ends = common::test::tcp_pair();
   other_ = std::move(ends.server);
   if (!common::test::fall_silent(other_.socket())) GTEST_SKIP() << "TCP_INFO does not show it here";
@@ -184,36 +184,37 @@ TEST_P(BridgeTest, WaitsForAHostWhoseKernelAnswers) {
   auto ends = common::test::tcp_pair();
   other_ = std::move(ends.server);
   start_on(std::move(ends.client), std::chrono::milliseconds(50));
-  for (int beat = 0; beat < 2; ++beat) hear(sizeof(FrameHead));  // and says nothing
+  for (int beat = 0; beat < 2; ++beat) receive(sizeof(FrameHead));  // the other end sends nothing
   EXPECT_FALSE(segment_->failed());
 }
 
-// A pair without TCP: the kernel cannot say, and silence alone is no failure.
+// The connection is no TCP, so the kernel cannot say whether the host answers. Silence alone is no
+// failure.
 TEST_P(BridgeTest, WaitsIfTheKernelCannotSay) {
   start(std::chrono::milliseconds(50));
-  for (int beat = 0; beat < 2; ++beat) hear(sizeof(FrameHead));
+  for (int beat = 0; beat < 2; ++beat) receive(sizeof(FrameHead));
   EXPECT_FALSE(segment_->failed());
 }
 
-TEST_P(BridgeTest, TakesAConnectionThatEndsForADeadRank) {
+TEST_P(BridgeTest, TreatsAClosedConnectionAsADeadRank) {
   start();
   other_.close();
   EXPECT_NE(failure_of_rank_0().find("rank 1 (pid 11 on b) has died"), std::string::npos);
 }
 
-TEST_P(BridgeTest, BlamesTheLeaverAndNotWhoEndsBecauseOfIt) {
+TEST_P(BridgeTest, BlamesTheRankThatLeftAndNotTheOneThatEndedBecauseOfIt) {
   start();
-  say(head_of(FrameKind::step, 1, 1));  // rank 1 waits for rank 2, which has left
+  send(head_of(FrameKind::step, 1, 1));  // rank 1 waits for rank 2, which has left
   segment_->set_left(2);
   other_.close();
   EXPECT_NE(failure_of_rank_0().find("rank 2 (pid 12 on a) has left"), std::string::npos);
 }
 
-// Whatever a connection brings: an end with a reason, and nothing written outside the area.
-TEST_P(BridgeTest, RefusesWhatMakesNoSense) {
+// Invalid frames fail the connection with a reason. Nothing is written outside the area.
+TEST_P(BridgeTest, RefusesInvalidFrames) {
   constexpr auto kMost = static_cast<std::uint32_t>(kChunkBytes);
   const auto kRoom = static_cast<std::uint32_t>(SegmentLayout(SegmentShape(3)).wide_bytes());
-  const std::vector<FrameHead> nonsense{
+  const std::vector<FrameHead> invalid{
       head_of(static_cast<FrameKind>(0), 0, 0),
       head_of(static_cast<FrameKind>(99), 0, 0),
       head_of(FrameKind::step, 2, 1),  // a rank of our own host
@@ -227,10 +228,10 @@ TEST_P(BridgeTest, RefusesWhatMakesNoSense) {
       head_of(FrameKind::failure, 1, 99),
       head_of(FrameKind::failure, 7, 1),
   };
-  for (std::size_t i = 0; i < nonsense.size(); ++i) {
+  for (std::size_t i = 0; i < invalid.size(); ++i) {
     SetUp();
     start();
-    say(nonsense[i]);
+    send(invalid[i]);
     EXPECT_NE(failure_of_rank_0().find("host b (rank 1) has sent data that makes no sense"),
               std::string::npos)
         << "case " << i;
@@ -244,7 +245,7 @@ INSTANTIATE_TEST_SUITE_P(Connections, BridgeTest, testing::Bool(), [](const auto
 
 class BridgeOverTlsTest : public BridgeTest {};
 
-TEST_P(BridgeOverTlsTest, RefusesWhatIsNotEncrypted) {
+TEST_P(BridgeOverTlsTest, RefusesUnencryptedData) {
   start();
   const FrameHead head =
       head_of(FrameKind::failure, 2, static_cast<std::uint32_t>(FailureKind::died));

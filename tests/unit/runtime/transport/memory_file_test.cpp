@@ -13,7 +13,7 @@ namespace {
 
 TEST(MemoryFile, IsReachedThroughItsLink) {
   const test::TemporaryFolder folder;
-  const std::string path = folder.path() + "/memory";
+  const std::string path = folder.file("memory");
   {
     auto made = MemoryFile::create(path);
     ASSERT_TRUE(made.ok()) << made.error().message;
@@ -28,25 +28,25 @@ TEST(MemoryFile, IsReachedThroughItsLink) {
     EXPECT_FALSE(MemoryFile::open(path).ok());
   }
   { EXPECT_TRUE(MemoryFile::create(path).ok()); }
-  EXPECT_TRUE(folder.entries().empty()) << "the link goes with the object";
+  EXPECT_TRUE(folder.entries().empty()) << "the link is left after destruction";
 }
 
 TEST(MemoryFile, IsReachedFromAnotherProcess) {
   const test::TemporaryFolder folder;
-  const std::string path = folder.path() + "/memory";
+  const std::string path = folder.file("memory");
   const auto made = MemoryFile::create(path);
   ASSERT_TRUE(made.ok());
-  test::Child child([&](const test::Child::Tell& tell) {
-    ::close(made->get());  // not by inheritance
+  test::Child child([&](const test::Child::Report& report) {
+    ::close(made->get());  // not the inherited descriptor
     const auto opened = MemoryFile::open(path);
-    tell(opened.ok() && ::pwrite(opened->get(), "word", 4, 0) == 4 ? "ok" : "cannot open it");
+    report(opened.ok() && ::pwrite(opened->get(), "word", 4, 0) == 4 ? "ok" : "cannot open it");
   });
   EXPECT_EQ(child.line(), "ok");
   char word[4] = {};
   EXPECT_EQ(::pread(made->get(), word, 4, 0), 4);
 }
 
-TEST(MemoryFile, ReservesWhatThereIsAndNoMore) {
+TEST(MemoryFile, ReservesMemoryButNotMoreThanTheMachineHas) {
   const auto made = MemoryFile::create();
   ASSERT_TRUE(made.ok());
   EXPECT_EQ(made->reserve(4096, 8192), 0);
@@ -57,7 +57,7 @@ TEST(MemoryFile, ReservesWhatThereIsAndNoMore) {
   EXPECT_EQ(made->reserve(0, std::size_t{1} << 50), ENOMEM) << "no machine has a petabyte";
 }
 
-TEST(MemoryFile, WhereThereCanBeNoLinkThereIsNone) {
+TEST(MemoryFile, CreateFailsIfTheLinkCannotBeMade) {
   const auto made = MemoryFile::create("/nonexistent/memory");
   ASSERT_FALSE(made.ok());
   EXPECT_EQ(made.error().message,

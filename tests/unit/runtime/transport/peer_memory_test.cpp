@@ -34,10 +34,10 @@ class PeerMemoryTest : public testing::Test {
 
   // Starts the process, and waits until it is rank 1.
   void SetUp() override {
-    child_.emplace([this](const test::Child::Tell& tell) {
+    child_.emplace([this](const test::Child::Report& report) {
       PeerMemory memory(segment_, 1, 0);
       std::memset(data_.data(), 'x', kBytes);
-      tell("ready");
+      report("ready");
       ::pause();
     });
     ASSERT_EQ(child_->line(), "ready");
@@ -70,13 +70,13 @@ TEST_F(PeerMemoryTest, RefusesARankThatPublishedNoNumber) {
   EXPECT_FALSE(read(data_.data()));
 }
 
-TEST_F(PeerMemoryTest, ReadsNothingOnceWithdrawn) {
+TEST_F(PeerMemoryTest, ReadsNothingAfterWithdraw) {
   memory_.withdraw();
   EXPECT_FALSE(read(data_.data()));
   EXPECT_EQ(segment_->block(0).memory_proof.number, 0u);
 }
 
-TEST_F(PeerMemoryTest, FailsAtMemoryThatIsNotThere) {
+TEST_F(PeerMemoryTest, FailsAtUnreadableMemory) {
   void* const hole = ::mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   EXPECT_FALSE(read(hole, 100));
   ::munmap(hole, 4096);

@@ -11,7 +11,7 @@
 namespace libhvd {
 namespace {
 
-TEST(Segment, IsAFileOfOursUntilItsNameIsRemoved) {
+TEST(Segment, IsAPrivateFileUntilItsNameIsRemoved) {
   const test::TemporaryFolder folder;
   {
     auto segment = Segment::create(folder.path(), "j1", 2);
@@ -26,12 +26,12 @@ TEST(Segment, IsAFileOfOursUntilItsNameIsRemoved) {
     segment->block(1).pid = 42;
     EXPECT_EQ(other->block(1).pid, 42u);
   }
-  // And one whose name nobody removed.
+  // The destructor removes a name that is left.
   { EXPECT_TRUE(Segment::create(folder.path(), "j1", 2).ok()); }
   EXPECT_TRUE(folder.entries().empty());
 }
 
-TEST(Segment, OfAnotherJobOrHostIsNotTakenForOurs) {
+TEST(Segment, OfAnotherJobOrSizeIsRefused) {
   const test::TemporaryFolder folder;
   auto segment = Segment::create(folder.path(), "j1", 2);
   ASSERT_TRUE(segment.ok());
@@ -42,33 +42,34 @@ TEST(Segment, OfAnotherJobOrHostIsNotTakenForOurs) {
   };
   EXPECT_TRUE(refused(Segment::open(wrong_nonce, 2)));
   EXPECT_TRUE(refused(Segment::open(segment->name(), 3)));
-  EXPECT_TRUE(refused(Segment::open({folder.path() + "/none", {}}, 2)));
+  EXPECT_TRUE(refused(Segment::open({folder.file("none"), {}}, 2)));
 }
 
-TEST(Segment, WithoutRoomSaysHowMuchIsNeeded) {
+TEST(Segment, WithoutRoomFailsWithTheSizeThatIsNeeded) {
   const test::TemporaryFolder folder;
-  test::Child child([&](const test::Child::Tell& tell) {
-    // Stands for a full file system: no file of more than 64 KiB.
+  test::Child child([&](const test::Child::Report& report) {
+    // Simulates a full file system: no file may have more than 64 KiB.
     ::signal(SIGXFSZ, SIG_IGN);
     const rlimit limit{65536, 65536};
     ::setrlimit(RLIMIT_FSIZE, &limit);
     const auto segment = Segment::create(folder.path(), "j1", 8);
-    tell(segment.ok() ? "success" : segment.error().message);
+    report(segment.ok() ? "success" : segment.error().message);
   });
   const std::string message = child.line().value_or("");
-  EXPECT_NE(message.find(folder.path() + " has no room for"), std::string::npos) << message;
+  EXPECT_NE(message.find(folder.path().string() + " has no room for"), std::string::npos)
+      << message;
   EXPECT_NE(message.find("KiB, which 8 ranks need"), std::string::npos) << message;
   EXPECT_TRUE(folder.entries().empty());
 }
 
-TEST(Segment, InAFolderThatIsNotThereSaysSo) {
+TEST(Segment, FailsInAMissingFolder) {
   const auto segment = Segment::create("/nonexistent", "j1", 2);
   ASSERT_FALSE(segment.ok());
   EXPECT_NE(segment.error().message.find("No such file or directory"), std::string::npos);
 }
 
-// Whatever the size of a page, what is mapped begins at one, and no two things lie in one place.
-TEST(SegmentLayout, IsForPagesOfAnySize) {
+// With any page size, mapped parts begin at a page, and no two parts overlap.
+TEST(SegmentLayout, PartsAreAlignedAndSeparateForEveryPageSize) {
   for (const std::size_t page : {4096u, 16384u, 65536u}) {
     for (const int ranks : {1, 2, 3, 64, 65, 1025, 4096}) {
       for (const int lanes : {1, 2}) {
@@ -109,7 +110,7 @@ TEST(SegmentLayout, IsForPagesOfAnySize) {
   }
 }
 
-// What is allocated, for a host with 64 of 4,096 ranks.
+// The memory that is allocated on a host with 64 of 4,096 ranks.
 TEST(Segment, OfALargeJobTakesLittleMemoryOnAHost) {
   constexpr int kRanks = 4096;
   constexpr int kOnAHost = 64;
@@ -124,11 +125,11 @@ TEST(Segment, OfALargeJobTakesLittleMemoryOnAHost) {
   EXPECT_GT(allocated, segment->layout().bytes());
   EXPECT_LE(allocated, 64'000'000u);
   const auto few = SegmentLayout(SegmentShape::across_hosts(8)).shape();
-  EXPECT_EQ(few.chunk, kChunkBytes) << "small jobs go as fast as ever";
+  EXPECT_EQ(few.chunk, kChunkBytes) << "small jobs have chunks of full size";
 }
 
-// The last rank of a large job has its place, for who creates it and for who opens it.
-TEST(Segment, OfALargeJobIsOpenedAsItWasMade) {
+// The last rank of a large job has the same place in the creator's segment and in an opened one.
+TEST(Segment, OfALargeJobHasTheSameLayoutWhenItIsOpened) {
   const test::TemporaryFolder folder;
   auto segment = Segment::create(folder.path(), "j1", SegmentShape::across_hosts(2000, 1));
   ASSERT_TRUE(segment.ok()) << segment.error().message;

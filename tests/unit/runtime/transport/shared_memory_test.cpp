@@ -1,4 +1,4 @@
-// Memory that other ranks can reach, and the allreduce that makes use of it.
+// Memory that other ranks can map, and the allreduce that uses it.
 #include "transport/shared_memory.hpp"
 
 #include "collective/communicator.hpp"
@@ -42,7 +42,7 @@ bool is_same_place(const SharedLocation& one, const SharedLocation& other) {
   return one.file == other.file && one.allocation == other.allocation;
 }
 
-TEST(SharedMemory, IsTheSameForAnotherRank) {
+TEST(SharedMemory, IsMappedByAnotherRank) {
   const auto shared = segment();
   SharedMemory mine = memory_in(shared), theirs = memory_in(shared);
   std::byte* const buffer = allocate(mine, shared, 10'000);
@@ -73,8 +73,8 @@ TEST(SharedMemory, OutlivesTheSegment) {
   EXPECT_EQ(std::memcmp(buffer, "yyy", 3), 0);
 }
 
-// A second process has another file, or none, under that number.
-TEST(SharedMemory, OfAProcessThatIsAnotherOneHereIsNotMapped) {
+// Where the pid of a rank is that of another process, this number is another file there, or none.
+TEST(SharedMemory, AFileOfAnotherProcessIsNotMapped) {
   const auto shared = segment();
   const SharedMemory mine = memory_in(shared);
   SharedMemory theirs = memory_in(shared);
@@ -88,8 +88,8 @@ TEST(SharedMemory, OfAProcessThatIsAnotherOneHereIsNotMapped) {
   EXPECT_TRUE(theirs.map(place).ok());
 }
 
-// As where a rank is in a pid namespace of its own.
-TEST(SharedMemory, LiesInTheSegmentIfRanksCannotOpenEachOthersFiles) {
+// Ranks cannot if each has its own pid namespace.
+TEST(SharedMemory, IsInTheSegmentIfRanksCannotOpenEachOthersFiles) {
   const test::TemporaryFolder folder;
   auto made = Segment::create(folder.path(), "j1", 2);
   ASSERT_TRUE(made.ok()) << made.error().message;
@@ -104,7 +104,7 @@ TEST(SharedMemory, LiesInTheSegmentIfRanksCannotOpenEachOthersFiles) {
   const auto seen = theirs.map(*mine.find(buffer, 3));
   ASSERT_TRUE(seen.ok()) << seen.error().message;
   EXPECT_EQ(std::memcmp(seen->get(), "xxx", 3), 0);
-  EXPECT_FALSE(SharedMemory(segment(), mine.own()).find(buffer, 3)) << "in a later session";
+  EXPECT_FALSE(SharedMemory(segment(), mine.own()).find(buffer, 3)) << "found in a later session";
 }
 
 TEST(SharedMemory, KeepsNoDescriptorOfFreedMemory) {
@@ -119,17 +119,17 @@ TEST(SharedMemory, KeepsNoDescriptorOfFreedMemory) {
   EXPECT_EQ(test::entries_in("/proc/self/fd"), before);
 }
 
-// A forked child that starts a job of its own.
-TEST(SharedMemory, OfAChildIsNotThatOfItsParent) {
+// The child could start a job of its own.
+TEST(SharedMemory, AForkedChildDoesNotChangeTheMemoryOfItsParent) {
   const auto shared = segment();
   const SharedMemory memory = memory_in(shared);
   std::byte* const buffer = allocate(memory, shared, 4096);
   std::memset(buffer, 'x', 4096);
-  test::Child child([&](const auto& say) {
+  test::Child child([&](const test::Child::Report& report) {
     std::byte* const own = allocate(memory, shared, 4096);
     std::memset(own, 'y', 4096);
     memory.own()->free(buffer);
-    say("done");
+    report("done");
   });
   EXPECT_EQ(child.line(), "done");
   std::byte* const next = allocate(memory, shared, 4096);
@@ -137,7 +137,7 @@ TEST(SharedMemory, OfAChildIsNotThatOfItsParent) {
   EXPECT_EQ(buffer[0], std::byte{'x'});
 }
 
-TEST(SharedMemory, FindsOnlyWhatLiesInOneAllocation) {
+TEST(SharedMemory, FindsOnlyRangesWithinOneAllocation) {
   const auto shared = segment();
   const SharedMemory memory = memory_in(shared);
   std::byte* const buffer = allocate(memory, shared, 4096);
@@ -151,7 +151,7 @@ TEST(SharedMemory, FindsOnlyWhatLiesInOneAllocation) {
   EXPECT_FALSE(memory.find(buffer, 1));
 }
 
-// Pages of the program's own.
+// Private pages of the program.
 struct Pages {
   static constexpr std::size_t kBytes = 4 * 4096;
   Pages()
@@ -163,7 +163,7 @@ struct Pages {
   std::byte* data;
 };
 
-TEST(SharedMemory, AdoptsPagesWithWhatTheyHold) {
+TEST(SharedMemory, AdoptKeepsTheContentOfPages) {
   const auto shared = segment();
   SharedMemory mine = memory_in(shared), theirs = memory_in(shared);
   const Pages pages;
@@ -183,12 +183,12 @@ TEST(SharedMemory, AdoptsPagesWithWhatTheyHold) {
   EXPECT_FALSE(mine.find(pages.data, 1));
   EXPECT_EQ(std::memcmp(pages.data + 4999, "xyyyx", 5), 0);
   std::memset(seen, 'z', 3);
-  EXPECT_EQ(std::memcmp(pages.data + 5000, "yyy", 3), 0) << "others reach it still";
-  EXPECT_TRUE(mine.own()->adopt(shared, pages.data, 4096).ok()) << "not again";
+  EXPECT_EQ(std::memcmp(pages.data + 5000, "yyy", 3), 0) << "other ranks still change the pages";
+  EXPECT_TRUE(mine.own()->adopt(shared, pages.data, 4096).ok()) << "pages cannot be adopted again";
   ASSERT_TRUE(mine.own()->disown(pages.data).ok());
 }
 
-TEST(SharedMemory, ANewAllocationIsZeroAndInAPlaceOfItsOwn) {
+TEST(SharedMemory, ANewAllocationIsZeroedAndHasANewPlace) {
   const auto shared = segment();
   const SharedMemory memory = memory_in(shared);
   std::byte* const first = allocate(memory, shared, 4096);
@@ -200,7 +200,7 @@ TEST(SharedMemory, ANewAllocationIsZeroAndInAPlaceOfItsOwn) {
   EXPECT_EQ(second[0], std::byte{0});
 }
 
-TEST(SharedMemory, ABufferStaysMappedWhileItIsInUseHoweverManyOthersAreMapped) {
+TEST(SharedMemory, BuffersInUseStayMappedBeyondTheLimit) {
   const auto shared = segment();
   SharedMemory mine = memory_in(shared), theirs = memory_in(shared, 2);
   std::vector<std::shared_ptr<std::byte>> seen;
@@ -215,7 +215,7 @@ TEST(SharedMemory, ABufferStaysMappedWhileItIsInUseHoweverManyOthersAreMapped) {
     EXPECT_EQ(*seen[static_cast<std::size_t>(i)], static_cast<std::byte>(i));
 }
 
-TEST(SharedMemory, SaysHowMuchIsNeededWhenThereIsNoRoom) {
+TEST(SharedMemory, WithoutRoomFailsWithTheSizeThatIsNeeded) {
   const auto shared = segment();
   const SharedMemory memory = memory_in(shared);
   rlimit old{};
@@ -232,7 +232,7 @@ TEST(SharedMemory, SaysHowMuchIsNeededWhenThereIsNoRoom) {
       << allocated.error().message;
 }
 
-// A rank's input and output for an allreduce; the vectors or, when shared, hvd_alloc's memory.
+// A rank's input and output for an allreduce, in private or in shared memory.
 class Buffers {
  public:
   Buffers(Communicator& communicator, bool shared, bool in_place, std::size_t offset,
@@ -265,7 +265,7 @@ std::vector<float> sum(Communicator& communicator, bool shared, bool in_place, s
   return {buffers.output, buffers.output + count};
 }
 
-TEST(SharedAllreduce, GivesTheSameBitsHoweverTheBuffersLie) {
+TEST(SharedAllreduce, GivesTheSameBitsForPrivateAndSharedBuffers) {
   for (const int size : {2, 3, 4}) {
     test::run_ranks_everywhere(size, [](Communicator& communicator) {
       for (const std::size_t count : {2100u, 50'000u, 123'457u}) {
@@ -283,7 +283,7 @@ TEST(SharedAllreduce, GivesTheSameBitsHoweverTheBuffersLie) {
   }
 }
 
-TEST(SharedAllreduce, BuffersComeAndGo) {
+TEST(SharedAllreduce, BuffersMayBeAllocatedAndFreedRepeatedly) {
   test::run_ranks(2, [](Communicator& communicator) {
     for (int round = 0; round < 50; ++round) {
       std::byte* const memory = allocate(*communicator.memory(), communicator.segment(), 100'000);
@@ -296,8 +296,8 @@ TEST(SharedAllreduce, BuffersComeAndGo) {
   });
 }
 
-// A call needs the buffers of all ranks at once.
-TEST(SharedAllreduce, OfMoreBuffersThanStayMapped) {
+// A call needs the buffers of all ranks at the same time.
+TEST(SharedAllreduce, WorksWithMoreBuffersThanStayMapped) {
   constexpr int kRanks = 3;
   constexpr std::size_t kCount = 4096;
   auto made = Segment::anonymous(kRanks);
@@ -327,7 +327,7 @@ TEST(SharedAllreduce, OfMoreBuffersThanStayMapped) {
   for (auto& thread : threads) thread.join();
 }
 
-TEST(SharedAllreduce, AMismatchIsAnErrorAndWritesNothing) {
+TEST(SharedAllreduce, AMismatchFailsAndWritesNothing) {
   test::run_ranks(3, [](Communicator& communicator) {
     const Buffers buffers(communicator, true, false, 0, 50'000);
     const std::size_t count = communicator.rank() == 1 ? 40'000 : 50'000;

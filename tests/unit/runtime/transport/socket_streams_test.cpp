@@ -1,4 +1,4 @@
-// Streams, over socket pairs, and waiting for what comes through them.
+// Streams over socket pairs, and waiting for their data.
 #include "transport/socket_streams.hpp"
 
 #include "support.hpp"
@@ -40,17 +40,17 @@ class StreamsTest : public testing::TestWithParam<bool> {
 
   std::unique_ptr<SocketStreams> first_;
   std::unique_ptr<SocketStreams> second_;
-  Fd raw_;  // what the second one writes to
+  Fd raw_;  // the socket that second_ writes to
 };
 
-TEST_P(StreamsTest, CarryMoreThanAConnectionHoldsBothWaysAtOnce) {
+TEST_P(StreamsTest, CarryMoreThanAConnectionBuffersInBothDirections) {
   std::vector<std::uint32_t> sent(1 << 20);
   std::iota(sent.begin(), sent.end(), 0u);
   const std::size_t bytes = sent.size() * sizeof sent[0];
   const auto exchange = [&](Streams& streams, int other) {
     std::vector<std::uint32_t> come(sent.size());
     streams.send(0, other, sent.data(), bytes);
-    streams.receive(0, other, come.data(), bytes / 4);  // it need not be in one
+    streams.receive(0, other, come.data(), bytes / 4);  // in two parts
     streams.receive(0, other, come.data() + come.size() / 4, bytes - bytes / 4);
     streams.mark();
     streams.call_due();
@@ -62,13 +62,13 @@ TEST_P(StreamsTest, CarryMoreThanAConnectionHoldsBothWaysAtOnce) {
   there.join();
 }
 
-TEST_P(StreamsTest, WaitOnlyForWhatIsDue) {
+TEST_P(StreamsTest, WaitOnlyForDataThatIsDue) {
   const std::vector<std::byte> much(std::size_t{8} << 20);
   std::byte one{7};
   first_->send(0, 1, &one, 1);
   first_->mark();
   first_->call_due();
-  first_->send(0, 1, much.data(), much.size());  // nobody takes it
+  first_->send(0, 1, much.data(), much.size());  // the other end does not receive it
   EXPECT_TRUE(first_->turn(0).over);
   first_->mark();
   first_->call_due();
@@ -79,7 +79,7 @@ TEST_P(StreamsTest, WaitOnlyForWhatIsDue) {
   EXPECT_EQ(come, one);
 }
 
-TEST_P(StreamsTest, NameTheRankWhoseConnectionHasEndedAfterWhatItSent) {
+TEST_P(StreamsTest, NameTheRankOfAClosedConnectionAfterItsLastData) {
   std::byte byte{9};
   second_->send(0, 0, &byte, 1);
   end_second();
@@ -113,24 +113,24 @@ class WaitOutsideTest : public StreamsTest {
   std::byte byte_{};
 };
 
-TEST_P(WaitOutsideTest, ReturnsWhenAllHasCome) {
+TEST_P(WaitOutsideTest, ReturnsWhenAllDataHasArrived) {
   const std::byte sent{3};
   second_->send(0, 0, &sent, 1);
   EXPECT_FALSE(wait());
   EXPECT_EQ(byte_, sent);
 }
 
-TEST_P(WaitOutsideTest, TakesAConnectionThatEndsForADeadRank) {
+TEST_P(WaitOutsideTest, TreatsAClosedConnectionAsADeadRank) {
   end_second();
   const auto failure = wait();
   ASSERT_TRUE(failure);
   EXPECT_EQ(failure->kind, FailureKind::died);
   EXPECT_EQ(failure->rank, 1);
   EXPECT_EQ(failure->host, "b");
-  EXPECT_TRUE(segment_->failed());  // so all hear of it
+  EXPECT_TRUE(segment_->failed());  // so all ranks learn of it
 }
 
-TEST_P(WaitOutsideTest, KnowsARankThatHasLeft) {
+TEST_P(WaitOutsideTest, ReportsARankThatHasLeft) {
   segment_->set_left(1);
   end_second();
   const auto failure = wait();
@@ -138,7 +138,7 @@ TEST_P(WaitOutsideTest, KnowsARankThatHasLeft) {
   EXPECT_EQ(failure->kind, FailureKind::left);
 }
 
-TEST_P(WaitOutsideTest, PrefersWhatTheBridgesSay) {
+TEST_P(WaitOutsideTest, PrefersTheFailureThatABridgeHasReported) {
   end_second();
   segment_->set_failure(FailureKind::died, 2);
   const auto failure = wait();
@@ -146,12 +146,12 @@ TEST_P(WaitOutsideTest, PrefersWhatTheBridgesSay) {
   EXPECT_EQ(failure->rank, 2);
 }
 
-TEST_P(WaitOutsideTest, IsInterrupted) {
+TEST_P(WaitOutsideTest, ReturnsWhenItIsInterrupted) {
   StepBarrier steps(segment_, 0);
   std::thread other([&] { steps.interrupt(); });
   EXPECT_TRUE(steps.wait_outside([&](int most_ms) { return first_->turn(most_ms); }));
   other.join();
-  EXPECT_FALSE(segment_->failed());  // nobody is to blame
+  EXPECT_FALSE(segment_->failed());  // no rank is blamed
 }
 
 const auto kName = [](const auto& encrypted) { return encrypted.param ? "OverTls" : "InTheClear"; };
@@ -161,8 +161,8 @@ INSTANTIATE_TEST_SUITE_P(Connections, WaitOutsideTest, testing::Bool(), kName);
 using WaitOutsideOverTlsTest = WaitOutsideTest;
 INSTANTIATE_TEST_SUITE_P(Connections, WaitOutsideOverTlsTest, testing::Values(true));
 
-// Nobody has died, and nothing of it is taken for data.
-TEST_P(WaitOutsideOverTlsTest, TellsWhatWasChangedOnItsWay) {
+// No rank has died, and the foreign bytes must not be taken for data.
+TEST_P(WaitOutsideOverTlsTest, ReportsChangedData) {
   const std::string foreign(100, 'x');
   ASSERT_EQ(::write(raw_.get(), foreign.data(), foreign.size()), 100);
   const auto failure = wait();

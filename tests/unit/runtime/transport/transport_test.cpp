@@ -19,7 +19,7 @@ TEST(Transport, IsTcpUnlessTheEnvironmentNamesAnother) {
   EXPECT_EQ(*read("mpi"), Transport::mpi);
 }
 
-TEST(Transport, ThatThereIsNotIsAnErrorThatNamesTheVariableAndItsValues) {
+TEST(Transport, UnknownNamesFailWithTheVariableAndItsValues) {
   for (const std::string name : {"MPI", "ucx", "mpi ", "0"}) {
     const auto transport = read(name);
     ASSERT_FALSE(transport.ok()) << name;

@@ -1,4 +1,4 @@
-// What our kernels use of CUDA C++ without including anything, on the CPU. A thread of the CPU is
+// Replaces on the CPU what our kernels use of CUDA C++ without an include. A thread of the CPU is
 // one of a block's threads.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What adasum.cu uses of CUDA's header of this name, on the CPU.
+// Replaces on the CPU what adasum.cu uses of CUDA's header of this name.
 #pragma once
 
 #include <hvd/float16.hpp>

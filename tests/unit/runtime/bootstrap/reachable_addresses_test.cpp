@@ -19,7 +19,7 @@ bool holds_loopback(const Result<std::vector<Address>>& addresses) {
   return std::find(hosts.begin(), hosts.end(), "127.0.0.1") != hosts.end();
 }
 
-TEST(Interfaces, AreNamedByNameOrNetworkOrAddress) {
+TEST(Interfaces, AreFoundByNameNetworkOrAddress) {
   EXPECT_TRUE(holds_loopback(addresses_named("lo")));
   EXPECT_TRUE(holds_loopback(addresses_named("127.0.0.0/8")));
   EXPECT_TRUE(holds_loopback(addresses_named("127.0.0.1")));
@@ -28,7 +28,7 @@ TEST(Interfaces, AreNamedByNameOrNetworkOrAddress) {
   EXPECT_EQ(addresses_named("")->size(), 0u);
 }
 
-TEST(Interfaces, ThatAreNotThereAreAnErrorThatListsTheOthers) {
+TEST(Interfaces, UnknownOnesFailWithAListOfTheOthers) {
   for (const std::string wanted :
        {"nosuch0", "240.0.0.0/24", "127.0.0.1/33", "127.0.0.1/", "127.0.0.1/x", "/8", "a.b.c.d"}) {
     const auto addresses = addresses_named(wanted);
@@ -38,7 +38,7 @@ TEST(Interfaces, ThatAreNotThereAreAnErrorThatListsTheOthers) {
   }
 }
 
-TEST(Interfaces, AnAddressThatHasCarriedAConnectionIsTheOneToListenOn) {
+TEST(Interfaces, ListenOnTheAddressOfAnExistingConnection) {
   const auto known = resolve("240.0.0.7")->front().with_port(4711);
   const auto addresses = reachable_addresses("", known);
   ASSERT_TRUE(addresses.ok());
@@ -46,7 +46,7 @@ TEST(Interfaces, AnAddressThatHasCarriedAConnectionIsTheOneToListenOn) {
   EXPECT_EQ(addresses->front().port(), 0);
 }
 
-TEST(Interfaces, LoopbackIsForWantOfBetterOnly) {
+TEST(Interfaces, LoopbackIsUsedOnlyWithoutOthers) {
   const auto addresses = reachable_addresses("", std::nullopt);
   ASSERT_TRUE(addresses.ok());
   ASSERT_FALSE(addresses->empty());
@@ -55,7 +55,7 @@ TEST(Interfaces, LoopbackIsForWantOfBetterOnly) {
   }
 }
 
-TEST(Interfaces, ItsOwnAddressesAHostTriesLast) {
+TEST(Interfaces, AddressesOfTheHostItselfAreTriedLast) {
   auto addresses = *resolve("127.0.0.1");
   addresses.push_back(resolve("240.0.0.7")->front());    // no network of ours
   addresses.push_back(resolve("127.0.0.200")->front());  // one of ours

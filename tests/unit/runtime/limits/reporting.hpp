@@ -1,4 +1,4 @@
-// Jobs of processes whose ranks say in one line how it went.
+// Jobs whose ranks each report one line.
 #pragma once
 
 #include "support.hpp"
@@ -12,13 +12,13 @@
 
 namespace libhvd::test {
 
-// A rank tells what the body returns, or what it has thrown.
-inline Job::Body telling(const std::function<std::string()>& body) {
-  return [body](int, const Child::Tell& tell) {
+// Makes a rank's body that reports what `body` returns or throws.
+inline Job::Body reporting(const std::function<std::string()>& body) {
+  return [body](int, const Child::Report& report) {
     try {
-      tell(body());
+      report(body());
     } catch (const std::exception& error) {
-      tell(error.what());
+      report(error.what());
     }
   };
 }
@@ -27,10 +27,6 @@ inline void expect_from_all(Job& job, const std::string& text) {
   for (int rank = 0; rank < job.size(); ++rank) {
     EXPECT_EQ(job.rank(rank).line().value_or("nothing"), text) << "rank " << rank;
   }
-}
-
-inline std::string text_of(hvd_status status) {
-  return status == HVD_OK ? "ok" : std::to_string(status) + " " + hvd_last_error();
 }
 
 inline hvd_options named(const std::string& name) {

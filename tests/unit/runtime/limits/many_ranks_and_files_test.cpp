@@ -1,7 +1,7 @@
-// Many ranks, buffers, process sets and open files. The largest numbers are part of the soak.
+// Many ranks, buffers, process sets and open files. The largest numbers run only in the soak test.
 #include "bootstrap/authenticated_acceptor.hpp"
+#include "reporting.hpp"
 #include "seeds.hpp"
-#include "telling.hpp"
 
 #include <numeric>
 #include <vector>
@@ -20,7 +20,7 @@ void expect_ok(const Result<void>& outcome) {
   EXPECT_TRUE(outcome.ok()) << outcome.error().message;
 }
 
-// Of ranks 0 to size - 1, each brings its number and the index.
+// Sums over all ranks. Element i of rank r is r + i.
 void reduce(Communicator& communicator, std::size_t count) {
   const int size = communicator.size();
   std::vector<std::int32_t> values(count);
@@ -48,7 +48,7 @@ void gather(Communicator& communicator) {
   for (std::size_t i = 0; i < all.size(); ++i) ASSERT_EQ(all[i], static_cast<int>(i / 3));
 }
 
-// The first rank's part has a row more than the others'.
+// The first rank's part has one row more than the others'.
 void scatter(Communicator& communicator, std::size_t rows_of_a_rank) {
   const int size = communicator.size();
   const std::size_t rows = rows_of_a_rank * to_size(size) + 1;
@@ -75,9 +75,8 @@ void exchange(Communicator& communicator, std::size_t rows_for_a_rank) {
     ASSERT_EQ(got[i], static_cast<std::int32_t>(i / rows_for_a_rank) * 10'000 + own);
 }
 
-// As many rows for the last rank as there are, and none for the others: more than it has room for
-// is an error on all ranks.
-void overfill_the_last(Communicator& communicator) {
+// Sends all rows to the last rank. If it has room for one row less, all ranks get an error.
+void overfill_last_rank(Communicator& communicator) {
   const std::size_t ranks = to_size(communicator.size());
   std::vector<std::size_t> splits(ranks, 0);
   splits.back() = 2;
@@ -93,7 +92,7 @@ void overfill_the_last(Communicator& communicator) {
   EXPECT_EQ(got[2 * (ranks - 1)], last ? communicator.rank() : 0);
 }
 
-// Those in which a rank shows something for each other one, and no more than it takes.
+// Makes the collectives in which a rank publishes something for each other rank, with little data.
 void do_each_collective(Communicator& communicator) {
   reduce(communicator, 1);
   reduce(communicator, 2100);
@@ -113,12 +112,12 @@ void do_all_collectives(Communicator& communicator) {
   scatter(communicator, 40);
   exchange(communicator, 1);
   exchange(communicator, 20);
-  if (communicator.size() > 1) overfill_the_last(communicator);
+  if (communicator.size() > 1) overfill_last_rank(communicator);
   expect_ok(communicator.barrier({}));
 }
 
-// 1026 is the first number at which a cache line for each is more than an area holds.
-TEST(Many, RanksOfOneHost) {
+// With 1026 ranks or more, a cache line for each rank is more than an area holds.
+TEST(Many, RanksOnOneHostGiveRightResults) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   const std::vector<int> sizes{1, 2, 65};  // a thousand threads would take minutes
 #else
@@ -132,26 +131,26 @@ TEST(Many, RanksOfOneHost) {
   }
 }
 
-std::vector<int> dealt_to(int hosts, int ranks) {
+std::vector<int> hosts_in_turn(int hosts, int ranks) {
   std::vector<int> of_rank;
   for (int rank = 0; rank < ranks; ++rank) of_rank.push_back(rank % hosts);
   return of_rank;
 }
 
-// Areas as small as those of thousands of ranks, in which there is a line for each of 16 ranks.
-TEST(Many, RanksOfSeveralHostsHaveSmallAreas) {
+// The areas are as small as with thousands of ranks. They hold a cache line for each of 16 ranks.
+TEST(Many, RanksOnSeveralHostsGiveRightResultsInSmallAreas) {
   for (const int size : {2, 3, 17, 18, 40}) {
     for (const bool streams : {true, false}) {
       SCOPED_TRACE(std::to_string(size) + (streams ? " ranks" : " ranks without streams"));
       SegmentShape shape(size);
       shape.chunk = kLeastChunkBytes;
       shape.has_results = false;
-      run_ranks_on(dealt_to(2, size), shape, streams, do_all_collectives);
+      run_ranks_on(hosts_in_turn(2, size), shape, streams, do_all_collectives);
     }
   }
   if (seeds::soak()) {
     constexpr int kRanks = 4096;
-    run_ranks_on(dealt_to(8, kRanks), SegmentShape::across_hosts(kRanks, 1), false,
+    run_ranks_on(hosts_in_turn(8, kRanks), SegmentShape::across_hosts(kRanks, 1), false,
                  do_each_collective);
   }
 }
@@ -166,7 +165,7 @@ TEST(Many, SmallAreasGiveTheSameBits) {
       shape.chunk = chunk;
       shape.has_results = chunk == kChunkBytes;
       std::vector<float> sum(count);
-      run_ranks_on(dealt_to(2, kRanks), shape, true, [&](Communicator& communicator) {
+      run_ranks_on(hosts_in_turn(2, kRanks), shape, true, [&](Communicator& communicator) {
         std::vector<float> values(count);
         for (std::size_t i = 0; i < count; ++i)
           values[i] = static_cast<float>((i * 7 + to_size(communicator.rank()) * 13) % 1000) / 3;
@@ -180,7 +179,7 @@ TEST(Many, SmallAreasGiveTheSameBits) {
   }
 }
 
-TEST(Many, SharedBuffers) {
+TEST(Many, SharedBuffersGiveRightSums) {
   const std::size_t buffers = seeds::soak() ? 10'000 : 500;
   constexpr std::size_t kCount = 2500;  // more than 8 KiB
   run_ranks(2, [&](Communicator& communicator) {
@@ -201,7 +200,7 @@ TEST(Many, SharedBuffers) {
   });
 }
 
-// Makes `more` than are open now the soft limit of open files.
+// Sets the soft limit of open files to `more` than are open now.
 void allow_open_files(std::size_t more) {
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
@@ -219,24 +218,24 @@ std::string add_and_use_sets(int sets) {
     std::int32_t set = 0;
     if (const hvd_status status = hvd_add_process_set(ranks.data(), ranks.size(), &set);
         status != HVD_OK)
-      return text_of(status);
+      return code_and_text_of(status);
     hvd_options options = named(name);
     options.process_set = set;
     std::vector<float> values(5000, 1);
     if (const hvd_status status = hvd_allreduce(values.data(), values.data(), values.size(),
                                                 HVD_FLOAT32, HVD_SUM, &options);
         status != HVD_OK)
-      return text_of(status);
+      return code_and_text_of(status);
     if (values.back() != static_cast<float>(hvd::size())) return "a wrong sum";
   }
   return "ok";
 }
 
-// They have files of their own, more than the program may have open as it was started.
-TEST(Many, ProcessSets) {
+// The sets need more open files than the soft limit at the start allows.
+TEST(Many, ProcessSetsMayExceedTheSoftLimitOfOpenFiles) {
   const int sets = seeds::soak() ? 300 : 10;
   for (const std::vector<int>& hosts : {std::vector{0, 0}, std::vector{0, 1}}) {
-    Job job(hosts, telling([&] {
+    Job job(hosts, reporting([&] {
               allow_open_files(24);
               hvd::init();
               const std::string text = add_and_use_sets(sets);
@@ -247,9 +246,9 @@ TEST(Many, ProcessSets) {
   }
 }
 
-TEST(Many, OpenFilesOfTheProgram) {
+TEST(Many, OpenFilesOfTheProgramDoNotPreventInit) {
   constexpr std::size_t kFiles = 5000;
-  Job job(std::vector{0, 1, 1}, telling([] {
+  Job job(std::vector{0, 1, 1}, reporting([] {
             allow_open_files(kFiles + 16);
             for (std::size_t i = 0; i < kFiles; ++i) {
               if (::open("/dev/null", O_RDONLY | O_CLOEXEC) < 0)
@@ -263,15 +262,15 @@ TEST(Many, OpenFilesOfTheProgram) {
   expect_from_all(job, "ok");
 }
 
-// A rank that may open no more files says so, and does not wait for connections that it cannot
-// take.
-TEST(Many, OpenFilesAreTooManyForAConnection) {
-  Child child([](const Child::Tell& tell) {
+// An acceptor that may open no more files fails at once. It does not wait for connections that it
+// cannot accept.
+TEST(Many, AcceptorFailsAtOnceAtTheLimitOfOpenFiles) {
+  Child child([](const Child::Report& report) {
     const auto addresses = resolve("127.0.0.1");
     auto listener = listen_on(addresses->front().with_port(0));
     const Address address = *local_address(listener->get());
     const auto client = connect_to(address, Deadline(std::chrono::seconds(60)));
-    if (!client.ok()) return tell(client.error().message);
+    if (!client.ok()) return report(client.error().message);
     rlimit limit{};
     ::getrlimit(RLIMIT_NOFILE, &limit);
     limit.rlim_cur = limit.rlim_max = to_size(client->get()) + 1;
@@ -280,11 +279,11 @@ TEST(Many, OpenFilesAreTooManyForAConnection) {
     listeners.push_back(std::move(*listener));
     AuthenticatedAcceptor acceptor(std::move(listeners), JobSecret{"test", {1, 2, 3}, 2});
     const auto accepted = acceptor.next(Deadline(std::chrono::hours(1)));
-    tell(accepted.ok() ? "no error" : accepted.error().message);
+    report(accepted.ok() ? "no error" : accepted.error().message);
   });
-  const std::string said = child.line().value_or("nothing");
-  EXPECT_NE(said.find("Too many open files"), std::string::npos) << said;
-  EXPECT_NE(said.find("ulimit -n"), std::string::npos) << said;
+  const std::string line = child.line().value_or("nothing");
+  EXPECT_NE(line.find("Too many open files"), std::string::npos) << line;
+  EXPECT_NE(line.find("ulimit -n"), std::string::npos) << line;
 }
 
 }  // namespace

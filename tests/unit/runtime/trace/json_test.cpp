@@ -1,4 +1,4 @@
-// Names may be any bytes; what is written is JSON all the same.
+// JSON text is valid even if names have arbitrary bytes.
 #include "trace/json.hpp"
 
 #include <random>
@@ -22,7 +22,7 @@ std::string microseconds(std::int64_t ns) {
   return json;
 }
 
-TEST(JsonText, Strings) {
+TEST(JsonText, StringsAreEscaped) {
   using namespace std::string_view_literals;
   const std::string bad = "\xef\xbf\xbd";  // U+FFFD
   const std::pair<std::string_view, std::string> cases[] = {
@@ -36,19 +36,19 @@ TEST(JsonText, Strings) {
        "\"Gr\xc3\xb6\xc3\x9f"
        "e \xe2\x88\x91 \xf0\x9f\x98\x80\""},
       {"\xff", '"' + bad + '"'},
-      {"\xc3", '"' + bad + '"'},                                // cut
-      {"\xc0\xaf", '"' + bad + bad + '"'},                      // longer than need be
-      {"\xed\xa0\x80", '"' + bad + bad + bad + '"'},            // half of a pair
+      {"\xc3", '"' + bad + '"'},                                // cut short
+      {"\xc0\xaf", '"' + bad + bad + '"'},                      // overlong encoding
+      {"\xed\xa0\x80", '"' + bad + bad + bad + '"'},            // half of a surrogate pair
       {"\xf4\x90\x80\x80", '"' + bad + bad + bad + bad + '"'},  // beyond U+10FFFF
       {"\xe2\x88x", '"' + bad + bad + "x\""},
   };
   for (const auto& [bytes, json] : cases) EXPECT_EQ(json_of(bytes), json);
 }
 
-// A reader that takes nothing but valid UTF-8 takes every name, and gives valid ones back.
-TEST(JsonText, AnyBytesAreReadBack) {
+// A parser that accepts only valid UTF-8 accepts every name, and returns valid names unchanged.
+TEST(JsonText, AnyBytesCanBeParsed) {
   std::mt19937 random(1);
-  // Near each other's borders more often than anywhere else.
+  // Bytes at the limits of UTF-8's ranges are drawn more often.
   const std::string often = "\"\\\n\x01\x7f\x80\xbf\xc0\xc2\xe0\xa0\xed\x9f\xf0\x90\xf4\x8f\xff";
   for (int round = 0; round < 20'000; ++round) {
     std::string bytes(random() % 12, ' ');
@@ -65,7 +65,7 @@ TEST(JsonText, AnyBytesAreReadBack) {
   }
 }
 
-TEST(JsonText, Microseconds) {
+TEST(JsonText, TimesAreInMicrosecondsWithThreeDecimals) {
   EXPECT_EQ(microseconds(0), "0.000");
   EXPECT_EQ(microseconds(1), "0.001");
   EXPECT_EQ(microseconds(12'345), "12.345");

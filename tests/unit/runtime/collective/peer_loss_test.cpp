@@ -1,4 +1,5 @@
-// Ranks as processes on a segment in a file: what the others are told when one is gone.
+// The errors that ranks get when another one dies or leaves. Ranks are processes with a segment in
+// a file.
 #include "collective/communicator.hpp"
 #include "support.hpp"
 
@@ -18,9 +19,9 @@ constexpr int kVictim = 2;
 // Rank processes that share a segment without any bootstrap.
 class Peers {
  public:
-  using Body = std::function<void(Communicator&, const test::Child::Tell&)>;
+  using Body = std::function<void(Communicator&, const test::Child::Report&)>;
 
-  // All start their body together, when all have announced themselves.
+  // Starts the processes. They run the body together, when all have announced themselves.
   explicit Peers(const Body& body) {
     EXPECT_TRUE(created_.ok());
     int ends[2];
@@ -28,16 +29,16 @@ class Peers {
     Fd start(ends[0]);
     Fd hold(ends[1]);
     for (int rank = 0; rank < kSize; ++rank) {
-      children_.emplace_back([&, rank](const test::Child::Tell& tell) {
+      children_.emplace_back([&, rank](const test::Child::Report& report) {
         hold.reset();
         auto opened = Segment::open(created_->name(), kSize);
         if (!opened.ok() || !opened->announce(rank).ok()) ::_exit(1);
         Communicator communicator(std::make_shared<Segment>(std::move(*opened)), rank);
-        tell("here");
+        report("here");
         char byte;
         while (::read(start.get(), &byte, 1) > 0) {
         }
-        body(communicator, tell);
+        body(communicator, report);
       });
     }
     for (auto& child : children_) EXPECT_EQ(child.line().value_or("nothing"), "here");
@@ -45,7 +46,7 @@ class Peers {
 
   test::Child& rank(int rank) { return children_[static_cast<std::size_t>(rank)]; }
 
-  // What each survivor tells next.
+  // Expects that the next line of each survivor has the text.
   void expect_from_survivors(const std::string& text) {
     for (int survivor = 0; survivor < kSize; ++survivor) {
       if (survivor == kVictim) continue;
@@ -60,7 +61,7 @@ class Peers {
   std::vector<test::Child> children_;
 };
 
-std::string text_of(const Result<void>& outcome) {
+std::string describe_outcome(const Result<void>& outcome) {
   return outcome.ok() ? "success"
                       : std::to_string(outcome.error().status) + " " + outcome.error().message;
 }
@@ -71,17 +72,17 @@ Result<void> sum(Communicator& communicator, const char* name) {
                                 {name, {}});
 }
 
-// The exact text says which rank, so a survivor that blames another fails the test.
+// Names the rank, so that a survivor that blames another one fails the test.
 const std::string kDied = "4 allreduce \"g\": rank 2 (pid ";
 
-TEST(DeadPeer, IsNamedByAllThatWaitForIt) {
-  Peers peers([](Communicator& communicator, const test::Child::Tell& tell) {
+TEST(DeadPeer, IsNamedByEveryRankThatWaitsForIt) {
+  Peers peers([](Communicator& communicator, const test::Child::Report& report) {
     if (communicator.rank() == kVictim) {
-      tell("ready");
+      report("ready");
       ::pause();
     }
-    tell(text_of(sum(communicator, "g")));
-    tell(text_of(sum(communicator, "g")));  // at once, from what is known
+    report(describe_outcome(sum(communicator, "g")));
+    report(describe_outcome(sum(communicator, "g")));  // fails at once: the death is known
   });
   EXPECT_EQ(peers.rank(kVictim).line(), "ready");
   peers.rank(kVictim).kill();
@@ -91,41 +92,41 @@ TEST(DeadPeer, IsNamedByAllThatWaitForIt) {
   }
 }
 
-TEST(DeadPeer, CountsAsDeadWhileItIsAZombieAndWhileItsChildLives) {
-  Peers peers([](Communicator& communicator, const test::Child::Tell& tell) {
-    if (communicator.rank() == kVictim) test::die_and_leave_a_child(tell);
-    tell(text_of(sum(communicator, "g")));
+TEST(DeadPeer, IsDetectedWhileItIsAZombieAndItsChildLives) {
+  Peers peers([](Communicator& communicator, const test::Child::Report& report) {
+    if (communicator.rank() == kVictim) test::die_and_leave_a_child(report);
+    report(describe_outcome(sum(communicator, "g")));
   });
   peers.expect_from_survivors(kDied);
 }
 
-TEST(DeadPeer, IsOneThatExitsWithoutLeaving) {
-  Peers peers([](Communicator& communicator, const test::Child::Tell& tell) {
+TEST(DeadPeer, IsDetectedWhenItExitsWithoutLeaving) {
+  Peers peers([](Communicator& communicator, const test::Child::Report& report) {
     if (communicator.rank() == kVictim) ::_exit(0);
-    tell(text_of(communicator.barrier({"b", {}})));
+    report(describe_outcome(communicator.barrier({"b", {}})));
   });
   peers.expect_from_survivors("4 barrier \"b\": rank 2 (pid ");
 }
 
 // Repeats a small broadcast, whose root does not wait, until it fails.
-Result<void> broadcast_again_and_again(Communicator& communicator, int root) {
+Result<void> broadcast_until_failure(Communicator& communicator, int root) {
   Result<void> outcome;
   for (int value = 0; outcome.ok(); ++value)
     outcome = communicator.broadcast(&value, 1, HVD_INT32, root, {});
   return outcome;
 }
 
-TEST(DeadPeer, IsNamedByAllThatWaitForItsPost) {
-  Peers peers([](Communicator& communicator, const test::Child::Tell& tell) {
+TEST(DeadPeer, IsNamedByEveryRankThatWaitsForItsBroadcast) {
+  Peers peers([](Communicator& communicator, const test::Child::Report& report) {
     int value = communicator.rank();
     if (!communicator.barrier({}).ok()) ::_exit(1);
     if (!communicator.broadcast(&value, 1, HVD_INT32, kVictim, {}).ok()) ::_exit(1);
     if (communicator.rank() == kVictim) {
-      tell("ready");
+      report("ready");
       ::pause();
     }
-    tell(value == kVictim ? "it has arrived" : "it has not arrived");
-    tell(text_of(broadcast_again_and_again(communicator, kVictim)));
+    report(value == kVictim ? "it has arrived" : "it has not arrived");
+    report(describe_outcome(broadcast_until_failure(communicator, kVictim)));
   });
   EXPECT_EQ(peers.rank(kVictim).line(), "ready");
   peers.expect_from_survivors("it has arrived");
@@ -133,38 +134,38 @@ TEST(DeadPeer, IsNamedByAllThatWaitForItsPost) {
   peers.expect_from_survivors("4 broadcast: rank 2 (pid ");
 }
 
-TEST(DeadPeer, IsNamedByARootThatDoesNotWaitForIt) {
-  Peers peers([](Communicator& communicator, const test::Child::Tell& tell) {
+TEST(DeadPeer, IsNamedByABroadcastRootThatDoesNotWait) {
+  Peers peers([](Communicator& communicator, const test::Child::Report& report) {
     if (!communicator.barrier({}).ok()) ::_exit(1);
     if (communicator.rank() == kVictim) {
-      tell("ready");
+      report("ready");
       ::pause();
     }
-    tell(text_of(broadcast_again_and_again(communicator, 0)));
+    report(describe_outcome(broadcast_until_failure(communicator, 0)));
   });
   EXPECT_EQ(peers.rank(kVictim).line(), "ready");
   peers.rank(kVictim).kill();
   peers.expect_from_survivors("4 broadcast: rank 2 (pid ");
 }
 
-TEST(LeavingPeer, IsSaidToHaveLeft) {
-  Peers peers([](Communicator& communicator, const test::Child::Tell& tell) {
+TEST(LeavingPeer, ErrorSaysThatItHasLeft) {
+  Peers peers([](Communicator& communicator, const test::Child::Report& report) {
     if (communicator.rank() == kVictim) {
       communicator.leave();
       return;
     }
-    const std::string text = text_of(sum(communicator, "g"));
-    tell(text.find("has left") != std::string::npos ? "rank 2 has left" : text);
+    const std::string text = describe_outcome(sum(communicator, "g"));
+    report(text.find("has left") != std::string::npos ? "rank 2 has left" : text);
   });
   peers.expect_from_survivors("rank 2 has left");
 }
 
-TEST(LeavingPeer, DoesNotDisturbWhatItTookPartIn) {
+TEST(LeavingPeer, DoesNotFailTheCallThatItTookPartIn) {
   for (int round = 0; round < 20; ++round) {
-    Peers peers([](Communicator& communicator, const test::Child::Tell& tell) {
+    Peers peers([](Communicator& communicator, const test::Child::Report& report) {
       const Result<void> outcome = sum(communicator, "last");
       communicator.leave();
-      tell(text_of(outcome));
+      report(describe_outcome(outcome));
     });
     peers.expect_from_survivors("success");
   }

@@ -1,5 +1,5 @@
-// Numbers that are none, infinite, or too large for the type, in 16-bit floats.
-#include "telling.hpp"
+// NaN, infinity and overflow in 16-bit floats.
+#include "reporting.hpp"
 
 #include <cstdint>
 #include <vector>
@@ -7,8 +7,8 @@
 namespace libhvd::test {
 namespace {
 
-// What ranks 0 and 1 bring, and what comes; as bits of the type. IEEE 754-2019, section 6; "nan"
-// stands for any NaN.
+// The inputs of ranks 0 and 1, and the result, as bits of the type (IEEE 754-2019, section 6).
+// "nan" is any NaN.
 struct Case {
   std::uint16_t first;
   std::uint16_t second;
@@ -24,8 +24,8 @@ struct Format {
   std::uint16_t largest;
   std::uint16_t one;
   std::uint16_t two;
-  std::uint16_t smallest;            // above 0
-  std::uint16_t average_of_largest;  // whose sum fits into a float32, or does not
+  std::uint16_t smallest;            // positive number
+  std::uint16_t average_of_largest;  // infinite if their sum exceeds float32
 };
 
 constexpr std::uint16_t kMinus = 0x8000;
@@ -68,12 +68,12 @@ bool is_nan(const Format& f, std::uint16_t bits) {
   return (bits & ~kMinus) > f.infinity;
 }
 
-// One case in each of `count` elements, as the arithmetic goes by many at a time.
-std::string compute(const Format& f, const Case& given, std::size_t count) {
+// Reduces one case in each of `count` elements, because the kernels handle several at a time.
+std::string reduce_case(const Format& f, const Case& given, std::size_t count) {
   std::vector<std::uint16_t> values(count, hvd::rank() == 0 ? given.first : given.second);
   const hvd_status status =
       hvd_allreduce(values.data(), values.data(), count, f.type, given.op, nullptr);
-  if (status != HVD_OK) return text_of(status);
+  if (status != HVD_OK) return code_and_text_of(status);
   for (const std::uint16_t value : values) {
     const bool right = is_nan(f, given.result) ? is_nan(f, value) : value == given.result;
     if (!right) return "gives " + std::to_string(value);
@@ -81,15 +81,15 @@ std::string compute(const Format& f, const Case& given, std::size_t count) {
   return "ok";
 }
 
-TEST(Numbers, SixteenBitFloatsKeepWhatIsNoNumber) {
-  Job job(2, telling([] {
+TEST(SixteenBitFloats, FollowIeee754ForNanInfinityAndOverflow) {
+  Job job(2, reporting([] {
             hvd::init();
             std::string text;
             for (const Format& format : kFormats) {
               const std::vector<Case> cases = cases_of(format);
               for (std::size_t i = 0; i < cases.size(); ++i) {
                 for (const std::size_t count : {1u, 7u, 33u, 3000u, 70'001u}) {
-                  const std::string got = compute(format, cases[i], count);
+                  const std::string got = reduce_case(format, cases[i], count);
                   if (got != "ok")
                     text += std::string(format.name) + " case " + std::to_string(i) + " of " +
                             std::to_string(count) + " " + got + "; ";

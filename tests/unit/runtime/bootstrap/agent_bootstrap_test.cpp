@@ -48,7 +48,7 @@ class ToyAgent {
       throw std::runtime_error("cannot listen");
   }
 
-  std::string path() const { return folder_.path() + "/agent"; }
+  std::string path() const { return folder_.file("agent"); }
   Environment environment(std::uint32_t member) const {
     return test::make_environment(
         {{"HVD_AGENT", path()}, {"HVD_MEMBER", std::to_string(member)}, {"HVD_JOB_KEY", kKey}});

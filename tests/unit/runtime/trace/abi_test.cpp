@@ -117,8 +117,8 @@ TEST(TimelineAbi, EachSessionOfTheJobHasAFile) {
   Job job(3, body, {{"HVD_TIMELINE", folder.file("t.json")}});
   expect_end(job);
   EXPECT_EQ(folder.entries().size(), 2u);
-  for (const char* name : {"/t.json", "/t.generation-2.json"}) {
-    const auto events = read_trace(folder.path() + name);
+  for (const char* name : {"t.json", "t.generation-2.json"}) {
+    const auto events = read_trace(folder.file(name));
     for (int rank = 0; rank < 2; ++rank) expect_training(events, rank);
   }
 }

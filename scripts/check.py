@@ -161,13 +161,13 @@ def parse_arguments(known: list[Step]) -> argparse.Namespace:
     listing = "\n".join(f"  {step.name:<13} {'' if step.depth == GATE else f'(--{step.depth}) '}{step.about}" for step in known)
     parser = argparse.ArgumentParser(
         prog="./check", formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Installs what is missing, builds, and runs the tests that every commit must pass: six minutes, and 12 the first time.",
+        description="Installs what is missing, builds, and runs the tests that every commit must pass: 6 to 10 minutes, and 11 to 18 the first time.",
         epilog=f"steps:\n{listing}\n\nLogs are in build/check-logs/STEP/. A failed test is run again alone; it is flaky if it "
                f"passes then.\ntests/flaky.txt lists tests that do not gate.")
     parser.add_argument("steps", nargs="*", metavar="STEP", help="run only these, and the builds that they need")
     parser.add_argument("-k", dest="name", default="", metavar="NAME", help="only tests with this in their names, also slow ones")
     parser.add_argument("--all", action="store_true",
-                        help="everything that takes longer too, up to an hour; the result goes to docs/check-all.txt")
+                        help="everything that takes longer too, an hour or more; the result goes to docs/check-all.txt")
     parser.add_argument("--soak", action="store_true", help="--all with large counts, for hours; the result goes to docs/soak.txt")
     parser.add_argument("--seed", metavar="N", help="what random tests of --all and --soak draw from (a fresh number)")
     parser.add_argument("--again", action="store_true", help="repeat also what passed and has not changed")

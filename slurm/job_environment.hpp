@@ -38,9 +38,8 @@ struct SlurmJob {
 
   // By host. Empty if the variables do not give them (--gres sets none on a login host).
   std::vector<int> gpus;
-  // The request, such as "SLURM_GPUS=8", if no variable gives the number of GPUs of each host;
-  // otherwise empty. SLURM knows the numbers (count_gpus_by_host). A step gets only the GPUs that
-  // it requests.
+  // The request, such as "SLURM_GPUS=8", if no variable says how many GPUs each host has; then
+  // count_gpus_by_host() asks SLURM. Otherwise empty. A step gets only the GPUs that it requests.
   std::string gpus_not_located;
   std::string gpus_source;           // the variable that `gpus` is from
   std::optional<int> gpus_per_task;  // SLURM_GPUS_PER_TASK: a step's tasks see these only

@@ -32,7 +32,7 @@ def environments_of_python() -> list[Path]:
 
 @dataclass(frozen=True)
 class Case:
-    """A program that ends with the line "FRAMEWORK VERSION: rank R of 2, SAID"."""
+    """A program that ends with the line "FRAMEWORK VERSION: rank R of 2, SAID". `said` is SAID."""
 
     program: str
     said: str

@@ -111,7 +111,7 @@ std::string explain_task(std::size_t task, const std::string& how,
   return fmt::format("the agent ended before it had connected, without a word ({})", how);
 }
 
-// Returns what the host of a task lacks. `how`: "Exited with exit code 127".
+// Returns what is missing on a task's host. `how`: srun's line, "Exited with exit code 127".
 std::optional<AgentLack> find_lack_of(std::size_t task, std::string_view how,
                                       const std::vector<SrunLine>& lines,
                                       const std::string& agent_path) {

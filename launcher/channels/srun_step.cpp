@@ -90,7 +90,7 @@ void SrunStep::let_go() {
     send_signal(*process, SIGKILL);
   ::kill(process_.pid, SIGKILL);
   wait_status_ = wait_for(process_.pid);
-  // They have become our children if we are a subreaper.
+  // Their parents are dead: if this process is a subreaper, they are its children.
   for (const auto& process : family) wait_for_child(process.pid, kKilledTimeout);
 }
 

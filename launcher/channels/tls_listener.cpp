@@ -140,7 +140,7 @@ void TlsListener::close() {
 }
 
 void TlsListener::accept_agents() {
-  // An agent may be the last one: then the listener is closed, and this object may be destroyed.
+  // on_agent() of the last agent closes the listener, and may destroy this object.
   const std::weak_ptr<Acceptor> open = acceptor_;
   while (const auto acceptor = open.lock()) {
     const auto admitted = acceptor->next();

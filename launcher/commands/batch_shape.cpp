@@ -33,6 +33,9 @@ Result<int> number_of_ranks(const JobSpec& job, const BatchSpec& batch, std::opt
                   kExitUsage);
     return *nodes * *capacity;
   }
+  if (batch.gpus_per_node == 0)
+    return fail("how many ranks? without GPUs: -np N, or --nodes N with --ranks-per-host K",
+                kExitUsage);
   return fail("how many ranks? -np N, or --nodes N with --gpus-per-node K", kExitUsage);
 }
 

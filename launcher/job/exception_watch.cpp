@@ -1,6 +1,6 @@
 #include "job/exception_watch.hpp"
 
-#include "model/rank_set.hpp"
+#include "common/text.hpp"
 #include "report/failures.hpp"
 #include "report/traceback.hpp"
 

@@ -1,5 +1,5 @@
 // Which processes are the members of a job that continues when ranks are lost (--min-np), one
-// generation after the other.
+// generation after the other. Nothing uses it yet: there is no --min-np.
 //
 // A value without descriptors or clock, for its owner's thread. The launcher decides alone who is a
 // member: it alone has a link to each agent, and links keep their order. Its owner passes what it

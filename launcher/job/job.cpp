@@ -32,7 +32,7 @@ namespace {
 // What is still to be shown when the user no longer waits for it: what the descriptors take now.
 constexpr std::chrono::milliseconds kLastWords{100};
 
-// What lasts over the attempts: signals, output, input, and why there is to be no further one.
+// What outlives an attempt: signals, output, input, and the reason why there is no further one.
 class Job {
  public:
   Job(const JobSpec& spec, Plan plan, const JobContext& context, const Simulation* simulation);

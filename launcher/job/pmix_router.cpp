@@ -89,7 +89,7 @@ Result<void> PmixRouter::on_fence(std::uint32_t host, const FenceMessage& messag
   return {};
 }
 
-// Its time limit has run out at one of its hosts. It may have been completed meanwhile.
+// A fence's time limit has run out on one host. The fence may be complete meanwhile.
 void PmixRouter::on_fence_expired(std::string_view key) {
   const auto at = fences_.find(key);
   if (at != fences_.end() && at->second.status == kPmixSuccess) fail_fence(at, kPmixTimeout);

@@ -27,7 +27,7 @@ std::vector<std::string> start_fields(const Agents& agents, const RankTable& tab
 // Returns the progress of the whole job from that of its hosts.
 HostProgress sum_of_hosts(const std::map<std::size_t, HostProgress>& hosts);
 
-// Returns how often agents report the training's progress for such a display; 0: never.
+// Returns how often agents report the training's progress if it is shown in this style; 0: never.
 std::chrono::milliseconds progress_interval(Output::ProgressStyle style);
 
 class StatusLine {

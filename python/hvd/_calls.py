@@ -48,8 +48,9 @@ class Outcome:
 def check_call(where: str, func: Any, args: Any) -> None:
     """Raises TypeError for what is no function, such as a program, and for arguments that are no list."""
     if not callable(func):
+        program = func if isinstance(func, str) and func.endswith(".py") else "train.py"
         raise TypeError(f"{where}: the first argument is {func!r}, not a function; a program is started by a command: "
-                        "hvdrun -np 4 python3 train.py")
+                        f"hvdrun -np 4 python3 {program}")
     _check_list(f"{where}: args", args, "the arguments of the function: args=(0.1, \"adam\")")
 
 

@@ -196,7 +196,7 @@ _in_flight: dict[int, "Handle[Any]"] = {}
 class Handle(Generic[Result]):
     """A collective that runs in the background. Holds its buffers until it is done."""
 
-    __slots__ = ("_number", "_finish", "_result", "_kept", "_on_wait")
+    __slots__ = ("_number", "_finish", "_result", "_failure", "_kept", "_on_wait")
 
     def __init__(self, number: int, finish: Callable[[], Result], kept: Any = None,
                  on_wait: Optional[Callable[[], Optional[BaseException]]] = None) -> None:
@@ -206,6 +206,7 @@ class Handle(Generic[Result]):
         self._kept = kept
         self._on_wait = on_wait
         self._result: Optional[Result] = None
+        self._failure: Optional[BaseException] = None
         _in_flight[number] = self
 
     def poll(self) -> bool:
@@ -217,9 +218,11 @@ class Handle(Generic[Result]):
         return done.value == 1
 
     def wait(self) -> Result:
-        """Waits for the result; further calls return it again. Errors: those of hvd.errors."""
+        """Waits for the result. Further calls return it again, or raise the same error. Errors: those of hvd.errors."""
         finish = self._finish
         if finish is None:
+            if self._failure is not None:
+                raise self._failure
             return self._result  # type: ignore[return-value]
         status = lib.hvd_wait(self._number)
         text = last_error() if status else ""
@@ -233,6 +236,9 @@ class Handle(Generic[Result]):
             if status:
                 raise failure(status, text)
             self._result = finish()
+        except BaseException as error:
+            self._failure = error
+            raise
         finally:
             self._kept = None
         return self._result

@@ -282,7 +282,8 @@ Result<void> Communicator::alltoall(const void* input, const std::size_t* splits
     copy_bytes(place, input, own_part.begin);
     copy_bytes(place + own_part.end(), bytes_of(input) + own_part.end(), bytes - own_part.end());
     mine.used.input = static_cast<std::uint32_t>(shown_at(own) + bytes);
-    steps_.will_read(shown_at(own) + own_part.begin, own_part.length);  // if the others do the same
+    // Right only if the others put theirs at the same place: it is a hint.
+    steps_.will_read(shown_at(own) + own_part.begin, own_part.length);
   }));
   direct_.begin();
   HVD_CHECK(learn_numbers(call, numbers, row_bytes));

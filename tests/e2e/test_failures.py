@@ -34,7 +34,7 @@ KINDS: dict[str, list[str]] = {
 }
 
 
-# Kinds of children by the job's end. The gate runs two kinds for each end. The thread sanitizer's build runs only the first.
+# For each end of the job, the two kinds of children that the gate tries. The thread sanitizer's build tries the first.
 IN_GATE: dict[str, tuple[str, str]] = {
     "exit(3)": ("plain", "setsid"),
     "SIGKILL": ("children", "daemons ignoring TERM without environment"),

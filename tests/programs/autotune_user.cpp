@@ -19,7 +19,9 @@ namespace {
 
 constexpr std::size_t kTensors = 24;
 constexpr int kStepsBetweenChecks = 50;
-constexpr int kChecksWithoutLine = 4;  // 200 steps; a sample of the search has at most 20
+// Checks in a row without a new line in the log, after which the search has ended: 4 × 50 steps. A
+// sample takes at most 20.
+constexpr int kChecksWithoutLine = 4;
 
 // Sums the tensors of a step over the ranks of a set.
 void train(int step, const hvd::ProcessSet& set) {

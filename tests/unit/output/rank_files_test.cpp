@@ -53,7 +53,7 @@ TEST(RankFiles, OfAnEarlierPartOfTheJobAreAppendedTo) {
   EXPECT_EQ(contents(out), "by hand\n");
 }
 
-TEST(RankFiles, OfRanksThatTheRunDoesNotHaveAreRemoved) {
+TEST(RankFiles, RemovesOutputOfRanksThatTheRunDoesNotHave) {
   const TemporaryFolder folder;
   const auto at = [&](const char* name) { return folder.path() / name; };
   write_all(folder.path(), 4, {}, "4 ranks");

@@ -1,5 +1,5 @@
 // Large collectives in which ranks read each other's memory directly, and what replaces these reads
-// if a rank cannot.
+// if a rank cannot make them.
 #include "collective/direct_reads.hpp"
 
 #include "collective/communicator.hpp"

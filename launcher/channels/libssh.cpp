@@ -195,6 +195,13 @@ class SshSession::Impl {
  private:
   enum class Transfer { open, over };
 
+  // libssh calls it with each packet of data. Any of its functions may receive one, also of the
+  // stream that the call is not about. Returns 0: the data stays in libssh.
+  static int on_data(ssh_session, ssh_channel, void*, std::uint32_t, int, void* self) {
+    static_cast<Impl*>(self)->received_ = true;
+    return 0;
+  }
+
   // Each moves what can be moved without waiting, and sets `moved_` if that was anything.
   Transfer take_from_host(int local);
   void take_errors(const std::function<void(std::string_view)>& on_text);
@@ -204,17 +211,23 @@ class SshSession::Impl {
   bool has_ended();
 
   Session session_;
+  ssh_channel_callbacks_struct callbacks_{};  // libssh reads it until the channel is freed
   Channel channel_;
   std::vector<char> buffer_;
   std::size_t begin_ = 0;  // of the bytes in the buffer, which go to the local end
   std::size_t end_ = 0;
   bool local_open_ = true;
   bool moved_ = false;
+  bool received_ = false;  // there may be data to move that was not there before
 };
 
 Result<void> SshSession::Impl::start(const std::string& command) {
   channel_.reset(libssh().ssh_channel_new(session_.get()));
-  if (!channel_ || libssh().ssh_channel_open_session(channel_.get()) != SSH_OK ||
+  callbacks_.size = sizeof callbacks_;
+  callbacks_.userdata = this;
+  callbacks_.channel_data_function = &Impl::on_data;
+  if (!channel_ || libssh().ssh_set_channel_callbacks(channel_.get(), &callbacks_) != SSH_OK ||
+      libssh().ssh_channel_open_session(channel_.get()) != SSH_OK ||
       libssh().ssh_channel_request_exec(channel_.get(), command.c_str()) != SSH_OK)
     return fail(
         fmt::format("no command can be started: {}", libssh().ssh_get_error(session_.get())));
@@ -224,13 +237,15 @@ Result<void> SshSession::Impl::start(const std::string& command) {
 ProxyEnd SshSession::Impl::proxy(int local, const std::function<void(std::string_view)>& on_text) {
   bool has_code = false;
   while (!has_code) {
-    moved_ = false;
+    moved_ = received_ = false;
     if (take_from_host(local) == Transfer::over) break;
     take_errors(on_text);
     if (take_from_local(local) == Transfer::over) break;
-    if (moved_) continue;
+    if (moved_ || received_) continue;
     has_code = has_ended();
-    if (!has_code && !wait(local)) break;
+    // libssh may have received more in this turn. That is no longer in the socket, so poll(2) does
+    // not see it.
+    if (!has_code && !received_ && !wait(local)) break;
   }
   // libssh waits for the exit code. It does not come over a lost connection.
   ProxyEnd end;

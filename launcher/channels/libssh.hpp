@@ -19,6 +19,7 @@
 #include <string>
 #include <string_view>
 
+#include <libssh/callbacks.h>
 #include <libssh/libssh.h>
 
 // The functions of libssh that a login calls: X(name) for each.
@@ -45,6 +46,7 @@
   X(ssh_options_set)                \
   X(ssh_session_is_known_server)    \
   X(ssh_session_update_known_hosts) \
+  X(ssh_set_channel_callbacks)      \
   X(ssh_userauth_none)              \
   X(ssh_userauth_publickey_auto)
 

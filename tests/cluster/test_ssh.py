@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import select
 import shlex
 import signal
 import subprocess
@@ -218,6 +219,20 @@ def test_stdin_stdout_and_output_files_work_with_other_hosts(jobs: Jobs, shared:
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == ["[0@n1] n1", "[1@n2] n2", "[1@n2] typed"]
     assert jobs.cluster.output("cat", shared / "logs/rank.0001/stdout") == "typed\nn2\n"
+
+
+@pytest.mark.gate
+@CLIENTS
+def test_a_line_of_any_length_arrives_while_its_rank_waits(jobs: Jobs, shared: Path, client: str) -> None:
+    """libssh reads 4 KiB at a time, and may hold a packet that poll(2) no longer sees. The next sign of life is minutes away."""
+    program = "import os, sys, time\nfor size in 3000, 4500, 7000, 20000:\n    print('x' * size, flush=True)\n" \
+              f"    while not os.path.exists(f'{shared}/{{size}}'): time.sleep(0.01)\n"
+    job = jobs.start("-np", 1, "-H", "n1:1", "--label", "none", "--ssh-client", client, "--host-timeout", 1000, "/usr/bin/python3", "-c", program)
+    for size in 3000, 4500, 7000, 20000:
+        assert select.select([job.stdout], [], [], TIME_LIMIT_S)[0], f"the line of {size} bytes does not arrive"
+        assert job.stdout.readline() == "x" * size + "\n"
+        jobs.cluster.output("touch", shared / str(size))
+    assert finish(job)[0] == 0
 
 
 @pytest.mark.gate

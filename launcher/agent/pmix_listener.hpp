@@ -3,8 +3,8 @@
 //
 // libpmix reads the greeting of each new connection in its only thread and without a time limit. So
 // one silent connection to its port would keep all ranks from starting, and from ending. A client
-// that libpmix has read the greeting of is one of its rank: when it leaves, libpmix takes it for
-// the rank's end, and the ranks' later fences never end.
+// whose greeting libpmix has read is one of the rank's. When it leaves, libpmix takes that for the
+// rank's end, and the ranks' later fences never end.
 //
 // There is no call for this in libpmix. So this program has an accept(2) of its own, which libpmix
 // calls in place of libc's. A connection that is shut down there has nothing to read: libpmix

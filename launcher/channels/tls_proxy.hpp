@@ -30,10 +30,6 @@ class TlsProxy {
   TlsProxy(const TlsProxy&) = delete;
   TlsProxy& operator=(const TlsProxy&) = delete;
 
-  // Returns why the connection was lost; nullopt if it was not. It is set before the local side
-  // reads end of file.
-  const std::optional<std::string>& lost() const { return lost_; }
-
  private:
   // Bytes that were read from one side and not yet written to the other.
   class Unwritten {

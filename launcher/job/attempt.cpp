@@ -33,20 +33,6 @@ Error no_such_rank(int rank) {
 
 }  // namespace
 
-std::string seconds_text(milliseconds time) {
-  return fmt::format("{:.3g} s", std::chrono::duration<double>(time).count());
-}
-
-StopCause agent_failure(const Error& error) {
-  return {kind_of_agent_failure(error.exit_code), error.message, error.exit_code};
-}
-
-StopCause lost_agent(const AgentState& agent, const std::string& why) {
-  return {EndKind::agent_lost,
-          fmt::format("the agent on {} was lost{}", agent.host.name, why.empty() ? "" : ": " + why),
-          kExitLauncher};
-}
-
 Attempt::Attempt(const JobParts& job, const JobIdentity& identity)
     : attempt_{job,
                job.loop.now(),

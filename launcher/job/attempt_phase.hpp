@@ -29,6 +29,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace hvdrun {
 
@@ -61,6 +62,10 @@ struct AttemptParts {
   // Changes of the phase. `stop` does nothing if the attempt is stopping already.
   std::function<void(StopCause)> stop;
   std::function<void()> ranks_are_placed;
+
+  // Stops the attempt because its ranks have not all started in time. `unreached`: hosts that are
+  // known to be the reason. Those whose agents still wait for something are added.
+  void stop_for_start_timeout(std::vector<UnreachableHost> unreached) const;
 
   void note(const std::string& text) const { job.output.note(text); }
   const Placement& placement() const { return job.plan.placement; }

@@ -86,7 +86,7 @@ void HostAgents::make_starter(HostSource from, std::chrono::seconds timeout,
   AgentStarter::Events events{
       [](AgentState& agent) { begin(agent); },
       [this](AgentState& agent) { return channel_events(agent); },
-      [this](AgentState& agent, std::string why) { fail(agent, std::move(why)); }};
+      [this](AgentState& agent, std::string why) { start_failed(agent, std::move(why)); }};
   if (from == HostSource::slurm)
     starter_ =
         std::make_unique<SrunStarter>(std::move(context), std::move(agents), std::move(events));
@@ -95,7 +95,7 @@ void HostAgents::make_starter(HostSource from, std::chrono::seconds timeout,
         std::make_unique<SshStarter>(std::move(context), std::move(agents), std::move(events));
 }
 
-void HostAgents::fail(AgentState& agent, std::string why) {
+void HostAgents::start_failed(AgentState& agent, std::string why) {
   loss_of(agent).why = std::move(why);
   end(agent);
 }

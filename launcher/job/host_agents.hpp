@@ -37,7 +37,7 @@ class HostAgents final : public Agents {
  private:
   void cut_starting() override;
   void make_starter(HostSource from, std::chrono::seconds timeout, std::vector<AgentState*> agents);
-  void fail(AgentState& agent, std::string why);
+  void start_failed(AgentState& agent, std::string why);
   void clean_up_others();
   AgentChannel::Events channel_events(AgentState& agent);
   void attach(AgentState& agent, LinkEnd end);

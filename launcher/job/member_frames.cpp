@@ -33,8 +33,7 @@ Result<Actions> take_member_frame(Generations& generations, std::uint32_t host,
   const auto& members = generations.state().members;
   if (member >= members.size() || members[member].host != host)
     return fail(
-        fmt::format("the agent of host {} sent a message of member {}, which it does not "
-                    "have",
+        fmt::format("the agent of host {} sent a message of member {}, which is not on that host",
                     host, member));
   switch (frame.type) {
     case FrameType::come: {

@@ -5,7 +5,6 @@
 #include "job/agent_table.hpp"
 #include "job/host_addresses.hpp"
 #include "job/launch.hpp"
-#include "job/starting.hpp"
 
 #include <chrono>
 #include <csignal>
@@ -122,7 +121,7 @@ void Running::start_input() {
 }
 
 void Running::on_start_timeout() {
-  stop_for_start_timeout(attempt_, {});
+  attempt_.stop_for_start_timeout({});
 }
 
 // --- while they run ------------------------------------------------------------------------------

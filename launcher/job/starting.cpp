@@ -89,18 +89,7 @@ void Starting::give_up() {
 }
 
 void Starting::on_start_timeout() {
-  stop_for_start_timeout(attempt_, unreached_);
-}
-
-void stop_for_start_timeout(AttemptParts& attempt, std::vector<UnreachableHost> unreached) {
-  for (const auto& agent : attempt.agents->every())
-    if (const auto stage = attempt.agents->stage(agent); !agent.life.gone() && !stage.empty())
-      unreached.push_back({agent.host.name, stage});
-  for (const auto& line : unreached_lines(unreached)) attempt.note(error_text(line));
-  attempt.stop({EndKind::start_timeout,
-                fmt::format("not all ranks had started after {} (--start-timeout)",
-                            seconds_text(attempt.job.spec.start_timeout)),
-                kExitTimeout});
+  attempt_.stop_for_start_timeout(unreached_);
 }
 
 }  // namespace hvdrun

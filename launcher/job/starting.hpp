@@ -34,8 +34,4 @@ class Starting final : public AttemptPhase {
   Timer unreached_timer_;
 };
 
-// Stops an attempt whose ranks have not all started in time. `unreached`: hosts that are known to
-// be the reason; those whose agents still wait for something are added.
-void stop_for_start_timeout(AttemptParts& attempt, std::vector<UnreachableHost> unreached);
-
 }  // namespace hvdrun

@@ -123,8 +123,8 @@ def run(func: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[Map
     hvdrun, and then in the caller, when the job has ended.
 
     Errors: RunError if a rank or the job fails, which is also of the type of the exception of the rank that failed
-    first; TypeError for a wrong type of argument, and for an object that cannot be pickled; ValueError for more than 256 MiB to send; FileNotFoundError
-    if hvdrun is not found.
+    first; TypeError for a wrong type of argument, and for an object that cannot be pickled; ValueError for more than
+    256 MiB to send; FileNotFoundError if hvdrun is not found.
     """
     check_call("hvd.run", func, args)
     check_options("hvd.run", options)

@@ -207,16 +207,17 @@ def submit(what: Union[Callable[..., Any], Sequence[str]], args: Sequence[Any] =
     options: further options of `hvdrun sbatch`, such as ["--module", "cuda/12.1"]. Do not pass --output and --report.
 
     Errors: RunError with sbatch's words if it refuses, or if there is no SLURM here; TypeError for a wrong type of
-    argument, and for an object that cannot be pickled; ValueError for more than 256 MiB, or for arguments of a program; FileNotFoundError if hvdrun is not found.
+    argument, and for an object that cannot be pickled; ValueError for more than 256 MiB, or for arguments of a program;
+    FileNotFoundError if hvdrun is not found.
     """
     is_call = callable(what)
     if is_call:
         check_call("hvd.slurm.submit", what, args)
     elif isinstance(what, str):
         raise TypeError(f"hvd.slurm.submit: the program is {what!r}, not a list of its words: {what.split()!r}")
-    check_options("hvd.slurm.submit", options)
-    if not is_call and (args or kwargs):
+    elif args or kwargs:
         raise ValueError("hvd.slurm.submit: args and kwargs are for a function; a program's are in its list")
+    check_options("hvd.slurm.submit", options)
     place = Path(tempfile.mkdtemp(prefix="hvd-slurm-", dir=folder or os.getcwd())).absolute()
     try:
         if callable(what):

@@ -1,8 +1,8 @@
 #include "bootstrap/member_link.hpp"
 
+#include "base/thread.hpp"
 #include "bootstrap/job_secret.hpp"
 #include "bootstrap/socket.hpp"
-#include "common/system.hpp"
 
 #include <algorithm>
 #include <array>
@@ -92,11 +92,8 @@ Result<std::unique_ptr<MemberLink>> MemberLink::open(const Environment& environm
   hello.member = link->member_;
   hello.pid = static_cast<std::uint32_t>(::getpid());
   HVD_CHECK(link->send(AgentFrameKind::hello, 0, encode(hello), Deadline(kSendTime)));
-  return attempt([&]() -> Result<std::unique_ptr<MemberLink>> {
-    const SignalsBlocked blocked;
-    link->thread_ = std::thread([raw = link.get()] { raw->run(); });
-    return std::move(link);
-  });
+  HVD_TRY(link->thread_, start_thread("hears the agent", [raw = link.get()] { raw->run(); }));
+  return link;
 }
 
 MemberLink::~MemberLink() {

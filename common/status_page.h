@@ -133,7 +133,10 @@ typedef struct hvd_status_page {
   uint64_t first_samples;    /* `samples` after the first report of samples, */
   uint64_t first_samples_ns; /* and the time of that report */
   uint32_t epoch_begun;      /* 1: `epoch` was reported */
-  uint32_t progress_reserved;
+
+  /* In a job that continues when ranks are lost (hvdrun --min-np); otherwise 0. */
+  uint32_t generation; /* that the rank is in, or was in last */
+  uint64_t commits;    /* of the rank's state, in all generations */
 } hvd_status_page;
 
 /* Returns the address of the failure's text, after the head of the page: HVD_STATUS_FAILURE_SIZE

@@ -7,6 +7,8 @@
 #include "agent/held_ports.hpp"
 #include "agent/host_watch.hpp"
 #include "agent/job_folders.hpp"
+#include "agent/launcher_watch.hpp"
+#include "agent/member_server.hpp"
 #include "agent/mpi_interfaces.hpp"
 #include "agent/page_watch.hpp"
 #include "agent/pmix_library.hpp"
@@ -16,6 +18,7 @@
 #include "agent/rank_inputs.hpp"
 #include "agent/rank_messages.hpp"
 #include "agent/rank_processes.hpp"
+#include "agent/rank_variables.hpp"
 #include "agent/status_pages.hpp"
 #include "agent/stdio_forwarder.hpp"
 #include "agent/user_signals.hpp"
@@ -36,8 +39,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <filesystem>
-#include <fstream>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -68,7 +70,6 @@ class Agent {
 
  private:
   // Start.
-  void start_heartbeat();
   void say_hello();
   void start_pmix();
   Result<void> hold(const HoldPortsMessage& wanted);
@@ -76,7 +77,6 @@ class Agent {
   Result<void> prepare();
   void connect(const RankProcess& process, RankPipes pipes);
   Result<std::vector<std::string>> environment_of(std::size_t index) const;
-  std::filesystem::path mlx_hostfile() const { return folders_.shared / "mlx_hosts.json"; }
 
   // Frames of the launcher.
   struct Frames;
@@ -91,9 +91,12 @@ class Agent {
   void resume();
   void on_states_query(std::uint32_t purpose);
   Result<void> on_pmix(const Frame& frame);
+  Result<void> on_members(const Frame& frame);
+  void on_end_member(std::uint32_t member);
 
   // While ranks run.
   void on_child();
+  void end_member(const RankProcess& process);
   void report_exit(const RankProcesses::Exit& exit);
   void send_states(StatesPurpose purpose);
   bool ranks_joined() const;
@@ -103,7 +106,6 @@ class Agent {
   }
 
   // End.
-  void on_beat();
   void on_silence();
   void on_launcher_gone(const std::optional<Error>& error);
   void on_guard_gone();
@@ -137,14 +139,13 @@ class Agent {
   std::optional<StatusPages> pages_;
   std::optional<PageWatch> page_watch_;
   ConnectionWatch connections_;
+  std::unique_ptr<MemberServer> members_;  // null: the job ends when a rank is lost
   std::optional<LaunchMessage> job_;
   Timer grace_timer_;
   KillLoop final_kill_;
   Timer linger_timer_;
   Timer output_timer_;
-  Timer beat_;
-  std::optional<Silence> silence_;  // of the launcher, where it is on another host
-  HeartbeatSender heartbeats_;
+  LauncherWatch launcher_;
   bool stopping_ = false;
   int stop_signal_ = 0;  // the last one that was sent to stop the ranks; 0: none
   bool released_ = false;
@@ -191,13 +192,15 @@ Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
                           [this](const std::vector<ProcessInfo>& left) { on_unkillable(left); }}),
       linger_timer_(loop_, [this] { end_leftovers(); }),
       output_timer_(loop_, [this] { output_.close_all(); }),
-      beat_(loop_, [this] { on_beat(); }),
+      launcher_(loop_, [this] { on_silence(); }),
       rank_ends_(loop_, link_, [this] { consider_leaving(); }) {
   guard_event_.enable();
 }
 
 int Agent::run() {
-  start_heartbeat();
+  if (auto watched = launcher_.start(link_, options_.host_timeout, options_.launcher_is_here);
+      !watched)
+    fail_job(with_context(local_host_name(), watched.error()));
   clean_up_orphans();
   const auto created = folders_.create(options_.pmix != PmixMode::off);
   folders_held_ = folders_.hold();
@@ -209,17 +212,6 @@ int Agent::run() {
   start_pmix();
   if (!left_) loop_.run();
   return folders_removed_ ? kExitOk : kExitLauncher;  // after an error code the guard cleans up
-}
-
-void Agent::start_heartbeat() {
-  if (options_.host_timeout.count() == 0) return;
-  const auto interval = Silence::interval(options_.host_timeout);
-  if (auto started = heartbeats_.start(interval); !started)
-    fail_job(with_context(local_host_name(), started.error()));
-  heartbeats_.add(link_);
-  if (options_.launcher_is_here) return;
-  silence_.emplace(options_.host_timeout, Silence::Clock::now());
-  beat_.start(interval);
 }
 
 void Agent::say_hello() {
@@ -283,11 +275,17 @@ struct Agent::Frames {
       Rows::whole<&Agent::on_pmix>(FrameType::fence_result),
       Rows::whole<&Agent::on_pmix>(FrameType::modex_request),
       Rows::whole<&Agent::on_pmix>(FrameType::modex_answer),
+      Rows::whole<&Agent::on_members>(FrameType::over),
+      Rows::whole<&Agent::on_members>(FrameType::go),
+      Rows::whole<&Agent::on_members>(FrameType::parts),
+      Rows::whole<&Agent::on_members>(FrameType::updated),
+      Rows::whole<&Agent::on_members>(FrameType::removed),
+      Rows::message<std::uint32_t, &Agent::on_end_member>(FrameType::end_member),
   };
 };
 
 void Agent::on_frame(const Frame& frame) {
-  if (silence_) silence_->heard();
+  launcher_.heard();
   if (frame.type == FrameType::alive) return;
   auto taken = dispatch(Frames::table, frame, *this);
   if (!taken)
@@ -324,6 +322,7 @@ void Agent::on_user_signal(std::uint32_t signal) {
 
 void Agent::resume() {
   paused_ = false;
+  launcher_.set_paused(false);
   if (page_watch_ && !stopping_) page_watch_->start();
   ranks_.signal_all({SIGCONT});
   inputs_.ask_to_redraw();
@@ -335,6 +334,14 @@ void Agent::on_states_query(std::uint32_t purpose) {
 
 Result<void> Agent::on_pmix(const Frame& frame) {
   return pmix_ ? pmix_->on_frame(frame) : Result<void>{};
+}
+
+Result<void> Agent::on_members(const Frame& frame) {
+  return members_ ? members_->on_frame(frame) : Result<void>{};
+}
+
+void Agent::on_end_member(std::uint32_t member) {
+  ranks_.kill(static_cast<int>(member));
 }
 
 Result<void> Agent::hold(const HoldPortsMessage& wanted) {
@@ -389,32 +396,28 @@ Result<void> Agent::prepare() {
     return fail_errno(fmt::format("cannot enter the working directory {} on {}",
                                   job_->working_directory, local_host_name()),
                       errno, kExitUsage);
-  if (const auto file = mlx_hostfile(); !job_->mlx_hosts.empty())
-    if (!(std::ofstream(file) << job_->mlx_hosts << std::flush))
-      return fail("cannot write " + file.string() + " on " + local_host_name());
+  HVD_CHECK(write_mlx_hosts(folders_, *job_));
   const bool reports_stalls = job_->stall_time.count() > 0;
   HVD_TRY(StatusPages pages, StatusPages::create(folders_.shared, job_->ranks.size(),
                                                  reports_stalls ? HVD_LAUNCHER_TELLS_STALLS : 0));
   pages_.emplace(std::move(pages));
   page_watch_.emplace(loop_, *pages_, ranks_, link_, *job_);
+  if (job_->elastic) {
+    HVD_TRY(members_, MemberServer::start(loop_, link_, folders_.shared, *job_,
+                                          [this](const std::string& text) { warn(text); }));
+  }
   if (!pmix_) return {};
   pmix_->add_defaults(job_->environment);
   return pmix_->register_job(PmixJob::of(*job_));
 }
 
 Result<std::vector<std::string>> Agent::environment_of(std::size_t index) const {
-  const LaunchRank& rank = job_->ranks[index];
   std::vector<std::string> changes;
   if (pmix_) {
-    HVD_TRY(changes, pmix_->environment_of(rank.rank));
+    HVD_TRY(changes, pmix_->environment_of(job_->ranks[index].rank));
   }
-  for (const auto& [name, value] : rank.environment) changes.push_back(name + "=" + value);
-  changes.push_back(HVD_ENV_STATUS "=" + pages_->location(index));
-  changes.push_back(HVD_ENV_NOTICE_FD "=" + std::to_string(pages_->notice_fd(index)));
-  changes.push_back(HVD_ENV_SHM_DIR "=" + folders_.shared.string());
-  if (!job_->mlx_hosts.empty()) changes.push_back("MLX_HOSTFILE=" + mlx_hostfile().string());
-  // Otherwise two agents on hosts of the same name would share Open MPI's segments.
-  changes.push_back("OMPI_MCA_btl_vader_backing_directory=" + folders_.shared.string());
+  std::ranges::move(rank_variables(folders_, *job_, *pages_, members_.get(), index),
+                    std::back_inserter(changes));
   return merge_environment(job_->environment, std::move(changes));
 }
 
@@ -428,8 +431,17 @@ void Agent::on_child() {
   const auto exits = ranks_.reap();
   if (pmix_) pmix_->drain();  // so that report_exit() knows how they left PMIx
   if (!exits.empty()) connections_.rank_ended();
-  for (const auto& exit : exits) report_exit(exit);
+  for (const auto& exit : exits) {
+    if (members_) end_member(ranks_.all()[exit.index]);
+    report_exit(exit);
+  }
   consider_leaving();
+}
+
+// What a lost member has started must not disturb the others.
+void Agent::end_member(const RankProcess& process) {
+  members_->ended(static_cast<std::uint32_t>(process.rank));
+  if (process.wait_status != 0) ::kill(-process.pid, SIGKILL);
 }
 
 void Agent::report_exit(const RankProcesses::Exit& exit) {
@@ -453,17 +465,10 @@ bool Agent::ranks_joined() const {
 
 void Agent::pause() {
   paused_ = true;
+  launcher_.set_paused(true);
   if (page_watch_) page_watch_->stop();
   ranks_.signal_all({SIGSTOP});
   link_.send(FrameType::paused, kToLauncher, {});
-}
-
-// A launcher that is paused (Ctrl-Z) may be silent without limit.
-void Agent::on_beat() {
-  const auto silent = silence_->grow(Silence::Clock::now());
-  if (paused_) silence_->heard();
-  if (!stopping_ && silent > kSilentTimeouts * options_.host_timeout) return on_silence();
-  beat_.start(Silence::interval(options_.host_timeout));
 }
 
 // Leaves the link open, so that a launcher that runs again later learns what has happened.
@@ -498,6 +503,7 @@ void Agent::on_guard_gone() {
 void Agent::begin_stop() {
   if (stopping_) return;
   stopping_ = true;
+  launcher_.stop();
   if (page_watch_) page_watch_->stop();
   if (pages_ && ranks_.any_rank_alive()) send_states(StatesPurpose::stop);
   ranks_.begin_stop();

@@ -175,6 +175,13 @@ void RankProcesses::signal_all(std::initializer_list<int> signals) const {
   }
 }
 
+void RankProcesses::kill(int rank) const {
+  const pid_t first = pid_of(rank);
+  if (first == 0) return;
+  for (const auto& process : descendants_of(first, all_processes())) ::kill(process.pid, SIGKILL);
+  ::kill(-first, SIGKILL);
+}
+
 void RankProcesses::begin_stop() {
   stopping_ = true;
   for (auto& rank : ranks_) {

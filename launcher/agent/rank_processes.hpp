@@ -76,6 +76,9 @@ class RankProcesses {
   // ranks have started.
   void signal_all(std::initializer_list<int> signals) const;
 
+  // Kills a rank with its processes.
+  void kill(int rank) const;
+
   // Marks the ranks that have died before the stop. Ranks that die from now on are not marked,
   // because the stop may have ended them.
   void begin_stop();

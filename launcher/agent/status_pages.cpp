@@ -214,6 +214,7 @@ RankCounters StatusPages::counters(std::size_t index) const {
   counters.samples = page.samples;
   counters.collective_seconds = seconds_of(page.collective_ns);
   counters.waiting_seconds = seconds_of(page.waiting_ns);
+  counters.commits = page.commits;
   counters.had_to_stop = page.had_to_stop != 0;
   counters.epoch = epoch_of(page);
   counters.epochs_in_all = page.epochs_in_all;

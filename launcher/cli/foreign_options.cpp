@@ -16,7 +16,8 @@ constexpr std::string_view kCycle =
 constexpr std::string_view kMarkCycles =
     "the variable does it: -x HOROVOD_TIMELINE_MARK_CYCLES=1 marks the rounds of libhvd's engine";
 constexpr std::string_view kElastic =
-    "the number of ranks of a job is fixed; --max-restarts N starts a job again that has failed";
+    "a job gets no ranks after its start; --min-np M continues without ranks that are lost, and "
+    "--max-restarts N starts a job again that has failed";
 constexpr std::string_view kBinding =
     "hvdrun binds ranks to cores by itself; --bind-to and --cpus-per-rank say how";
 
@@ -101,7 +102,6 @@ constexpr ForeignOption kForeignOptions[] = {
     flag_without_effect("--no-log-hide-timestamp", kLogging),
 
     refused("--host-discovery-script", kElastic),
-    refused("--min-np", kElastic, "--min-num-proc"),
     refused("--max-np", kElastic, "--max-num-proc"),
     refused("--slots-per-host", "use --ranks-per-host K"),
     refused("--elastic-timeout", kElastic),

@@ -64,6 +64,7 @@ constexpr ShortHelp kShortHelp[] = {
     {"x", "set or pass on a variable; may be repeated"},
     {"for", "set what jax, tensorflow, … need"},
     {"horovod", "run a program written for Horovod"},
+    {"min-np", "continue without lost ranks, as long as M are left"},
     {"max-restarts", "start a failed job again, at most R times"},
     {"stdin", "which rank reads the input (default: 0)"},
     {"label", "text before each line: none, rank, rank@host, …", "TEXT"},

@@ -112,6 +112,11 @@ struct Attempt::Frames {
       Rows::whole<&Attempt::on_pmix>(FrameType::fence_expired),
       Rows::whole<&Attempt::on_pmix>(FrameType::modex_request),
       Rows::whole<&Attempt::on_pmix>(FrameType::modex_answer),
+      Rows::whole<&Attempt::on_member>(FrameType::come),
+      Rows::whole<&Attempt::on_member>(FrameType::part),
+      Rows::whole<&Attempt::on_member>(FrameType::plan),
+      Rows::whole<&Attempt::on_member>(FrameType::leave),
+      Rows::whole<&Attempt::on_member>(FrameType::disconnected),
   };
 };
 
@@ -143,6 +148,10 @@ Result<void> Attempt::on_ports(AgentState& agent, PortsMessage ports) {
 Result<void> Attempt::on_pmix(AgentState& agent, const Frame& frame) {
   if (!attempt_.router) return fail("an agent sent a frame of PMIx before the launch");
   return attempt_.router->take(agent.host_index, frame);
+}
+
+Result<void> Attempt::on_member(AgentState& agent, const Frame& frame) {
+  return phase_->on_member(agent, frame);
 }
 
 void Attempt::on_started(AgentState& agent, const StartedMessage& started) {
@@ -282,6 +291,7 @@ void Attempt::on_signal(int signal) {
       pausing_ = false;
       attempt_.status_line.show();
       attempt_.terminal.resume();
+      phase_->on_resumed();
       return agents.send_all(FrameType::resume);
     case SIGWINCH:
       return attempt_.terminal.resize();

@@ -78,6 +78,7 @@ class Attempt {
   void on_failed(AgentState& agent, const FailedMessage& failed);
   void on_done(AgentState& agent, const DoneMessage& done);
   Result<void> on_pmix(AgentState& agent, const Frame& frame);
+  Result<void> on_member(AgentState& agent, const Frame& frame);
   void on_agent_gone(AgentState& agent);
 
   void send_user_signal(int signal);

@@ -6,6 +6,7 @@
 #include "job/stalls.hpp"
 #include "job/unreached_hosts.hpp"
 #include "report/first_failure.hpp"
+#include "report/generations_end.hpp"
 
 #include <chrono>
 #include <iterator>
@@ -60,7 +61,12 @@ AttemptEnd Attempt::finish() {
     note_activities(states_at_stop_, table.ranks());
   count_unfinished_collectives(states_at_stop_, table.ranks());
   report.waits = find_waits(states_at_stop_, table.ranks());
-  auto verdict = judge_end(cause, lost_host, table.ranks(), table.end_order());
+  const auto* const membership = running_ ? running_->membership() : nullptr;
+  if (membership != nullptr) report.generations = membership->report();
+  auto verdict =
+      membership != nullptr
+          ? judge_generations(cause, table.ranks(), table.end_order(), *report.generations)
+          : judge_end(cause, lost_host, table.ranks(), table.end_order());
   end.kind = verdict.kind;
   report.exit_code = verdict.exit_code;
   report.reason = std::move(verdict.reason);

@@ -93,6 +93,9 @@ class AttemptPhase {
   virtual void on_stalls(const StallsMessage& /*stalls*/) {}
   // A host has answered what its ranks do in a stall.
   virtual void on_stall_states(const StatesMessage& /*message*/) {}
+  // A frame of a member, see membership.hpp.
+  virtual Result<void> on_member(const AgentState& /*agent*/, const Frame& /*frame*/) { return {}; }
+  virtual void on_resumed() {}  // the job, which was paused
   // Not all ranks have started in time.
   virtual void on_start_timeout() {}
 

@@ -1,7 +1,6 @@
 #include "job/generation_history.hpp"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 #include <variant>
 
@@ -68,22 +67,6 @@ GenerationsReport GenerationHistory::report(double now) const {
   last.committed = std::all_of(commits_.begin(), commits_.end(),
                                [this](std::uint64_t one) { return one > most_commits_; });
   return report;
-}
-
-std::vector<GenerationHistory::Renumbered> GenerationHistory::renumbered() const {
-  std::vector<Renumbered> changes;
-  const auto& generations = report_.generations;
-  if (generations.size() < 2) return changes;
-  const auto& before = generations[generations.size() - 2].members;
-  const auto& now = generations.back().members;
-  std::map<std::size_t, std::size_t> old_ranks;
-  for (std::size_t rank = 0; rank < before.size(); ++rank) old_ranks[before[rank]] = rank;
-  for (std::size_t rank = 0; rank < now.size(); ++rank) {
-    const auto old = old_ranks.find(now[rank]);
-    if (old != old_ranks.end() && old->second != rank)
-      changes.push_back({now[rank], old->second, rank});
-  }
-  return changes;
 }
 
 }  // namespace hvdrun

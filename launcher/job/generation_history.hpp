@@ -27,14 +27,6 @@ class GenerationHistory {
   // The last generation's time ends at `now`.
   GenerationsReport report(double now) const;
 
-  // A member whose rank is another one than in the generation before.
-  struct Renumbered {
-    std::size_t member = 0;
-    std::size_t before = 0;
-    std::size_t rank = 0;
-  };
-  std::vector<Renumbered> renumbered() const;  // in the last generation
-
  private:
   void begin(const action::Go& action);
 

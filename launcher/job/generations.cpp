@@ -155,6 +155,14 @@ Actions Generations::host_given_up(std::uint32_t host, const std::string& text) 
   return actions;
 }
 
+Actions Generations::disconnected(std::uint32_t member) {
+  Actions actions;
+  if (lives(member) && state_.members[member].state == MemberState::running)
+    end_and_lose({member}, action::EndMember::Why::violation,
+                 "lost its connection to its agent without hvd_shutdown", actions);
+  return actions;
+}
+
 // Takes living members off. Those that had left, and newcomers, end no generation.
 void Generations::lose(const std::vector<std::uint32_t>& members, const std::string& text,
                        Actions& actions) {
@@ -248,8 +256,11 @@ void Generations::settle(Actions& actions) {
 }
 
 void Generations::settle_gathering(Actions& actions) {
-  if (waits_for_members()) return;
   const auto survivors = needed_members();
+  if (!state_.limits.grows && !state_.finish_began && !survivors.empty() &&
+      survivors.size() < state_.limits.min)
+    return end_job(action::CannotContinue::Why::too_few, actions);
+  if (waits_for_members()) return;
   if (survivors.empty()) {
     const auto one_is = [this](MemberState state) {
       return std::any_of(state_.list.begin(), state_.list.end(), [&](std::uint32_t number) {

@@ -1,5 +1,5 @@
 // Which processes are the members of a job that continues when ranks are lost (--min-np), one
-// generation after the other. Nothing uses it yet: there is no --min-np.
+// generation after the other.
 //
 // A value without descriptors or clock, for its owner's thread. The launcher decides alone who is a
 // member: it alone has a link to each agent, and links keep their order. Its owner passes what it
@@ -106,6 +106,7 @@ class Generations {
   struct Limits {
     std::size_t min = 1;  // no generation is smaller, unless a member has finished
     std::size_t max = std::numeric_limits<std::size_t>::max();  // newcomers make none larger
+    bool grows = true;  // false: there will be no newcomers, so too few members end the job at once
   };
 
   struct Member {
@@ -141,6 +142,8 @@ class Generations {
   // It ended in another way. `text`: "was killed by SIGKILL".
   Actions lost(std::uint32_t member, const std::string& text);
   Actions host_given_up(std::uint32_t host, const std::string& text);
+  // Its process has lost the connection to its agent without having left, and has not ended.
+  Actions disconnected(std::uint32_t member);
 
   // Whether a time limit applies. The owner begins it anew with each Over, Go and Parts, and calls
   // when it has passed.

@@ -149,6 +149,7 @@ LaunchMessage launch_message(const JobSpec& spec, const Plan& plan, const JobIde
   }
   message.mlx_hosts = mlx_hosts(spec, identity.ports, placement);
   message.gpus = gpus_to_watch(spec, plan, placement.hosts[host_index]);
+  message.elastic = spec.elastic.min_ranks.has_value();
   message.order_streams = same_place(STDOUT_FILENO, STDERR_FILENO);
   message.kill_signal = spec.stop.signal.value_or(SIGTERM);
   message.grace = spec.stop.grace;

@@ -21,11 +21,6 @@ MemberFrame make_frame(FrameType type, std::vector<std::uint32_t> to, std::uint3
 
 }  // namespace
 
-bool is_member_frame(FrameType type) {
-  return type == FrameType::come || type == FrameType::part || type == FrameType::plan ||
-         type == FrameType::leave;
-}
-
 Result<Actions> take_member_frame(Generations& generations, std::uint32_t host,
                                   const Frame& frame) {
   HVD_TRY(const auto message, parse_from_member(frame.payload));
@@ -48,6 +43,8 @@ Result<Actions> take_member_frame(Generations& generations, std::uint32_t host,
     }
     case FrameType::leave:
       return generations.left(member);
+    case FrameType::disconnected:
+      return generations.disconnected(member);
     default:
       return Actions();
   }

@@ -13,9 +13,6 @@
 
 namespace hvdrun {
 
-// Returns whether frames of this type are for take_member_frame().
-bool is_member_frame(FrameType type);
-
 // Takes a frame of a member from the agent of its host. Error: the agent violates the protocol.
 // `plan` has no actions yet.
 Result<Actions> take_member_frame(Generations& generations, std::uint32_t host, const Frame& frame);

@@ -1,5 +1,6 @@
 #include "job/plan.hpp"
 
+#include "common/text.hpp"
 #include "resources/place.hpp"
 #include "resources/placement_table.hpp"
 #include "resources/slots.hpp"
@@ -86,6 +87,10 @@ Result<void> check_named_ranks(const JobSpec& spec, int size) {
   if (const auto rank = spec.output.terminal_rank) HVD_CHECK(check_rank("--tty", *rank, size));
   if (spec.wrap.ranks) HVD_CHECK(check_rank("--wrap", spec.wrap.ranks->highest(), size));
   if (spec.input.to == InputSpec::To::rank) HVD_CHECK(check_rank("--stdin", spec.input.rank, size));
+  if (const auto least = spec.elastic.min_ranks; least && *least > size)
+    return fail(fmt::format("--min-np {} is more than the {} of the job", *least,
+                            plural(size, "rank")),
+                kExitUsage);
   return {};
 }
 

@@ -43,8 +43,8 @@ Result<void> place_ranks(const JobSpec& spec, Plan& plan);
 // --report-bindings the binding of each rank.
 std::vector<std::string> plan_lines(const JobSpec& spec, const Plan& plan);
 
-// Checks that a job of `size` ranks has the ranks that --only-rank, --stdin and --tty name. Error:
-// kExitUsage.
+// Checks that a job of `size` ranks has the ranks that --only-rank, --stdin and --tty name, and as
+// many as --min-np says. Error: kExitUsage.
 Result<void> check_named_ranks(const JobSpec& spec, int size);
 
 }  // namespace hvdrun

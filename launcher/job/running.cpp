@@ -28,12 +28,15 @@ Running::Running(AttemptParts& attempt)
     : attempt_(attempt),
       note_timer_(attempt.job.loop, [this] { on_early_exit(); }),
       exit_timer_(attempt.job.loop, [this] { on_exit_timeout(); }),
-      cause_timer_(attempt.job.loop, [this] { attempt_.stop({}); }) {}
+      cause_timer_(attempt.job.loop, [this] { attempt_.stop({}); }) {
+  if (attempt.job.spec.elastic.min_ranks) membership_.emplace(attempt);
+}
 
 void Running::leave() {
   note_timer_.cancel();
   exit_timer_.cancel();
   cause_timer_.cancel();
+  if (membership_) membership_->leave();
 }
 
 // --- starting the ranks --------------------------------------------------------------------------
@@ -127,6 +130,7 @@ void Running::on_start_timeout() {
 // --- while they run ------------------------------------------------------------------------------
 
 void Running::on_exited(const RankReport& rank) {
+  if (membership_) return on_member_exited(rank);
   const bool failed = failed_by_itself(rank);
   // Its agent has ended it, and what that said of it is lost.
   if (rank.stopped_by_us && !failed)
@@ -140,15 +144,34 @@ void Running::on_exited(const RankReport& rank) {
     return;
   }
   if (failed || (table.all_ended() && cause_timer_.pending())) return attempt_.stop({});
-  if (table.all_ended()) {
+  on_success();
+}
+
+void Running::on_member_exited(const RankReport& rank) {
+  if (succeeded(rank) || attempt_.table.all_ended()) on_success();
+  membership_->ended(rank);
+}
+
+// A rank has succeeded, or is the last one to end.
+void Running::on_success() {
+  if (attempt_.table.all_ended()) {
     note_timer_.cancel();
     exit_timer_.cancel();
     attempt_.agents->send_all(FrameType::release);
-  } else if (table.ended() == 1) {
+  } else if (++succeeded_ == 1) {
     note_timer_.start(kEarlyExitNote);
     const auto& timeout = attempt_.job.spec.stop.exit_timeout;
     if (timeout) exit_timer_.start(*timeout);
   }
+}
+
+Result<void> Running::on_member(const AgentState& agent, const Frame& frame) {
+  if (!membership_) return fail("an agent sent a frame of a member, and there are none");
+  return membership_->take(agent, frame);
+}
+
+void Running::on_resumed() {
+  if (membership_) membership_->resume();
 }
 
 void Running::on_stalls(const StallsMessage& stalls) {
@@ -160,9 +183,11 @@ void Running::on_stalls(const StallsMessage& stalls) {
 
 void Running::on_stall_states(const StatesMessage& message) {
   const auto& ranks = attempt_.table.ranks();
-  if (const auto states = stall_answers_.add(message, ranks.size()))
-    for (const auto& line : stalls_.explain(*states, ranks, attempt_.job.loop.now()))
-      attempt_.note(line);
+  auto states = stall_answers_.add(message, ranks.size());
+  if (!states) return;
+  if (membership_) states = membership_->members_among(std::move(*states));
+  for (const auto& line : stalls_.explain(*states, ranks, attempt_.job.loop.now()))
+    attempt_.note(line);
 }
 
 void Running::on_progress(std::size_t host_index, const ProgressMessage& message) {

@@ -1,5 +1,5 @@
 // The generations of a job that continues when ranks are lost (--min-np), as its end and its report
-// need them. Nothing uses them yet. Plain values, made by job/ and read by report/.
+// need them. Plain values, made by job/ and read by report/.
 #pragma once
 
 #include <cstddef>

@@ -108,6 +108,14 @@ struct CollectiveSpec {
   std::optional<std::chrono::milliseconds> stall_shutdown;  // 0: never
 };
 
+// A job that continues when ranks are lost.
+struct ElasticSpec {
+  // --min-np: as long as so many ranks are left; nullopt: the job ends when one is lost.
+  std::optional<int> min_ranks;
+  // --reset-timeout: a rank that the others wait for meanwhile is ended after this time.
+  std::chrono::milliseconds reset_timeout{120'000};
+};
+
 // --wrap: a command of the shell that starts the program.
 struct WrapSpec {
   std::string command;           // empty: none
@@ -144,6 +152,7 @@ struct JobSpec {
   StopSpec stop;
   RemoteSpec remote;
   CollectiveSpec collectives;
+  ElasticSpec elastic;
   int max_restarts = 0;  // how often a failed job is started again
   int max_requeues = 0;  // how often a job that had to stop goes back into SLURM's queue
   std::chrono::milliseconds start_timeout{30000};

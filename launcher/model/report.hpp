@@ -2,6 +2,7 @@
 // the agents' messages, and printed and written by report/.
 #pragma once
 
+#include "model/generation.hpp"
 #include "model/placement.hpp"
 
 #include <array>
@@ -61,6 +62,7 @@ struct RankCounters {
   std::uint64_t epochs_in_all = 0;     // 0: not known, as the next two
   std::uint64_t steps_in_all = 0;
   double samples_per_second = 0;  // from the first report of samples to the last
+  std::uint64_t commits = 0;      // of its state, in a job that continues when ranks are lost
   bool had_to_stop = false;       // it stopped before the program's end, and not by its own choice
 };
 
@@ -213,6 +215,9 @@ struct Report {
   bool uses_mpich = false;             // a rank was seen to
   std::vector<std::string> notes;      // "stderr of rank 2 could not be written: …"
   std::vector<std::string> leftovers;  // what could not be ended: "pid 123 (python) on n1"
+
+  // Set for a job that continues when ranks are lost.
+  std::optional<GenerationsReport> generations = {};
 
   std::vector<AttemptReport> attempts;  // in order
   std::string not_restarted;  // why there was no further attempt although restarts were left

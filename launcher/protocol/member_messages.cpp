@@ -3,7 +3,6 @@
 #include "common/wire.hpp"
 
 #include <algorithm>
-#include <csignal>
 #include <iterator>
 #include <utility>
 
@@ -66,24 +65,6 @@ Result<ToMembers> parse_to_members(std::string_view payload) {
   const auto generation = fields.number();
   if (!members || !generation) return fail("malformed message to members on the link");
   return ToMembers{std::move(*members), *generation, fields.rest()};
-}
-
-std::string pack_end_member(const EndMemberMessage& message) {
-  std::string payload;
-  wire::append(payload, message.member);
-  wire::append(payload, static_cast<std::uint32_t>(message.signal));
-  wire::append(payload, static_cast<std::uint32_t>(message.grace.count()));
-  return payload;
-}
-
-Result<EndMemberMessage> parse_end_member(std::string_view payload) {
-  wire::FieldReader fields(payload);
-  const auto member = fields.number();
-  const auto signal = fields.number();
-  const auto grace = fields.number();
-  if (!member || !signal || !grace || !fields.empty() || *signal == 0 || *signal >= NSIG)
-    return fail("malformed end_member on the link");
-  return EndMemberMessage{*member, static_cast<int>(*signal), std::chrono::milliseconds(*grace)};
 }
 
 }  // namespace hvdrun

@@ -9,17 +9,17 @@
 //
 //   come, part, plan, leave: agent → launcher
 //       member u32 | generation u32 | payload: the rest
+//   disconnected: agent → launcher, the same with generation 0 and no payload. The member takes
+//       part, has lost its connection to the agent, and its process has not ended
 //   over, go, parts, planned, updated, removed: launcher → agents
 //       count u32 | member u32 each | generation u32 | payload: the rest
-//   end_member: launcher → agent
-//       member u32 | signal u32 | grace u32, in milliseconds
+//   end_member: launcher → agent, a number: the agent kills the member's processes
 #pragma once
 
 #include "base/result.hpp"
 #include "common/agent_messages.hpp"
 #include "protocol/frame.hpp"
 
-#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -49,13 +49,5 @@ struct ToMembers {
 };
 std::string pack_to_members(const ToMembers&);
 Result<ToMembers> parse_to_members(std::string_view payload);
-
-struct EndMemberMessage {
-  std::uint32_t member = 0;
-  int signal = 0;
-  std::chrono::milliseconds grace{0};  // then SIGKILL
-};
-std::string pack_end_member(const EndMemberMessage&);
-Result<EndMemberMessage> parse_end_member(std::string_view payload);
 
 }  // namespace hvdrun

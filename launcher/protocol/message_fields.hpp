@@ -135,7 +135,7 @@ inline constexpr auto fields_of(const LaunchMessage*) {
       field("limits", &T::limits), field("umask", &T::umask), field("niceness", &T::niceness),
       field("ranks", &T::ranks), field("mlx_hosts", &T::mlx_hosts), field("gpus", &T::gpus),
       field("stall_time", &T::stall_time), field("progress_interval", &T::progress_interval),
-      field("order_streams", &T::order_streams), field("kill_signal", &T::kill_signal),
+      field("elastic", &T::elastic), field("order_streams", &T::order_streams), field("kill_signal", &T::kill_signal),
       field("grace", &T::grace));
 }
 
@@ -167,7 +167,8 @@ inline constexpr auto fields_of(const RankCounters*) {
       field("waiting_seconds", &T::waiting_seconds), field("epochs_over", &T::epochs_over),
       field("epochs", &T::epochs), field("metrics", &T::metrics), field("epoch", &T::epoch),
       field("epochs_in_all", &T::epochs_in_all), field("steps_in_all", &T::steps_in_all),
-      field("samples_per_second", &T::samples_per_second), field("had_to_stop", &T::had_to_stop));
+      field("samples_per_second", &T::samples_per_second), field("commits", &T::commits),
+      field("had_to_stop", &T::had_to_stop));
 }
 
 inline constexpr auto fields_of(const RankFailure*) {

@@ -103,7 +103,8 @@ std::string describe_repair(const Repair& repair) {
                                : format_duration(repair.pause_seconds));
   for (const auto& one : repair.renumbered)
     line += fmt::format("{} rank {} is now rank {}", &one == repair.renumbered.data() ? ";" : ",",
-                        one.before, one.rank);
+                        one.member, one.rank);
+  if (!repair.renumbered.empty()) line += " in the program";
   return line;
 }
 

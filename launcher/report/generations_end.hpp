@@ -32,7 +32,7 @@ struct Repair {
     std::string how;  // describe_end()
   };
   struct Renumbered {
-    std::uint32_t before = 0;
+    std::uint32_t member = 0;  // its rank at the start of the job, as hvdrun's lines have it
     std::uint32_t rank = 0;
   };
   std::vector<Lost> lost;  // at least one
@@ -43,7 +43,7 @@ struct Repair {
 };
 
 // Returns a line for the user: "rank 3 on n2 was lost (killed by SIGKILL): 7 ranks continue from
-// step 1204 after 9 ms; rank 7 is now rank 3".
+// step 1204 after 9 ms; rank 7 is now rank 3 in the program".
 std::string describe_repair(const Repair& repair);
 
 }  // namespace hvdrun

@@ -178,6 +178,29 @@ Json attempt_json(const AttemptReport& attempt) {
           {"peak_gpu_memory_bytes", or_null(attempt.peak_gpu_memory_bytes)}};
 }
 
+Json losses_json(const std::vector<LostMemberReport>& losses) {
+  Json json = Json::array();
+  for (const auto& loss : losses) json.push_back({{"rank", loss.member}, {"how", loss.text}});
+  return json;
+}
+
+// Ranks are called by their numbers at the start.
+Json generations_json(const std::optional<GenerationsReport>& report) {
+  if (!report) return {};
+  Json json = Json::array();
+  for (const auto& generation : report->generations)
+    json.push_back({{"number", generation.number},
+                    {"size", generation.members.size()},
+                    {"ranks", generation.members},
+                    {"joined", generation.joined},
+                    {"lost", losses_json(generation.lost)},
+                    {"committed", generation.committed},
+                    {"step", generation.step},
+                    {"seconds", generation.seconds},
+                    {"pause_seconds", generation.pause_seconds}});
+  return json;
+}
+
 Result<NewFile> create_report(const std::filesystem::path& file) {
   return NewFile::create(file, "cannot write the report to " + file.string(), kExitUsage);
 }
@@ -198,6 +221,7 @@ std::string report_json(const Report& report) {
                   {"wall_seconds", report.wall_seconds},
                   {"not_restarted", report.not_restarted},
                   {"attempts", std::move(attempts)},
+                  {"generations", generations_json(report.generations)},
                   {"notes", report.notes},
                   {"leftovers", report.leftovers},
                   {"may_be_separate_runs", report.may_be_separate_runs},

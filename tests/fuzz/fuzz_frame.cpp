@@ -37,7 +37,6 @@ void parse_as_everything(std::string_view payload) {
   static_cast<void>(parse_modex_answer(payload));
   static_cast<void>(parse_from_member(payload));
   static_cast<void>(parse_to_members(payload));
-  static_cast<void>(parse_end_member(payload));
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "protocol/member_messages.hpp"
 
-#include <csignal>
 #include <random>
 #include <string>
 #include <vector>
@@ -28,16 +27,6 @@ TEST(MemberMessages, WhatMembersGetComesThroughUnchanged) {
   EXPECT_EQ(got->payload, "abc");
 }
 
-TEST(MemberMessages, AnEndComesThroughUnchanged) {
-  const auto got = parse_end_member(pack_end_member({3, SIGTERM, std::chrono::seconds(5)}));
-  ASSERT_TRUE(got);
-  EXPECT_EQ(got->member, 3u);
-  EXPECT_EQ(got->signal, SIGTERM);
-  EXPECT_EQ(got->grace, std::chrono::seconds(5));
-  EXPECT_FALSE(parse_end_member(pack_end_member({3, 0, {}}))) << "no signal";
-  EXPECT_FALSE(parse_end_member(pack_end_member({3, SIGTERM, {}}) + "x"));
-}
-
 TEST(MemberMessages, EachFrameOfAMemberButHelloHasATypeOnTheLink) {
   EXPECT_EQ(frame_type_of(AgentFrameKind::hello), std::nullopt);
   for (const auto kind :
@@ -58,9 +47,6 @@ TEST(MemberMessages, EveryPrefixOfTheirHeadersIsRefused) {
   const auto to = pack_to_members({{3, 9}, 7, ""});
   for (std::size_t size = 0; size < to.size(); ++size)
     EXPECT_FALSE(parse_to_members(to.substr(0, size))) << size;
-  const auto end = pack_end_member({3, SIGTERM, {}});
-  for (std::size_t size = 0; size < end.size(); ++size)
-    EXPECT_FALSE(parse_end_member(end.substr(0, size))) << size;
 }
 
 TEST(MemberMessages, AnyBytesCanBeRead) {
@@ -70,7 +56,6 @@ TEST(MemberMessages, AnyBytesCanBeRead) {
     for (auto& byte : bytes) byte = static_cast<char>(random() % 5);
     static_cast<void>(parse_from_member(bytes));
     static_cast<void>(parse_to_members(bytes));
-    static_cast<void>(parse_end_member(bytes));
   }
 }
 

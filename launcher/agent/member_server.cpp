@@ -1,0 +1,233 @@
+#include "agent/member_server.hpp"
+
+#include "common/text.hpp"
+#include "common/variables.h"
+#include "protocol/member_messages.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+namespace hvdrun {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr int kBacklog = 4096;
+constexpr std::size_t kMostStrangers = 64;  // connections that have not greeted
+constexpr milliseconds kAcceptPause{100};
+// A process that ends closes its connection a moment before its end is known.
+constexpr milliseconds kProcessEnds{1000};
+
+bool would_block(int error) {
+  return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
+}
+
+bool is_own_user(int socket) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+         peer.uid == ::geteuid();
+}
+
+}  // namespace
+
+struct MemberServer::Connection {
+  Fd socket;
+  AgentFrameReader reader{kMostFromMember};
+  std::optional<std::uint32_t> member = {};  // after it has greeted
+  std::uint32_t pid = 0;
+  bool takes_part = false;   // it has come, and has not left
+  std::string pending = {};  // that the kernel has not taken
+  FdEvent readable = {};
+  FdEvent writable = {};
+};
+
+Result<std::unique_ptr<MemberServer>> MemberServer::start(
+    const EventLoop& loop, FrameSender& link, const std::filesystem::path& folder,
+    const LaunchMessage& job, std::function<void(const std::string& text)> warn) {
+  std::unique_ptr<MemberServer> server(new MemberServer(loop, link, job, std::move(warn)));
+  if (!server->key_) return fail("a job that continues when ranks are lost has no key");
+  server->path_ = (folder / "agent").string();
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (server->path_.size() >= sizeof address.sun_path)
+    return fail(server->path_ + " is too long for a socket");
+  std::memcpy(address.sun_path, server->path_.c_str(), server->path_.size() + 1);
+  server->listener_ = Fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const int listener = server->listener_.get();
+  if (listener < 0 ||
+      ::bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      ::listen(listener, kBacklog) != 0)
+    return fail_errno("cannot listen at " + server->path_, errno);
+  server->acceptable_ =
+      FdEvent(loop, listener, FdEvent::readable, [raw = server.get()] { raw->accept(); });
+  server->acceptable_.enable();
+  return server;
+}
+
+MemberServer::MemberServer(const EventLoop& loop, FrameSender& link, const LaunchMessage& job,
+                           std::function<void(const std::string& text)> warn)
+    : loop_(loop),
+      link_(link),
+      warn_(std::move(warn)),
+      accept_again_(loop, [this] { acceptable_.enable(); }),
+      disconnected_timer_(loop, [this] { report_disconnected(); }) {
+  constexpr std::string_view kName = HVD_ENV_JOB_KEY "=";
+  for (const auto& entry : job.environment)
+    if (entry.starts_with(kName)) key_ = from_hex(std::string_view(entry).substr(kName.size()));
+  for (const auto& rank : job.ranks) members_.insert(static_cast<std::uint32_t>(rank.rank));
+}
+
+MemberServer::~MemberServer() = default;
+
+std::vector<std::string> MemberServer::environment_of(int rank) const {
+  return {fmt::format("{}={}", kAgentVariable, path_), fmt::format("{}={}", kMemberVariable, rank)};
+}
+
+// --- connections ---------------------------------------------------------------------------------
+
+void MemberServer::accept() {
+  Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!socket) {
+    if (would_block(errno)) return;
+    acceptable_.disable();
+    return accept_again_.start(kAcceptPause);
+  }
+  if (!is_own_user(socket.get())) return;
+  const auto is_stranger = [](const Connection& one) { return !one.member; };
+  if (std::ranges::count_if(connections_, is_stranger) >= std::ptrdiff_t{kMostStrangers})
+    close(std::ranges::find_if(connections_, is_stranger));
+  const auto added = connections_.insert(connections_.end(), Connection{});
+  added->socket = std::move(socket);
+  added->readable = FdEvent(loop_, added->socket.get(), FdEvent::readable,
+                            [this, added] { on_readable(added); });
+  added->writable =
+      FdEvent(loop_, added->socket.get(), FdEvent::writable, [this, added] { write(added); });
+  added->readable.enable();
+}
+
+void MemberServer::close(Connections::iterator connection) {
+  if (connection->member && connection->takes_part) {
+    disconnected_.insert(*connection->member);
+    if (!disconnected_timer_.pending()) disconnected_timer_.start(kProcessEnds);
+  }
+  forget(connection);
+}
+
+void MemberServer::forget(Connections::iterator connection) {
+  if (connection->member) by_member_.erase(*connection->member);
+  connections_.erase(connection);
+}
+
+void MemberServer::report_disconnected() {
+  for (const auto member : std::exchange(disconnected_, {}))
+    link_.send(FrameType::disconnected, kToLauncher, pack_from_member({member, 0, {}}));
+}
+
+void MemberServer::ended(std::uint32_t member) {
+  disconnected_.erase(member);
+  const auto found = by_member_.find(member);
+  if (found == by_member_.end()) return;
+  read(found->second);
+  forget(found->second);
+}
+
+// --- from members --------------------------------------------------------------------------------
+
+void MemberServer::on_readable(Connections::iterator connection) {
+  if (!read(connection)) close(connection);
+}
+
+bool MemberServer::read(Connections::iterator connection) {
+  std::array<char, 64 << 10> buffer;  // NOLINT: filled by recv
+  while (true) {
+    const auto count = ::recv(connection->socket.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+    if (count < 0) return would_block(errno);
+    if (count == 0) return false;
+    connection->reader.feed({buffer.data(), static_cast<std::size_t>(count)});
+    AgentFrame frame;
+    auto status = AgentFrameReader::Status::frame;
+    while ((status = connection->reader.next(frame)) == AgentFrameReader::Status::frame)
+      if (!take(connection, frame)) return false;
+    if (status == AgentFrameReader::Status::malformed) return false;
+  }
+}
+
+bool MemberServer::take(Connections::iterator connection, const AgentFrame& frame) {
+  if (!connection->member) return greet(connection, frame);
+  const auto type = frame_type_of(frame.kind);
+  if (!type || frame.kind >= AgentFrameKind::over) return false;
+  if (frame.kind == AgentFrameKind::come) connection->takes_part = true;
+  if (frame.kind == AgentFrameKind::leave) connection->takes_part = false;
+  link_.send(*type, kToLauncher,
+             pack_from_member({*connection->member, frame.generation, frame.payload}));
+  return true;
+}
+
+// A member has one connection: of its first process that asks. Another process is refused as long
+// as that one is connected.
+bool MemberServer::greet(Connections::iterator connection, const AgentFrame& frame) {
+  if (frame.kind != AgentFrameKind::hello) return false;
+  const auto hello = decode_hello(frame.payload);
+  if (!hello || !std::ranges::equal(hello->key, *key_) || hello->version != kAgentMessagesVersion ||
+      !members_.contains(hello->member))
+    return false;
+  if (const auto other = by_member_.find(hello->member); other != by_member_.end()) {
+    if (!std::exchange(warned_, true))
+      warn_(fmt::format("rank {}: process {} called hvd_init while process {} of the same rank "
+                        "takes part in the job; it is refused",
+                        hello->member, hello->pid, other->second->pid));
+    return false;
+  }
+  connection->member = hello->member;
+  connection->pid = hello->pid;
+  by_member_.emplace(hello->member, connection);
+  disconnected_.erase(hello->member);
+  return true;
+}
+
+// --- to members ----------------------------------------------------------------------------------
+
+Result<void> MemberServer::on_frame(const Frame& frame) {
+  HVD_TRY(const auto message, parse_to_members(frame.payload));
+  const auto kind = agent_frame_kind_of(frame.type);
+  if (!kind) return fail("a frame for members is of a type that has none");
+  std::string bytes;
+  for (const auto member : message.members) {
+    const auto found = by_member_.find(member);
+    if (found == by_member_.end()) continue;
+    if (bytes.empty()) bytes = encode_agent_frame({*kind, message.generation, message.payload});
+    found->second->pending += bytes;
+    write(found->second);
+  }
+  return {};
+}
+
+// A member that reads nothing costs memory. It is given up before that is much.
+void MemberServer::write(Connections::iterator connection) {
+  auto& pending = connection->pending;
+  std::size_t written = 0;
+  while (written < pending.size()) {
+    const auto count = ::send(connection->socket.get(), pending.data() + written,
+                              pending.size() - written, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) break;  // an error of the connection is seen by read()
+    written += static_cast<std::size_t>(count);
+  }
+  pending.erase(0, written);
+  if (pending.empty()) return connection->writable.disable();
+  if (pending.size() > 2 * kMostToMember) return close(connection);
+  connection->writable.enable();
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,26 @@
+// What a rank learns from the agent of its host through its environment: where the job's shared
+// memory, its status page and files of frameworks are. Functions for the agent's thread.
+#pragma once
+
+#include "agent/job_folders.hpp"
+#include "agent/member_server.hpp"
+#include "agent/status_pages.hpp"
+#include "base/result.hpp"
+#include "protocol/messages.hpp"
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace hvdrun {
+
+// Writes the file that MLX_HOSTFILE names, if the job has one. Error: it cannot be written.
+Result<void> write_mlx_hosts(const JobFolders& folders, const LaunchMessage& job);
+
+// Returns the variables of the rank with this index in job.ranks: "NAME=VALUE". `members`: null if
+// the job ends when a rank is lost.
+std::vector<std::string> rank_variables(const JobFolders& folders, const LaunchMessage& job,
+                                        const StatusPages& pages, const MemberServer* members,
+                                        std::size_t index);
+
+}  // namespace hvdrun

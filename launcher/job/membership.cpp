@@ -1,0 +1,189 @@
+#include "job/membership.hpp"
+
+#include "base/severity.hpp"
+#include "common/text.hpp"
+#include "job/member_frames.hpp"
+#include "model/rank_set.hpp"
+#include "report/first_failure.hpp"
+#include "report/generations_end.hpp"
+#include "report/report_text.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <utility>
+#include <variant>
+
+#include <fmt/format.h>
+
+namespace hvdrun {
+namespace {
+
+// Returns the members that the job begins with, in the order of ranks.
+std::vector<MemberPlace> first_members(const AttemptParts& attempt) {
+  std::vector<MemberPlace> members;
+  for (const auto& rank : attempt.table.ranks())
+    members.push_back(
+        {static_cast<std::uint32_t>(rank.placement.rank),
+         static_cast<std::uint32_t>(attempt.table.host_index(rank.placement.rank)),
+         static_cast<std::uint32_t>(rank.placement.local_rank)});
+  return members;
+}
+
+Generations::Limits limits_of(const ElasticSpec& elastic) {
+  return {.min = static_cast<std::size_t>(elastic.min_ranks.value_or(1)), .grows = false};
+}
+
+// Returns "was killed by SIGKILL".
+std::string how_lost(const RankReport& rank) {
+  return (rank.signal != 0 ? "was " : "ended with ") + describe_end(rank);
+}
+
+}  // namespace
+
+Membership::Membership(AttemptParts& attempt)
+    : attempt_(attempt),
+      generations_(limits_of(attempt.job.spec.elastic), first_members(attempt)),
+      history_(attempt.table.ranks().size()),
+      deadline_(attempt.job.loop, [this] { on_deadline(); }) {}
+
+double Membership::now() const {
+  return std::chrono::duration<double>(attempt_.job.loop.now() - attempt_.begun).count();
+}
+
+GenerationsReport Membership::report() const {
+  auto history = history_;
+  for (const auto& rank : attempt_.table.ranks())
+    history.committed(static_cast<std::uint32_t>(rank.placement.rank), rank.counters.commits);
+  return history.report(now());
+}
+
+// --- what members do -----------------------------------------------------------------------------
+
+Result<void> Membership::take(const AgentState& agent, const Frame& frame) {
+  one_has_come_ = one_has_come_ || frame.type == FrameType::come;
+  HVD_TRY(const auto actions,
+          take_member_frame(generations_, static_cast<std::uint32_t>(agent.host_index), frame));
+  carry_out(actions);
+  return {};
+}
+
+void Membership::ended(const RankReport& rank) {
+  const auto member = static_cast<std::uint32_t>(rank.placement.rank);
+  if (succeeded(rank)) return carry_out(generations_.finished(member));
+  if (!one_has_come_ && !attempt_.table.all_ended())
+    attempt_.note(
+        warning_text("no rank has called hvd_init yet: a job can only continue without a lost rank "
+                     "if its program uses libhvd (--min-np)"));
+  carry_out(generations_.lost(member, how_lost(rank)));
+}
+
+void Membership::resume() {
+  if (deadline_.pending()) watch_deadline();
+}
+
+// --- what is decided -----------------------------------------------------------------------------
+
+void Membership::carry_out(const Actions& actions) {
+  for (const auto& action : actions) {
+    history_.add(action, now());
+    send(action);
+    if (const auto* const end = std::get_if<action::EndMember>(&action)) end_member(*end);
+    if (const auto* const lost = std::get_if<action::Lost>(&action)) losses_.push_back(*lost);
+    if (std::holds_alternative<action::Opened>(action)) note_opened();
+    if (std::holds_alternative<action::Over>(action) || std::holds_alternative<action::Go>(action) ||
+        std::holds_alternative<action::Parts>(action))
+      watch_deadline();
+    if (const auto* const last = std::get_if<action::CannotContinue>(&action))
+      return stop(last->why);
+  }
+}
+
+void Membership::send(const Action& action) {
+  const auto frame = frame_of(action);
+  if (!frame) return;
+  std::set<std::uint32_t> hosts;
+  for (const auto member : frame->to) hosts.insert(generations_.state().members[member].host);
+  for (const auto host : hosts)
+    attempt_.agents->on_host(host).link->send_shared(frame->type, host, frame->payload);
+}
+
+void Membership::end_member(const action::EndMember& action) {
+  const auto rank = static_cast<int>(action.member);
+  if (attempt_.table.ranks()[action.member].exited) return;
+  attempt_.table.end_by_us(rank);
+  attempt_.agents->on_host(attempt_.table.host_index(rank))
+      .send(FrameType::end_member, pack_number(action.member));
+}
+
+void Membership::note_opened() {
+  deadline_.cancel();
+  const auto& list = generations_.state().list;
+  const auto losses = std::exchange(losses_, {});
+  const auto before = std::exchange(opened_, list);
+  if (losses.empty()) return;
+  Repair repair;
+  for (const auto& loss : losses) {
+    const auto& rank = attempt_.table.ranks()[loss.member];
+    const bool by_itself = rank.exited && !rank.stopped_by_us;
+    repair.lost.push_back({loss.member, rank.host, by_itself ? describe_end(rank) : loss.text});
+  }
+  const auto report = history_.report(now());
+  repair.size = list.size();
+  repair.step = report.generations.back().step;
+  repair.pause_seconds = report.generations.back().pause_seconds;
+  for (std::uint32_t rank = 0; rank < list.size(); ++rank)
+    if (rank >= before.size() ? list[rank] != rank : before[rank] != list[rank])
+      repair.renumbered.push_back({list[rank], rank});
+  attempt_.note(describe_repair(repair));
+}
+
+void Membership::stop(action::CannotContinue::Why why) {
+  if (why == action::CannotContinue::Why::too_few)
+    attempt_.note(fmt::format("{} left, fewer than --min-np {}: stopping",
+                              attempt_.table.running().size() == 1
+                                  ? "1 rank is"
+                                  : fmt::format("{} ranks are", attempt_.table.running().size()),
+                              *attempt_.job.spec.elastic.min_ranks));
+  if (why == action::CannotContinue::Why::wiring_fails)
+    attempt_.note(warning_text("the ranks could not connect to each other again: stopping"));
+  attempt_.stop({});
+}
+
+// --- members that the others wait for ------------------------------------------------------------
+
+void Membership::watch_deadline() {
+  if (generations_.waits_for_members())
+    deadline_.start(attempt_.job.spec.elastic.reset_timeout);
+  else
+    deadline_.cancel();
+}
+
+void Membership::on_deadline() {
+  const auto generation = generations_.state().generation;
+  carry_out(generations_.members_deadline_passed(
+      fmt::format("did not come to generation {} within {} (--reset-timeout)", generation,
+                  seconds_text(attempt_.job.spec.elastic.reset_timeout))));
+}
+
+// --- ranks and members ---------------------------------------------------------------------------
+
+std::vector<RankState> Membership::members_among(std::vector<RankState> ranks) const {
+  const auto& state = generations_.state();
+  std::erase_if(ranks, [&state](const RankState& rank) {
+    return state.members[static_cast<std::size_t>(rank.rank)].state ==
+           Generations::Member::State::lost;
+  });
+  for (auto& rank : ranks) {
+    const auto missing = RankSet::parse(rank.background_missing);
+    if (rank.background_missing.empty() || !missing) continue;
+    RankSet members;
+    for (std::size_t number = 0; number < opened_.size(); ++number)
+      if (missing->contains(static_cast<int>(number)))
+        members.add(static_cast<int>(opened_[number]), static_cast<int>(opened_[number]));
+    rank.background_missing = members.to_string();
+  }
+  return ranks;
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,65 @@
+// Who is a member of an attempt that continues when ranks are lost (--min-np): tells a Generations
+// value what members do and what becomes of them, and carries out what it decides.
+//
+// Running owns it. Loop thread only. A member's number is its rank at the start of the job: so
+// hvdrun's lines and files name it, whatever its rank in a later generation.
+#pragma once
+
+#include "base/event_loop.hpp"
+#include "base/result.hpp"
+#include "job/attempt_phase.hpp"
+#include "job/generation_history.hpp"
+#include "job/generations.hpp"
+#include "model/generation.hpp"
+#include "protocol/frame.hpp"
+#include "protocol/messages.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace hvdrun {
+
+class Membership {
+ public:
+  explicit Membership(AttemptParts& attempt);
+
+  // Its timer no longer runs.
+  void leave() { deadline_.cancel(); }
+
+  // Takes a frame of a member. Error: the agent violates the protocol.
+  Result<void> take(const AgentState& agent, const Frame& frame);
+
+  // Takes a rank's end: it has finished, or is lost.
+  void ended(const RankReport& rank);
+
+  // The user continues the job, which was paused.
+  void resume();
+
+  // Changes what all ranks do to what the members do, with their numbers as members: those that are
+  // lost are left out.
+  std::vector<RankState> members_among(std::vector<RankState> ranks) const;
+
+  // Returns what became of the generations until now.
+  GenerationsReport report() const;
+
+ private:
+  double now() const;
+  void carry_out(const Actions& actions);
+  void send(const Action& action);
+  void end_member(const action::EndMember& action);
+  void note_opened();
+  void stop(action::CannotContinue::Why why);
+  void watch_deadline();
+  void on_deadline();
+
+  AttemptParts& attempt_;
+  Generations generations_;
+  GenerationHistory history_;
+  std::vector<std::uint32_t> opened_;  // the last generation that was open: its members, by rank
+  std::vector<action::Lost> losses_;   // since then
+  bool one_has_come_ = false;
+  TimeoutTimer deadline_;  // of members that the others wait for
+};
+
+}  // namespace hvdrun

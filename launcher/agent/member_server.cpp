@@ -82,10 +82,11 @@ MemberServer::MemberServer(const EventLoop& loop, FrameSender& link, const Launc
       warn_(std::move(warn)),
       accept_again_(loop, [this] { acceptable_.enable(); }),
       disconnected_timer_(loop, [this] { report_disconnected(); }) {
-  constexpr std::string_view kName = HVD_ENV_JOB_KEY "=";
-  for (const auto& entry : job.environment)
-    if (entry.starts_with(kName)) key_ = from_hex(std::string_view(entry).substr(kName.size()));
-  for (const auto& rank : job.ranks) members_.insert(static_cast<std::uint32_t>(rank.rank));
+  for (const auto& rank : job.ranks) {
+    members_.insert(static_cast<std::uint32_t>(rank.rank));
+    for (const auto& [name, value] : rank.environment)
+      if (name == HVD_ENV_JOB_KEY) key_ = from_hex(value);
+  }
 }
 
 MemberServer::~MemberServer() = default;

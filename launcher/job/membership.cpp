@@ -71,7 +71,7 @@ Result<void> Membership::take(const AgentState& agent, const Frame& frame) {
 void Membership::ended(const RankReport& rank) {
   const auto member = static_cast<std::uint32_t>(rank.placement.rank);
   if (succeeded(rank)) return carry_out(generations_.finished(member));
-  if (!one_has_come_ && !attempt_.table.all_ended())
+  if (!std::exchange(one_has_come_, true) && !attempt_.table.all_ended())
     attempt_.note(
         warning_text("no rank has called hvd_init yet: a job can only continue without a lost rank "
                      "if its program uses libhvd (--min-np)"));
@@ -110,7 +110,10 @@ void Membership::send(const Action& action) {
 
 void Membership::end_member(const action::EndMember& action) {
   const auto rank = static_cast<int>(action.member);
-  if (attempt_.table.ranks()[action.member].exited) return;
+  const auto& report = attempt_.table.ranks()[action.member];
+  if (report.exited) return;
+  attempt_.note(
+      warning_text(fmt::format("rank {} on {} {}; ending it", rank, report.host, action.text)));
   attempt_.table.end_by_us(rank);
   attempt_.agents->on_host(attempt_.table.host_index(rank))
       .send(FrameType::end_member, pack_number(action.member));

@@ -58,7 +58,7 @@ class Membership {
   GenerationHistory history_;
   std::vector<std::uint32_t> opened_;  // the last generation that was open: its members, by rank
   std::vector<action::Lost> losses_;   // since then
-  bool one_has_come_ = false;
+  bool one_has_come_ = false;          // or the user was told that none has
   TimeoutTimer deadline_;  // of members that the others wait for
 };
 

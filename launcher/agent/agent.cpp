@@ -29,7 +29,6 @@
 #include "base/version.hpp"
 #include "common/system.hpp"
 #include "common/text.hpp"
-#include "common/variables.h"
 #include "protocol/frame_table.hpp"
 #include "protocol/heartbeat.hpp"
 #include "protocol/link.hpp"

@@ -110,8 +110,8 @@ void MemberServer::accept() {
     close(std::ranges::find_if(connections_, is_stranger));
   const auto added = connections_.insert(connections_.end(), Connection{});
   added->socket = std::move(socket);
-  added->readable = FdEvent(loop_, added->socket.get(), FdEvent::readable,
-                            [this, added] { on_readable(added); });
+  added->readable =
+      FdEvent(loop_, added->socket.get(), FdEvent::readable, [this, added] { on_readable(added); });
   added->writable =
       FdEvent(loop_, added->socket.get(), FdEvent::writable, [this, added] { write(added); });
   added->readable.enable();
@@ -185,9 +185,10 @@ bool MemberServer::greet(Connections::iterator connection, const AgentFrame& fra
     return false;
   if (const auto other = by_member_.find(hello->member); other != by_member_.end()) {
     if (!std::exchange(warned_, true))
-      warn_(fmt::format("rank {}: process {} called hvd_init while process {} of the same rank "
-                        "takes part in the job; it is refused",
-                        hello->member, hello->pid, other->second->pid));
+      warn_(
+          fmt::format("rank {}: process {} called hvd_init while process {} of the same rank "
+                      "takes part in the job; it is refused",
+                      hello->member, hello->pid, other->second->pid));
     return false;
   }
   connection->member = hello->member;

@@ -18,7 +18,6 @@
 #include "base/environment.hpp"
 #include "base/event_loop.hpp"
 #include "base/result.hpp"
-#include "channels/agent_hello.hpp"
 #include "channels/local_addresses.hpp"
 #include "channels/srun_command.hpp"
 #include "channels/srun_failure.hpp"
@@ -26,6 +25,7 @@
 #include "channels/srun_step.hpp"
 #include "channels/tls_listener.hpp"
 #include "common/fd.hpp"
+#include "protocol/agent_hello.hpp"
 #include "protocol/link.hpp"
 
 #include <chrono>

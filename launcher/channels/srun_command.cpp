@@ -1,7 +1,7 @@
 #include "channels/srun_command.hpp"
 
-#include "channels/remote_agent.hpp"
-#include "channels/srun_agent.hpp"
+#include "remote/remote_agent.hpp"
+#include "remote/srun_agent.hpp"
 
 #include <algorithm>
 #include <array>

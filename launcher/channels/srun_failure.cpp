@@ -2,6 +2,7 @@
 
 #include "base/event_loop.hpp"
 #include "base/severity.hpp"
+#include "channels/text_lines.hpp"
 
 #include <algorithm>
 #include <array>
@@ -66,14 +67,10 @@ constexpr std::array<std::string_view, 2> kHostAfter{"failed on node ", "Node fa
 // srun's note on --cpu-bind where SLURM binds nothing anyway. It explains no failure.
 constexpr std::string_view kIrrelevant = "lacks support for cpu binding";
 
-bool has(std::string_view text, std::string_view words) {
-  return text.find(words) != std::string_view::npos;
-}
-
 template <class Table>
 std::string advice_on(const Table& table, const std::string& text) {
   for (const auto& hint : table)
-    if (has(text, hint.words)) return fmt::format("{} ({})", hint.advice, text);
+    if (contains(text, hint.words)) return fmt::format("{} ({})", hint.advice, text);
   return {};
 }
 
@@ -86,8 +83,8 @@ std::string_view without(std::string_view text, std::string_view prefix) {
 // Returns
 // "" for another line.
 std::string explain_execve(const std::string& text, const std::string& agent_path) {
-  if (!has(text, "execve()")) return {};
-  if (has(text, "No such file"))
+  if (!contains(text, "execve()")) return {};
+  if (contains(text, "No such file"))
     return fmt::format(
         "hvdrun not found at {}; install the same version there, or say where it is with "
         "--agent-path",
@@ -139,7 +136,7 @@ void add(std::vector<SrunFailure>& failures, const std::string& host, std::strin
 // Returns the last of srun's own lines that may explain its end; "" if there is none.
 std::string last_own_line(const std::vector<SrunLine>& lines) {
   for (auto line = lines.rbegin(); line != lines.rend(); ++line)
-    if (!line->task && !line->text.empty() && !has(line->text, kIrrelevant)) return line->text;
+    if (!line->task && !line->text.empty() && !contains(line->text, kIrrelevant)) return line->text;
   return {};
 }
 

@@ -1,9 +1,9 @@
 #include "channels/ssh_agent.hpp"
 
+#include "agent/tcp_connection.hpp"
 #include "base/subprocess.hpp"
 #include "channels/child_process.hpp"
 #include "channels/ssh_failure.hpp"
-#include "channels/tcp_connection.hpp"
 #include "channels/text_lines.hpp"
 
 #include <cerrno>

@@ -2,6 +2,7 @@
 
 #include "base/event_loop.hpp"
 #include "base/result.hpp"
+#include "channels/text_lines.hpp"
 
 #include <algorithm>
 #include <array>
@@ -48,10 +49,6 @@ constexpr std::array<std::string_view, 5> kOtherReasons{
 constexpr std::string_view kCutAdvice =
     "an ssh server on the way closed the connection before the login; it may have had too many at "
     "once: raise MaxStartups in its sshd_config";
-
-bool has(std::string_view text, std::string_view words) {
-  return text.find(words) != std::string_view::npos;
-}
 
 std::string_view last_line(std::string_view text) {
   while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.remove_suffix(1);
@@ -120,7 +117,7 @@ std::string explain_login_failure(std::string_view program, std::string_view err
 }
 
 bool was_cut_before_login(std::string_view errors) {
-  const auto is_in = [errors](std::string_view words) { return has(errors, words); };
+  const auto is_in = [errors](std::string_view words) { return contains(errors, words); };
   return std::ranges::any_of(kCuts, is_in) && std::ranges::none_of(kOtherReasons, is_in) &&
          std::ranges::none_of(kLoginHints, is_in, &SshHint::words);
 }

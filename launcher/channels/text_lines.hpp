@@ -10,6 +10,11 @@
 
 namespace hvdrun {
 
+// Returns whether the text has these words.
+inline bool contains(std::string_view text, std::string_view words) {
+  return text.find(words) != std::string_view::npos;
+}
+
 class TextLines {
  public:
   // Calls `on_line` with each line that is not empty, without its end.

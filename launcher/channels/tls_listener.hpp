@@ -8,9 +8,9 @@
 
 #include "base/event_loop.hpp"
 #include "base/result.hpp"
-#include "channels/agent_hello.hpp"
 #include "common/net/acceptor.hpp"
 #include "common/net/connection.hpp"
+#include "protocol/agent_hello.hpp"
 
 #include <cstddef>
 #include <cstdint>

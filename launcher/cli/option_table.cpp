@@ -3,14 +3,17 @@
 #include "cli/values.hpp"
 #include "common/text.hpp"
 
-#include <algorithm>
-
 namespace hvdrun::cli {
 namespace {
 
 using Value = std::string_view;
 using enum ValueKind;
 using enum OptionGroup;
+
+// Reads the value of a flag.
+Result<bool> is_on(Value value) {
+  return value == "true";
+}
 
 // Stores names of hosts. `nothing` is the word that clears the names from a config file.
 Result<void> store_names(Value value, Value nothing, std::vector<std::string>& names) {
@@ -24,19 +27,6 @@ Result<void> apply_exit_timeout(JobSpec& job, Value value) {
     return {};
   }
   return store(parse_duration(value), job.stop.exit_timeout);
-}
-
-// Stores one -x. It replaces an earlier one of the same name.
-Result<void> apply_environment(JobSpec& job, Value value) {
-  HVD_TRY(auto change, parse_environment_change(value));
-  const auto at = std::find_if(job.environment.begin(), job.environment.end(),
-                               [&](const auto& known) { return known.name == change.name; });
-  if (at != job.environment.end()) {
-    *at = std::move(change);
-  } else {
-    job.environment.push_back(std::move(change));
-  }
-  return {};
 }
 
 constexpr Option kOptions[] = {
@@ -124,7 +114,7 @@ constexpr Option kOptions[] = {
      "",
      "false",
      "allow more ranks than slots, so that ranks share GPUs",
-     [](JobSpec& job, Value v) { return store(Result<bool>(v == "true"), job.oversubscribe); }},
+     [](JobSpec& job, Value v) { return store(is_on(v), job.oversubscribe); }},
     {"bind-to",
      {"--bind-to"},
      word,
@@ -167,7 +157,7 @@ constexpr Option kOptions[] = {
      "",
      "false",
      "print the GPU and the cores of each rank, then run",
-     [](JobSpec& job, Value v) { return store(Result<bool>(v == "true"), job.report_bindings); }},
+     [](JobSpec& job, Value v) { return store(is_on(v), job.report_bindings); }},
     {"dry-run",
      {"--dry-run"},
      flag,
@@ -175,7 +165,7 @@ constexpr Option kOptions[] = {
      "",
      "false",
      "print where each rank would run, without starting anything",
-     [](JobSpec& job, Value v) { return store(Result<bool>(v == "true"), job.dry_run); }},
+     [](JobSpec& job, Value v) { return store(is_on(v), job.dry_run); }},
     {"json",
      {"--json"},
      flag,
@@ -183,7 +173,7 @@ constexpr Option kOptions[] = {
      "",
      "false",
      "print the result of --dry-run as JSON",
-     [](JobSpec& job, Value v) { return store(Result<bool>(v == "true"), job.json); }},
+     [](JobSpec& job, Value v) { return store(is_on(v), job.json); }},
 
     {"x",
      {"-x"},
@@ -192,7 +182,7 @@ constexpr Option kOptions[] = {
      "NAME[=VALUE]",
      "",
      "set NAME in the environment of the ranks, or pass it on; may be repeated",
-     apply_environment},
+     [](JobSpec& job, Value v) { return store_change(v, job.environment); }},
     {"for",
      {"--for"},
      list,
@@ -210,7 +200,7 @@ constexpr Option kOptions[] = {
      "false",
      "print the variables that rank 0, or that of --only-rank, gets and why, without starting "
      "anything",
-     [](JobSpec& job, Value v) { return store(Result<bool>(v == "true"), job.print_env); }},
+     [](JobSpec& job, Value v) { return store(is_on(v), job.print_env); }},
     {"horovod",
      {"--horovod"},
      flag,
@@ -218,7 +208,7 @@ constexpr Option kOptions[] = {
      "",
      "false",
      "run a Python program written for Horovod: import horovod imports hvd",
-     [](JobSpec& job, Value v) { return store(Result<bool>(v == "true"), job.horovod); }},
+     [](JobSpec& job, Value v) { return store(is_on(v), job.horovod); }},
     {"pmix",
      {"--pmix"},
      word,
@@ -323,9 +313,7 @@ constexpr Option kOptions[] = {
      "",
      "false",
      "accept the key of an unknown host, but never a key that has changed",
-     [](JobSpec& job, Value v) {
-       return store(Result<bool>(v == "true"), job.remote.ssh_accept_new);
-     }},
+     [](JobSpec& job, Value v) { return store(is_on(v), job.remote.ssh_accept_new); }},
     {"ssh-client",
      {"--ssh-client"},
      word,
@@ -397,9 +385,7 @@ constexpr Option kOptions[] = {
      "",
      "false",
      "let libhvd search for faster limits of fusion, for at most 10 s of training",
-     [](JobSpec& job, Value v) {
-       return store(Result<bool>(v == "true"), job.collectives.autotune);
-     }},
+     [](JobSpec& job, Value v) { return store(is_on(v), job.collectives.autotune); }},
     {"autotune-log-file",
      {"--autotune-log-file"},
      word,
@@ -415,9 +401,7 @@ constexpr Option kOptions[] = {
      "",
      "true",
      "report which ranks others wait for in a collective; --no-stall-check disables it",
-     [](JobSpec& job, Value v) {
-       return store(Result<bool>(v == "true"), job.collectives.stall_check);
-     }},
+     [](JobSpec& job, Value v) { return store(is_on(v), job.collectives.stall_check); }},
     {"stall-check-warning-time-seconds",
      {"--stall-check-warning-time-seconds"},
      duration,
@@ -453,7 +437,7 @@ constexpr Option kOptions[] = {
      "",
      "false",
      "print the time, in ms, before each line of output",
-     [](JobSpec& job, Value v) { return store(Result<bool>(v == "true"), job.output.timestamps); }},
+     [](JobSpec& job, Value v) { return store(is_on(v), job.output.timestamps); }},
     {"color",
      {"--color"},
      word,

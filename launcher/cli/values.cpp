@@ -114,6 +114,18 @@ Result<EnvironmentChange> parse_environment_change(std::string_view text) {
   return EnvironmentChange{std::string(name), std::string(text.substr(equals + 1))};
 }
 
+Result<void> store_change(std::string_view text, std::vector<EnvironmentChange>& changes) {
+  HVD_TRY(auto change, parse_environment_change(text));
+  const auto at = std::find_if(changes.begin(), changes.end(),
+                               [&](const auto& known) { return known.name == change.name; });
+  if (at != changes.end()) {
+    *at = std::move(change);
+  } else {
+    changes.push_back(std::move(change));
+  }
+  return {};
+}
+
 Result<WrapSpec> parse_wrap(std::string_view text) {
   WrapSpec wrap;
   const auto colon = text.find_first_not_of("0123456789,-");

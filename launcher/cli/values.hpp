@@ -43,6 +43,9 @@ Result<std::vector<std::string>> parse_host_names(std::string_view text);
 // Reads "NAME" or "NAME=VALUE".
 Result<EnvironmentChange> parse_environment_change(std::string_view text);
 
+// Reads one -x into `changes`, where it replaces an earlier one of the same name.
+Result<void> store_change(std::string_view text, std::vector<EnvironmentChange>& changes);
+
 // Accepts none, rank, rank@host, or a template, which is text with "{". output/ checks its fields.
 // Reads "[RANKS:]COMMAND" of --wrap.
 Result<WrapSpec> parse_wrap(std::string_view text);

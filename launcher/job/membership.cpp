@@ -23,10 +23,9 @@ namespace {
 std::vector<MemberPlace> first_members(const AttemptParts& attempt) {
   std::vector<MemberPlace> members;
   for (const auto& rank : attempt.table.ranks())
-    members.push_back(
-        {static_cast<std::uint32_t>(rank.placement.rank),
-         static_cast<std::uint32_t>(attempt.table.host_index(rank.placement.rank)),
-         static_cast<std::uint32_t>(rank.placement.local_rank)});
+    members.push_back({static_cast<std::uint32_t>(rank.placement.rank),
+                       static_cast<std::uint32_t>(attempt.table.host_index(rank.placement.rank)),
+                       static_cast<std::uint32_t>(rank.placement.local_rank)});
   return members;
 }
 
@@ -91,8 +90,8 @@ void Membership::carry_out(const Actions& actions) {
     if (const auto* const end = std::get_if<action::EndMember>(&action)) end_member(*end);
     if (const auto* const lost = std::get_if<action::Lost>(&action)) losses_.push_back(*lost);
     if (std::holds_alternative<action::Opened>(action)) note_opened();
-    if (std::holds_alternative<action::Over>(action) || std::holds_alternative<action::Go>(action) ||
-        std::holds_alternative<action::Parts>(action))
+    if (std::holds_alternative<action::Over>(action) ||
+        std::holds_alternative<action::Go>(action) || std::holds_alternative<action::Parts>(action))
       watch_deadline();
     if (const auto* const last = std::get_if<action::CannotContinue>(&action))
       return stop(last->why);

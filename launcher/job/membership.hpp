@@ -1,5 +1,5 @@
-// Who is a member of an attempt that continues when ranks are lost (--min-np): tells a Generations
-// value what members do and what becomes of them, and carries out what it decides.
+// Who is a member of an attempt that continues when ranks are lost (--min-np). Passes what members
+// do, and what becomes of them, to a Generations value, and carries out what that decides.
 //
 // Running owns it. Loop thread only. A member's number is its rank at the start of the job: so
 // hvdrun's lines and files name it, whatever its rank in a later generation.
@@ -58,8 +58,8 @@ class Membership {
   GenerationHistory history_;
   std::vector<std::uint32_t> opened_;  // the last generation that was open: its members, by rank
   std::vector<action::Lost> losses_;   // since then
-  bool one_has_come_ = false;          // or the user was told that none has
-  TimeoutTimer deadline_;  // of members that the others wait for
+  bool one_has_come_ = false;          // or there was a warning that none has
+  TimeoutTimer deadline_;              // of members that the others wait for
 };
 
 }  // namespace hvdrun

@@ -88,9 +88,9 @@ Result<void> check_named_ranks(const JobSpec& spec, int size) {
   if (spec.wrap.ranks) HVD_CHECK(check_rank("--wrap", spec.wrap.ranks->highest(), size));
   if (spec.input.to == InputSpec::To::rank) HVD_CHECK(check_rank("--stdin", spec.input.rank, size));
   if (const auto least = spec.elastic.min_ranks; least && *least > size)
-    return fail(fmt::format("--min-np {} is more than the {} of the job", *least,
-                            plural(size, "rank")),
-                kExitUsage);
+    return fail(
+        fmt::format("--min-np {} is more than the {} of the job", *least, plural(size, "rank")),
+        kExitUsage);
   return {};
 }
 

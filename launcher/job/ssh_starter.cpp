@@ -3,8 +3,8 @@
 #include "agent/descriptor_limit.hpp"
 #include "channels/child_process.hpp"
 #include "channels/libssh_agent.hpp"
-#include "channels/remote_agent.hpp"
 #include "channels/ssh_agent.hpp"
+#include "remote/remote_agent.hpp"
 
 #include <algorithm>
 #include <deque>

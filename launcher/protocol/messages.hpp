@@ -106,7 +106,7 @@ struct LaunchMessage {
   std::chrono::milliseconds stall_time{0};  // report longer waits in collectives; 0: never
   // How often to report the training's progress; 0: never.
   std::chrono::milliseconds progress_interval{0};
-  bool elastic = false;  // the ranks are members, and the job continues when some are lost
+  bool elastic = false;        // the ranks are members, and the job continues when some are lost
   bool order_streams = false;  // stdout and stderr come to one place: keep the order of writes
   // How to stop the ranks if the launcher is lost.
   int kill_signal = 0;

@@ -1,5 +1,5 @@
 // Parses any bytes as the credentials on an agent's stdin and as an agent's hello over TLS.
-#include "channels/agent_hello.hpp"
+#include "protocol/agent_hello.hpp"
 #include "expect.hpp"
 
 #include <cstdint>

@@ -3,8 +3,8 @@
 #include "channels/tls_listener.hpp"
 
 #include "base/system.hpp"
-#include "channels/srun_agent.hpp"
 #include "common/net/tcp.hpp"
+#include "remote/srun_agent.hpp"
 #include "run_until.hpp"
 
 #include <algorithm>

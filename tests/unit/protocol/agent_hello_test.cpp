@@ -1,4 +1,4 @@
-#include "channels/agent_hello.hpp"
+#include "protocol/agent_hello.hpp"
 
 #include "base/version.hpp"
 

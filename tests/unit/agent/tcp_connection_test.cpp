@@ -1,4 +1,4 @@
-#include "channels/tcp_connection.hpp"
+#include "agent/tcp_connection.hpp"
 
 #include "connection_pairs.hpp"
 

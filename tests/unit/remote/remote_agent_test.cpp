@@ -1,5 +1,5 @@
 // Tests the agent that ssh starts: this build's hvdrun with pipes as its standard streams.
-#include "channels/remote_agent.hpp"
+#include "remote/remote_agent.hpp"
 
 #include "agent_process.hpp"
 #include "base/event_loop.hpp"

@@ -15,9 +15,9 @@
 #pragma once
 
 #include "base/result.hpp"
-#include "channels/agent_hello.hpp"
 #include "common/fd.hpp"
 #include "common/net/connection.hpp"
+#include "protocol/agent_hello.hpp"
 
 #include <chrono>
 #include <string>

@@ -1,14 +1,14 @@
-#include "channels/srun_agent.hpp"
+#include "remote/srun_agent.hpp"
 
 #include "agent/agent.hpp"
 #include "agent/process_tree.hpp"
+#include "agent/tcp_connection.hpp"
 #include "base/event_loop.hpp"
 #include "base/system.hpp"
-#include "channels/remote_agent.hpp"
-#include "channels/tcp_connection.hpp"
-#include "channels/tls_proxy.hpp"
 #include "common/net/address.hpp"
 #include "common/net/tcp.hpp"
+#include "remote/remote_agent.hpp"
+#include "remote/tls_proxy.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 // Tests the agent that srun starts: this build's hvdrun with a pipe as its stdin, and a listener in
 // the test. Also tests SrunAgents without srun and with a fake srun.
-#include "channels/srun_agent.hpp"
+#include "remote/srun_agent.hpp"
 
 #include "../temporary_folder.hpp"
 #include "agent/job_folders.hpp"
@@ -8,11 +8,11 @@
 #include "base/system.hpp"
 #include "base/version.hpp"
 #include "channels/child_process.hpp"
-#include "channels/remote_agent.hpp"
 #include "channels/srun_agents.hpp"
 #include "channels/tls_listener.hpp"
 #include "protocol/link.hpp"
 #include "protocol/messages.hpp"
+#include "remote/remote_agent.hpp"
 #include "run_until.hpp"
 
 #include <algorithm>

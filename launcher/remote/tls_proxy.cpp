@@ -1,4 +1,4 @@
-#include "channels/tls_proxy.hpp"
+#include "remote/tls_proxy.hpp"
 
 #include <array>
 #include <cerrno>

@@ -1,12 +1,12 @@
-#include "channels/remote_agent.hpp"
+#include "remote/remote_agent.hpp"
 
 #include "agent/job_folders.hpp"
 #include "agent/process_tree.hpp"
+#include "agent/tcp_connection.hpp"
 #include "base/environment.hpp"
 #include "base/result.hpp"
 #include "base/system.hpp"
 #include "base/version.hpp"
-#include "channels/tcp_connection.hpp"
 #include "resources/inventory.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-#include "channels/tls_proxy.hpp"
+#include "remote/tls_proxy.hpp"
 
 #include "connection_pairs.hpp"
 #include "protocol/link.hpp"

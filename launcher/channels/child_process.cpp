@@ -18,6 +18,7 @@ namespace hvdrun {
 namespace {
 
 constexpr std::size_t kMostOutput = 1u << 20;
+constexpr std::chrono::milliseconds kLookInterval{100};
 
 }  // namespace
 
@@ -51,21 +52,27 @@ Result<ChildProcess> start_child(const std::vector<std::string>& command,
 }
 
 Result<std::string> output_of(const std::vector<std::string>& command,
-                              std::chrono::milliseconds timeout) {
-  Patience patience(timeout);
+                              std::chrono::milliseconds timeout,
+                              const std::function<bool()>& is_cut) {
+  auto looks = timeout / kLookInterval + 1;
+  const auto wait = [&](int fd) {
+    for (; looks > 0 && !is_cut(); --looks)
+      if (Patience(kLookInterval).wait(fd, POLLIN)) return true;
+    return false;
+  };
   HVD_TRY(ChildProcess child, start_child(command));
   child.link.out.reset();
   const auto watched = watch_child(child.pid);
   std::string text;
   bool whole = false;
-  while (!whole && text.size() < kMostOutput && patience.wait(child.link.in.get(), POLLIN)) {
+  while (!whole && text.size() < kMostOutput && wait(child.link.in.get())) {
     std::array<char, 4096> bytes;  // NOLINT: filled by read
     const ssize_t got = ::read(child.link.in.get(), bytes.data(), bytes.size());
     if (got > 0) text.append(bytes.data(), static_cast<std::size_t>(got));
     whole = got == 0;
   }
   // It may have closed its stdout without ending.
-  const bool ended = whole && (!watched || patience.wait(watched->get(), POLLIN));
+  const bool ended = whole && (!watched || wait(watched->get()));
   if (!ended) ::kill(child.pid, SIGKILL);
   wait_for_child(child.pid, kKilledTimeout);
   return ended ? text : std::string();

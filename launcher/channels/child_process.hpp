@@ -38,10 +38,11 @@ Result<ChildProcess> start_child(const std::vector<std::string>& command,
                                  const ChildOptions& options = {});
 
 // Runs a program with an empty stdin and returns what it prints on stdout. Returns "" if it has not
-// ended after `timeout`, or prints more than 1 MiB; then it is killed. What it prints
-// on stderr is lost.
+// ended after `timeout`, if is_cut() returns true, which is called every 100 ms, or if it prints
+// more than 1 MiB; then it is killed. What it prints on stderr is lost.
 Result<std::string> output_of(const std::vector<std::string>& command,
-                              std::chrono::milliseconds timeout);
+                              std::chrono::milliseconds timeout,
+                              const std::function<bool()>& is_cut);
 
 // Runs programs side by side with an empty stdin, and blocks until all have ended. Kills those that
 // have not ended after `timeout`. What they print is lost. Returns which of them ended with exit

@@ -37,6 +37,8 @@ constexpr milliseconds kConfigTimeout{10000};
 // after each. The longest pause is three times as long after each.
 constexpr int kMostLogins = 4;
 constexpr milliseconds kFirstPause{400};
+// A thread that was told to end, but hangs in libssh or in a look-up of a name, is left alone then.
+constexpr milliseconds kPatience{1000};
 // If libssh gives no reason.
 const std::string kClosed = "the connection was closed";
 // Applies if the user's configuration has no ConnectTimeout. --start-timeout may end before.
@@ -65,19 +67,19 @@ struct Task {
   SshTarget target;
   SshOptions options;
   std::vector<std::string> arguments;
-  Fd stream;  // the agent's end of the link
+  std::shared_ptr<const Fd> stream;  // the agent's end of the link; it closes with its last owner
   SshUse use = SshUse::either;
 };
 
 // The thread's result, which it posts to the loop.
 struct End {
-  Error error;                   // why there was no agent; its exit code is unused
-  bool ssh_may_succeed = false;  // the system's ssh may get further
-  LoginGate::Place place;        // of the login, if the system's ssh may succeed
-  int logins = 0;                // that were tried
-  std::optional<int> exit_code;  // of the command
-  bool was_lost = false;         // the connection, after the command had been started
-  Fd stream;                     // still unused, if the system's ssh may succeed
+  Error error;                       // why there was no agent; its exit code is unused
+  bool ssh_may_succeed = false;      // the system's ssh may get further
+  LoginGate::Place place;            // of the login, if the system's ssh may succeed
+  int logins = 0;                    // that were tried
+  std::optional<int> exit_code;      // of the command
+  bool was_lost = false;             // the connection, after the command had been started
+  std::shared_ptr<const Fd> stream;  // still unused, if the system's ssh may succeed
 };
 
 // Returns the pause before another login after `logins` of them.
@@ -103,7 +105,8 @@ class Login {
       : shared_(std::move(shared)), task_(std::move(task)), on_text_(std::move(on_text)) {}
 
   End run() {
-    const auto shown = output_of(ssh_config_command(task_.target, task_.options), kConfigTimeout);
+    const auto shown = output_of(ssh_config_command(task_.target, task_.options), kConfigTimeout,
+                                 [this] { return shared_->is_cut(); });
     const auto server = note_facts(shown);
     place_ = task_.gate->enter(server, [this] { return shared_->is_cut(); });
     if (task_.use == SshUse::ssh) return hand_over("not to be used");
@@ -158,7 +161,7 @@ class Login {
       return hand_over(started.error().message);
     End end;
     const auto proxied = session.proxy(
-        task_.stream.get(), [this](std::string_view text) { on_text_(std::string(text)); });
+        task_.stream->get(), [this](std::string_view text) { on_text_(std::string(text)); });
     end.exit_code = proxied.exit_code;
     end.was_lost = !proxied.exit_code;
     end.error.message = proxied.why.empty() ? kClosed : proxied.why;
@@ -216,9 +219,11 @@ class LibsshAgent final : public AgentChannel {
         options_(task.options),
         arguments_(task.arguments),
         use_(task.use),
+        stream_(task.stream),
         events_(std::move(events)),
         text_([this](std::string line) { events_.on_text(std::move(line)); }),
         mailbox_(loop),
+        thread_hangs_(loop, [this] { on_thread_hangs(); }),
         next_login_(loop, [this] { start_ssh(); }) {
     shared_->mailbox = &mailbox_;
     auto started = start_thread(
@@ -242,7 +247,7 @@ class LibsshAgent final : public AgentChannel {
     std::unique_lock lock(shared_->mutex);
     shared_->mailbox = nullptr;
     const bool joins =
-        shared_->changed.wait_for(lock, milliseconds(1000), [this] { return shared_->ended; });
+        shared_->changed.wait_for(lock, kPatience, [this] { return shared_->ended; });
     lock.unlock();
     if (thread_.joinable()) joins ? thread_.join() : thread_.detach();
   }
@@ -256,11 +261,14 @@ class LibsshAgent final : public AgentChannel {
   }
   void kill(pid_t agent) override {
     cut();
+    if (!was_reached_ && !end_ && !thread_hangs_.pending()) thread_hangs_.start(kPatience);
     if (fallback_) fallback_->kill(agent);
     if (next_login_.pending()) finish();
   }
 
   void on_reached() override {
+    was_reached_ = true;
+    thread_hangs_.cancel();
     stream_.reset();
     place_.leave();
   }
@@ -303,6 +311,7 @@ class LibsshAgent final : public AgentChannel {
   bool wait() override {
     next_login_.cancel();
     if (fallback_) return fallback_->wait();
+    if (end_ && !end_->exit_code && !end_->was_lost) return false;
     {
       std::unique_lock lock(shared_->mutex);
       shared_->changed.wait_for(lock, kEndTimeout, [this] { return shared_->ended; });
@@ -341,15 +350,23 @@ class LibsshAgent final : public AgentChannel {
     gate_->wake();
   }
 
+  void on_thread_hangs() {
+    ::shutdown(stream_->get(), SHUT_RDWR);
+    on_end({});
+  }
+
+  // Takes the thread's result, or nothing from a thread that hangs.
   void on_end(End end) {
+    if (end_) return;
+    thread_hangs_.cancel();
     if (end.ssh_may_succeed && use_ != SshUse::libssh && !shared_->is_cut()) {
-      stream_ = std::move(end.stream);
       place_ = std::move(end.place);
       logins_ = end.logins;
       error_ = std::move(end.error);
       return start_ssh();
     }
     end.stream.reset();
+    stream_.reset();
     end_ = std::move(end);
     text_.end();
     events_.on_end();
@@ -361,7 +378,7 @@ class LibsshAgent final : public AgentChannel {
     SshOptions options = options_;
     options.direct = facts.direct;
     options.overrides = facts.overrides;
-    Fd stream(::fcntl(stream_.get(), F_DUPFD_CLOEXEC, 0));
+    Fd stream(::fcntl(stream_->get(), F_DUPFD_CLOEXEC, 0));
     auto started = start_ssh_agent(loop_, target_, options, arguments_,
                                    {events_.on_link, events_.on_text, [this] { on_ssh_end(); }},
                                    std::move(stream));
@@ -393,17 +410,18 @@ class LibsshAgent final : public AgentChannel {
   const SshOptions options_;
   const std::vector<std::string> arguments_;
   const SshUse use_;
+  std::shared_ptr<const Fd> stream_;  // the agent's end of the link, until the login has succeeded
   const Events events_;
   TextLines text_;  // what the command has printed on stderr
   Mailbox mailbox_;
   const std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
   std::optional<End> end_;
-  // The system's ssh, once it was started, and what it is started with.
-  std::unique_ptr<AgentChannel> fallback_;
-  Fd stream_;  // the agent's end of the link, until the login has succeeded
+  std::unique_ptr<AgentChannel> fallback_;  // the system's ssh, once it was started
   LoginGate::Place place_;
   Error error_;     // why libssh was not enough
   int logins_ = 0;  // that were tried
+  bool was_reached_ = false;
+  Timer thread_hangs_;
   Timer next_login_;
   std::thread thread_;
 };
@@ -414,8 +432,12 @@ Result<std::unique_ptr<AgentChannel>> start_libssh_agent(
     const EventLoop& loop, std::shared_ptr<LoginGate> gate, SshTarget target, SshOptions options,
     std::vector<std::string> arguments, SshUse use, const AgentChannel::Events& events) {
   HVD_TRY(LinkPair link, make_local_link());
-  Task task{std::move(gate),      std::move(target),        std::move(options),
-            std::move(arguments), std::move(link.agent.in), use};
+  Task task{std::move(gate),
+            std::move(target),
+            std::move(options),
+            std::move(arguments),
+            std::make_shared<const Fd>(std::move(link.agent.in)),
+            use};
   auto agent = std::make_unique<LibsshAgent>(loop, std::move(task), events);
   link.launcher.text_first = true;
   events.on_link(std::move(link.launcher));

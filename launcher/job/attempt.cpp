@@ -286,7 +286,8 @@ void Attempt::on_signal(int signal) {
     case SIGTSTP:
       pausing_ = true;
       paused_.clear();
-      return agents.send_all(FrameType::pause);
+      agents.send_all(FrameType::pause);
+      return consider_pausing();
     case SIGCONT:
       pausing_ = false;
       attempt_.status_line.show();
@@ -309,8 +310,10 @@ void Attempt::send_user_signal(int signal) {
 
 // The shell sees us stopped once all ranks are; SIGCONT goes on in on_signal().
 void Attempt::consider_pausing() {
+  // One that cannot be reached yet has no ranks, and learns of the pause when it can.
   const auto is_paused = [this](const AgentState& agent) {
-    return agent.life.gone() || agent.dismissed || paused_.contains(agent.host_index);
+    return agent.life.gone() || agent.dismissed || !agent.life.has(AgentPhase::reached) ||
+           paused_.contains(agent.host_index);
   };
   if (!pausing_ || !std::ranges::all_of(attempt_.agents->every(), is_paused)) return;
   pausing_ = false;

@@ -55,15 +55,25 @@ TEST_F(RunChildren, RunsTheOthersIfAChildCannotBeStarted) {
   EXPECT_TRUE(exists("b"));
 }
 
+constexpr auto never = [] { return false; };
+
 TEST(OutputOf, IsTheStdoutOfTheProgram) {
-  const auto text = output_of({"sh", "-c", "cat; echo text"}, std::chrono::minutes(1));
+  const auto text = output_of({"sh", "-c", "cat; echo text"}, std::chrono::minutes(1), never);
   ASSERT_TRUE(text);
   EXPECT_EQ(*text, "text\n");
 }
 
 TEST(OutputOf, IsEmptyIfTheProgramDoesNotEnd) {
+  const auto text = output_of({"sh", "-c", "echo text; exec >&-; sleep 1000"},
+                              std::chrono::milliseconds(50), never);
+  ASSERT_TRUE(text);
+  EXPECT_EQ(*text, "");
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "it was killed and reaped";
+}
+
+TEST(OutputOf, IsEmptyIfItIsCut) {
   const auto text =
-      output_of({"sh", "-c", "echo text; exec >&-; sleep 1000"}, std::chrono::milliseconds(50));
+      output_of({"sh", "-c", "echo text; sleep 1000"}, std::chrono::hours(1), [] { return true; });
   ASSERT_TRUE(text);
   EXPECT_EQ(*text, "");
   EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "it was killed and reaped";

@@ -128,14 +128,14 @@ TEST(DescribeRepair, NamesTheLostAndTheRenumbered) {
   EXPECT_EQ(
       describe_repair(repair),
       "rank 3 on n2 was lost (killed by SIGKILL): 7 ranks continue from step 1204 after 9 ms; "
-      "rank 7 is now rank 3");
+      "rank 7 is now rank 3 in the program");
   repair.lost.push_back({4, "n1", "exit code 1"});
   repair.size = 1;
   repair.pause_seconds = 2;
   repair.renumbered.push_back({5, 4});
   EXPECT_EQ(describe_repair(repair),
             "rank 3 on n2 (killed by SIGKILL), rank 4 on n1 (exit code 1) were lost: 1 rank "
-            "continues from step 1204 after 2.00 s; rank 7 is now rank 3, rank 5 is now rank 4");
+            "continues from step 1204 after 2.00 s; rank 7 is now rank 3 in the program, rank 5 is now rank 4");
 }
 
 }  // namespace

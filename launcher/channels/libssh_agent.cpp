@@ -37,7 +37,8 @@ constexpr milliseconds kConfigTimeout{10000};
 // after each. The longest pause is three times as long after each.
 constexpr int kMostLogins = 4;
 constexpr milliseconds kFirstPause{400};
-// A thread that was told to end, but hangs in libssh or in a look-up of a name, is left alone then.
+// After this time a thread that is to end, but hangs in libssh or in a look-up of a name, is left
+// alone.
 constexpr milliseconds kPatience{1000};
 // If libssh gives no reason.
 const std::string kClosed = "the connection was closed";

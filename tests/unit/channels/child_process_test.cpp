@@ -55,17 +55,17 @@ TEST_F(RunChildren, RunsTheOthersIfAChildCannotBeStarted) {
   EXPECT_TRUE(exists("b"));
 }
 
-constexpr auto never = [] { return false; };
+constexpr auto uncut = [] { return false; };
 
 TEST(OutputOf, IsTheStdoutOfTheProgram) {
-  const auto text = output_of({"sh", "-c", "cat; echo text"}, std::chrono::minutes(1), never);
+  const auto text = output_of({"sh", "-c", "cat; echo text"}, std::chrono::minutes(1), uncut);
   ASSERT_TRUE(text);
   EXPECT_EQ(*text, "text\n");
 }
 
 TEST(OutputOf, IsEmptyIfTheProgramDoesNotEnd) {
   const auto text = output_of({"sh", "-c", "echo text; exec >&-; sleep 1000"},
-                              std::chrono::milliseconds(50), never);
+                              std::chrono::milliseconds(50), uncut);
   ASSERT_TRUE(text);
   EXPECT_EQ(*text, "");
   EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "it was killed and reaped";

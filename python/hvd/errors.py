@@ -77,6 +77,12 @@ class RootError(Error):
     status = 10
 
 
+class RemovedError(Error):
+    """The job does not want this process any more."""
+
+    status = 11
+
+
 # Functions that the library's texts advise the user to call.
 _C_NAMES = re.compile(r"\bhvd_(init|shutdown)\b")
 

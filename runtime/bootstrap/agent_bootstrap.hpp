@@ -20,22 +20,28 @@ namespace libhvd {
 class AgentBootstrap final : public Bootstrap {
  public:
   // Comes to the next generation, and waits for it. Returns null if the job does not want this
-  // member any more. The link must outlive the bootstrap. `timeout`: for each wait.
+  // member any more. The link must outlive the bootstrap.
+  struct Timeouts {
+    std::chrono::milliseconds come;      // until the generation has its members
+    std::chrono::milliseconds exchange;  // of each exchange
+  };
   static Result<std::unique_ptr<AgentBootstrap>> open(MemberLink& link, const MemberCome& come,
-                                                      std::chrono::milliseconds timeout);
+                                                      Timeouts timeouts);
 
   const RankInfo& info() const override { return info_; }
   Result<std::vector<std::string>> exchange(const std::string& own) override;
+  // Takes part in the exchanges that the wire-up did not need, so that the generation opens.
+  Result<void> finish();
 
   // Who is in the generation, and which rank's state is the newest.
   const GenerationGo& generation() const { return go_; }
 
  private:
-  AgentBootstrap(MemberLink& link, GenerationGo go, std::chrono::milliseconds timeout);
+  AgentBootstrap(MemberLink& link, GenerationGo go, Timeouts timeouts);
 
   MemberLink& link_;
   GenerationGo go_;
-  std::chrono::milliseconds timeout_;
+  Timeouts timeouts_;
   RankInfo info_;
   std::uint32_t exchanges_ = 0;  // so far
 };

@@ -71,6 +71,25 @@ std::string describe_over(const GenerationOver& over) {
   return text;
 }
 
+std::string describe_over(const GenerationOver& over, const GenerationGo& generation) {
+  std::string text;
+  for (const LostMember& lost : over.lost) {
+    const auto rank = rank_of(generation, lost.member);
+    text += (text.empty() ? "" : ", ") +
+            (rank ? "rank " + std::to_string(*rank) : "member " + std::to_string(lost.member)) +
+            " " + lost.text;
+  }
+  return text.empty() ? "a collective or a connection of another rank has failed" : text;
+}
+
+std::optional<int> rank_of(const GenerationGo& generation, std::uint32_t member) {
+  const auto& ranks = generation.ranks;
+  const auto found = std::find_if(ranks.begin(), ranks.end(),
+                                  [=](const GenerationRank& one) { return one.member == member; });
+  if (found == ranks.end()) return std::nullopt;
+  return static_cast<int>(found - ranks.begin());
+}
+
 bool has_agent(const Environment& environment) {
   return is_set(environment, kAgentVariable);
 }
@@ -158,7 +177,7 @@ Result<std::vector<std::string>> MemberLink::exchange(std::uint32_t number, cons
 
 Result<void> MemberLink::leave() {
   std::unique_lock lock(mutex_);
-  if (state_ != State::in) return {};
+  if (state_ == State::outside) return {};
   state_ = State::outside;
   over_.reset();
   drain_event(cancel_);
@@ -170,6 +189,17 @@ Result<void> MemberLink::leave() {
 std::optional<GenerationOver> MemberLink::over() const {
   const std::lock_guard lock(mutex_);
   return over_;
+}
+
+std::optional<GenerationOver> MemberLink::wait_for_over(std::chrono::milliseconds most) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, most, [this] { return over_.has_value() || closed_.has_value(); });
+  return over_;
+}
+
+bool MemberLink::closed() const {
+  const std::lock_guard lock(mutex_);
+  return closed_.has_value();
 }
 
 std::uint32_t MemberLink::updates() const {
@@ -281,10 +311,7 @@ bool MemberLink::take_go(const AgentFrame& frame) {
   if (!go) return false;
   if (state_ != State::coming) return true;
   const auto& ranks = go->ranks;
-  const bool is_there = std::any_of(ranks.begin(), ranks.end(), [this](const GenerationRank& one) {
-    return one.member == member_;
-  });
-  if (!is_there || go->generation <= generation_) return false;
+  if (!rank_of(*go, member_) || go->generation <= generation_) return false;
   state_ = State::in;
   generation_ = go->generation;
   size_ = ranks.size();

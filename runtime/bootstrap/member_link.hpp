@@ -13,6 +13,7 @@
 #include "common/clock.hpp"
 #include "common/fd.hpp"
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -48,17 +49,26 @@ class MemberLink {
   Result<std::vector<std::string>> exchange(std::uint32_t number, const std::string& blob,
                                             const Deadline& deadline);
 
-  // Leaves the generation in order. The link stays, for another hvd_init.
+  // Leaves the generation in order, or does not come to the next one. The link stays, for another
+  // hvd_init.
   Result<void> leave();
 
   // Becomes readable when the generation is over, until come().
   int cancel_descriptor() const { return cancel_.get(); }
   // Returns why the generation is over; nullopt if it is not.
   std::optional<GenerationOver> over() const;
+  // Waits for that at most so long; not if the agent is gone.
+  std::optional<GenerationOver> wait_for_over(std::chrono::milliseconds most);
+  // Returns whether the agent is gone, so that no other generation can come.
+  bool closed() const;
   // Sets what is called when the generation is over: once for each generation, on the link's
   // thread, or here if it is over already. It may not call this function. What was set before is
   // not running any more when this returns.
   void set_on_over(std::function<void(const GenerationOver&)> on_over);
+
+  // Closes the connection in a child that was just forked, so that the agent sees the end of the
+  // parent.
+  void close_in_child() { socket_.reset(); }
 
   // Returns the bits of all `updated` since the generation began.
   std::uint32_t updates() const;
@@ -105,5 +115,10 @@ class MemberLink {
 
 // Returns "generation 3 is over: member 2 was killed by SIGKILL".
 std::string describe_over(const GenerationOver& over);
+// Returns "rank 2 was killed by SIGKILL", with the ranks of the generation that is over.
+std::string describe_over(const GenerationOver& over, const GenerationGo& generation);
+
+// Returns the rank of a member; nullopt if it is not in the generation.
+std::optional<int> rank_of(const GenerationGo& generation, std::uint32_t member);
 
 }  // namespace libhvd

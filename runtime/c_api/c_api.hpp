@@ -212,6 +212,18 @@ hvd_status collective(const char* what, const CallOptions& options, const Body& 
       quick);
 }
 
+// Returns the result of body: (const Session&) -> int, at least 0; -HVD_ERROR_NOT_INITIALIZED if
+// there is no session.
+template <class Body>
+int query(const char* what, Body body) {
+  const auto read = [&]() -> int {
+    const SessionReader session;
+    return session.get() == nullptr ? -1 : body(*session.get());
+  };
+  const int number = read();
+  return number >= 0 ? number : -report(not_initialized(what));
+}
+
 // Runs a body that concerns this rank alone. body: (Session&) -> Result<void>. It must be short,
 // because hvd_init and hvd_shutdown wait for it.
 template <class Body>

@@ -87,7 +87,7 @@ Result<void> find_parts_of(const char* what, hvd_handle handle, Background& back
   return fail(
       HVD_ERROR_NOT_INITIALIZED,
       std::string(what) + ": handle " + std::to_string(handle) + " is of generation " +
-          std::to_string(place.generation) + ", which hvd_shutdown has ended" +
+          std::to_string(place.generation) + ", which is over" +
           (session != nullptr ? "; this is generation " + std::to_string(handles.last()) : ""));
 }
 

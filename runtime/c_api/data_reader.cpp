@@ -21,7 +21,12 @@ struct hvd_output {
 
 struct hvd_reader {
   libhvd::Reader reader;
+  libhvd::JobsNumbers numbers;
   hvd_batch batch{};  // the last one returned
+
+  Result<void> follow() {
+    return numbers.follow([this](int size, int rank) { return reader.divide_among(size, rank); });
+  }
 };
 
 namespace {
@@ -81,13 +86,14 @@ hvd_status hvd_reader_open(const hvd_source* source, const hvd_shard_options* sh
     HVD_TRY(libhvd::ReaderOptions read, read_reader_options(options));
     HVD_TRY(libhvd::Reader opened,
             libhvd::Reader::open(source->source, read_shard, std::move(read)));
-    return new hvd_reader{std::move(opened)};
+    return new hvd_reader{std::move(opened), libhvd::JobsNumbers(*shard)};
   });
 }
 
 hvd_status hvd_reader_steps(const hvd_reader* reader, int64_t* steps) {
   return give("hvd_reader_steps", steps, [=]() -> Result<std::int64_t> {
     if (reader == nullptr) return no_reader();
+    HVD_CHECK(const_cast<hvd_reader*>(reader)->follow());
     return reader->reader.steps();
   });
 }
@@ -95,6 +101,7 @@ hvd_status hvd_reader_steps(const hvd_reader* reader, int64_t* steps) {
 hvd_status hvd_reader_next(hvd_reader* reader, const hvd_batch** batch) {
   return give("hvd_reader_next", batch, [=]() -> Result<const hvd_batch*> {
     if (reader == nullptr) return no_reader();
+    HVD_CHECK(reader->follow());
     HVD_TRY(const libhvd::Batch* const next, reader->reader.next());
     if (next == nullptr) return nullptr;
     reader->batch = view(*next);

@@ -17,10 +17,26 @@ using libhvd::with_context;
 
 struct hvd_shard {
   libhvd::Shard shard;
+  libhvd::JobsNumbers numbers;
   std::vector<std::int64_t> indices;  // of the last step asked for
+
+  Result<void> follow() {
+    return numbers.follow([this](int size, int rank) { return shard.divide_among(size, rank); });
+  }
 };
 
 namespace libhvd {
+
+// A caller's older struct may end before `size`; read_shard_options() has checked the rest.
+JobsNumbers::JobsNumbers(const hvd_shard_options& given) : session_(session()) {
+  const auto read = read_struct(&given, "hvd_shard_options");
+  follows_ = read.ok() && read->size == 0;
+}
+
+std::uint64_t JobsNumbers::session() {
+  const SessionReader reader;
+  return process().session_handles.last();
+}
 
 Result<ShardOptions> read_shard_options(const hvd_shard_options* given) {
   HVD_TRY(const hvd_shard_options c, read_struct(given, "hvd_shard_options"));
@@ -50,13 +66,14 @@ hvd_status hvd_shard_create(const hvd_shard_options* options, hvd_shard** shard)
     if (options == nullptr) return fail(HVD_ERROR_INVALID_ARGUMENT, "no options");
     HVD_TRY(const libhvd::ShardOptions read, libhvd::read_shard_options(options));
     HVD_TRY(libhvd::Shard made, libhvd::Shard::make(read));
-    return new hvd_shard{std::move(made), {}};
+    return new hvd_shard{std::move(made), libhvd::JobsNumbers(*options), {}};
   });
 }
 
 hvd_status hvd_shard_steps(const hvd_shard* shard, int64_t* steps) {
   return give("hvd_shard_steps", steps, [=]() -> Result<std::int64_t> {
     if (shard == nullptr) return fail(HVD_ERROR_INVALID_ARGUMENT, "no shard");
+    HVD_CHECK(const_cast<hvd_shard*>(shard)->follow());
     return shard->shard.steps();
   });
 }
@@ -66,7 +83,8 @@ hvd_status hvd_shard_step(hvd_shard* shard, int64_t step, const int64_t** indice
   return guard(kWhat, [=]() -> hvd_status {
     if (shard == nullptr || indices == nullptr || count == nullptr)
       return report(null_pointer(kWhat));
-    const Result<void> outcome = shard->shard.indices(step, shard->indices);
+    Result<void> outcome = shard->follow();
+    if (outcome.ok()) outcome = shard->shard.indices(step, shard->indices);
     if (!outcome.ok()) return report(with_context(kWhat, outcome.error()));
     *count = shard->indices.size();
     *indices = shard->indices.empty() ? nullptr : shard->indices.data();
@@ -77,6 +95,7 @@ hvd_status hvd_shard_step(hvd_shard* shard, int64_t step, const int64_t** indice
 hvd_status hvd_shard_batch_size(const hvd_shard* shard, int64_t step, int64_t* samples) {
   return give("hvd_shard_batch_size", samples, [=]() -> Result<std::int64_t> {
     if (shard == nullptr) return fail(HVD_ERROR_INVALID_ARGUMENT, "no shard");
+    HVD_CHECK(const_cast<hvd_shard*>(shard)->follow());
     return shard->shard.batch_size(step);
   });
 }

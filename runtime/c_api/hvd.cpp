@@ -3,18 +3,13 @@
 #include "hvd/hvd.h"
 
 #include "c_api/c_api.hpp"
+#include "c_api/membership.hpp"
 #include "common/clock.hpp"
 #include "gpu/image.hpp"
 
-#include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <utility>
-
-#include <pthread.h>
-#include <unistd.h>
 
 namespace {
 
@@ -23,20 +18,12 @@ using libhvd::guard;
 using libhvd::not_initialized;
 using libhvd::Notice;
 using libhvd::process;
+using libhvd::query;
 using libhvd::report;
 using libhvd::Result;
 using libhvd::Session;
 using libhvd::SessionReader;
-using libhvd::StartOptions;
 using libhvd::with_session;
-
-// Ends the session, if there is one. The caller holds Process::calls.
-void close_session() {
-  std::unique_ptr<Session> session;
-  const std::lock_guard lock(process().state);
-  session = std::move(process().session);
-  if (session) process().session_handles.end(session->process_sets_made());
-}
 
 // Puts the session's segment into `segment`.
 hvd_status find_segment(const char* what, std::shared_ptr<libhvd::Segment>& segment) {
@@ -44,77 +31,6 @@ hvd_status find_segment(const char* what, std::shared_ptr<libhvd::Segment>& segm
     segment = session.communicator().segment();
     return {};
   });
-}
-
-// Shuts down a program that exits without hvd_shutdown. Does nothing if another thread is inside a
-// collective; the peers then see only the end of the process. An error is put on the status page
-// before the peers learn that this rank has left, because their failures must be later than this.
-// If results on GPUs were lost, the process ends with code 1.
-void at_exit() {
-  if (process().forked) return;
-  const std::unique_lock lock(process().calls, std::try_to_lock);
-  if (!lock.owns_lock()) return;
-  const auto lost = process().session != nullptr ? process().session->stop() : std::nullopt;
-  if (lost) {
-    report(*lost);
-    std::fprintf(stderr, "hvd: %s\n", lost->message.c_str());
-  }
-  const auto status = libhvd::standing_error.status();
-  if (status != HVD_OK && process().session != nullptr)
-    process().session->page().set_failed_exit(status == HVD_ERROR_PEER, libhvd::monotonic_ns());
-  close_session();
-  process().lasting.reset();
-  if (!lost) return;
-  std::fflush(nullptr);
-  ::_exit(EXIT_FAILURE);  // the program believes that it has succeeded
-}
-
-// The child lacks the threads of what the process keeps (PMIx's among them), so nothing of it may
-// be used or closed there, not even at the child's exit.
-void in_child_after_fork() {
-  process().forked = process().session != nullptr || process().lasting != nullptr;
-  if (process().session != nullptr) process().session->close_in_child();
-}
-
-void set_handlers() {
-  if (process().handlers_set) return;
-  process().handlers_set = true;
-  std::atexit(at_exit);
-  pthread_atfork(nullptr, nullptr, in_child_after_fork);
-}
-
-hvd_status init(const char* what, const StartOptions& wanted) {
-  if (process().forked) return report(libhvd::in_forked_child(what));
-  const std::lock_guard lock(process().calls);
-  if (process().session != nullptr) {
-    return report(fail(HVD_ERROR_INVALID_ARGUMENT,
-                       std::string(what) + ": already initialised; call hvd_shutdown first"));
-  }
-  const libhvd::SessionHandles& handles = process().session_handles;
-  const libhvd::ProcessParts parts{process().starts, process().buffers.memory(),
-                                   handles.next_engine(), handles.last() + 1};
-  auto session = Session::open(libhvd::process_environment(), wanted, parts, process().lasting);
-  set_handlers();  // also after an error, because `lasting` must be closed
-  if (!session.ok()) return report(libhvd::with_context(what, session.error()));
-  {
-    const std::lock_guard state(process().state);
-    process().session_handles.begin();
-    process().session = std::move(*session);
-  }
-  libhvd::standing_error.clear();
-  return HVD_OK;
-}
-
-// Returns the result of body: (const Session&) -> int, at least 0; -HVD_ERROR_NOT_INITIALIZED if
-// there is no session.
-template <class Body>
-int query(const char* what, Body body) {
-  const auto read = [&]() -> int {
-    const SessionReader session;
-    return session.get() == nullptr ? -1 : body(*session.get());
-  };
-  const int number = read();
-  return number >= 0 ? number : -report(not_initialized(what));
 }
 
 // Runs body: (StatusPage&) -> void.
@@ -152,6 +68,8 @@ const char* hvd_status_string(hvd_status status) {
       return "called in a child that was forked after hvd_init";
     case HVD_ERROR_ROOT:
       return "what one rank ran for all failed there";
+    case HVD_ERROR_REMOVED:
+      return "the job does not want this process any more";
     default:
       return "unknown status";
   }
@@ -167,29 +85,19 @@ int hvd_has_kernels(const char** about) {
 }
 
 hvd_status hvd_init(void) {
-  return guard("hvd_init", [] { return init("hvd_init", StartOptions()); });
+  return guard("hvd_init", [] { return libhvd::join_job("hvd_init", {}); });
 }
 
 hvd_status hvd_init_with(const hvd_init_options* options) {
   return guard("hvd_init_with", [=]() -> hvd_status {
     const auto wanted = libhvd::read_start_options(options);
     if (!wanted.ok()) return report(libhvd::with_context("hvd_init_with", wanted.error()));
-    return init("hvd_init_with", *wanted);
+    return libhvd::join_job("hvd_init_with", *wanted);
   });
 }
 
 hvd_status hvd_shutdown(void) {
-  return guard("hvd_shutdown", []() -> hvd_status {
-    if (process().forked) return report(libhvd::in_forked_child("hvd_shutdown"));
-    const std::lock_guard lock(process().calls);
-    Session* const session = process().session.get();
-    if (session == nullptr) return report(not_initialized("hvd_shutdown"));
-    libhvd::end_timeline(*session);
-    const auto lost = session->stop();
-    const hvd_status status = lost ? report(libhvd::with_context("hvd_shutdown", *lost)) : HVD_OK;
-    close_session();
-    return status;
-  });
+  return guard("hvd_shutdown", [] { return libhvd::leave_job("hvd_shutdown"); });
 }
 
 int hvd_initialized(void) {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 namespace libhvd {
 
@@ -20,12 +21,16 @@ struct Process {
   std::unique_ptr<Session> session;
   SessionHandles session_handles;
   std::shared_ptr<void> lasting;  // see Bootstrap::lasting
+  // In a job that continues when ranks are lost: the link to the agent, from the first hvd_init on.
+  std::unique_ptr<MemberLink> link;
+  std::optional<int> first_local_rank;    // with it: that of the first generation
+  std::atomic<std::uint64_t> commits{0};  // of the program's state
   std::shared_ptr<StartCounts> starts = std::make_shared<StartCounts>();
   SharedBuffers buffers;  // of hvd_alloc and hvd_register
   std::mutex failure;     // serialises hvd_report_failure
   bool handlers_set = false;
   std::atomic<int> root_bodies{0};  // that run now; see RootBody
-  // This is a child that was forked while its parent had a session or something lasting.
+  // This is a child that was forked while its parent had a session, a link or something lasting.
   std::atomic<bool> forked{false};
 };
 

@@ -113,7 +113,7 @@ void Communicator::on_long_wait(WhileWaiting hook) {
 
 Error Communicator::peer_error(const Call& call, const Failure& failure) const {
   const bool own = failure.kind == FailureKind::broken && failure.rank == number(rank());
-  Error error = fail(own ? HVD_ERROR_SYSTEM : HVD_ERROR_PEER, describe_failure(failure));
+  Error error = fail(own ? HVD_ERROR_SYSTEM : HVD_ERROR_PEER, segment()->describe(failure));
   if (call.kind == Collective::proposals) return error;  // the engine names what was pending
   return with_context(describe_call(make_call_details(call, 0)), error);
 }

@@ -172,7 +172,7 @@ Result<void> DeviceGroup::start_nccl(Communicator& communicator, const NcclLibra
        .find_failure = [&communicator]() -> std::optional<Error> {
          const auto failure = communicator.find_failure();
          if (!failure) return std::nullopt;
-         return fail(HVD_ERROR_PEER, describe_failure(*failure));
+         return fail(HVD_ERROR_PEER, communicator.segment()->describe(*failure));
        },
        .notify_peers =
            [&communicator] { communicator.abort_job(FailureKind::device, communicator.rank()); },

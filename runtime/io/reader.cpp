@@ -77,6 +77,7 @@ Result<void> Reader::begin(std::int64_t epoch, std::int64_t step) {
   }
   pipeline_ = std::move(pipeline);
   steps_ = steps;
+  epoch_ = epoch;
   step_ = step;
   return {};
 }
@@ -86,10 +87,21 @@ Result<void> Reader::seek(std::int64_t epoch, std::int64_t step) {
   return begin(epoch, step);
 }
 
+Result<void> Reader::divide_among(int size, int rank) {
+  if (owner_ != ::getpid()) return forked_error();
+  const ShardOptions before = shard_options_;
+  shard_options_.size = size;
+  shard_options_.rank = rank;
+  auto begun = begin(epoch_, step_);
+  if (!begun.ok()) shard_options_ = before;
+  return begun;
+}
+
 Result<const Batch*> Reader::next() {
   if (owner_ != ::getpid()) return forked_error();
   if (step_ == steps_) {
     step_ = 0;
+    ++epoch_;
     return nullptr;
   }
   ++step_;

@@ -41,6 +41,9 @@ class Reader {
   Result<const Batch*> next();
   // Continues at a step, 0 … the epoch's steps. Error: no such step; the position is unchanged.
   Result<void> seek(std::int64_t epoch, std::int64_t step);
+  // Divides the batches among other ranks, from the next step on. Error: these numbers are
+  // impossible with the options; nothing changes.
+  Result<void> divide_among(int size, int rank);
 
  private:
   Reader(std::unique_ptr<Loader> loader, const ShardOptions& shard, const ReaderOptions& options);
@@ -50,7 +53,8 @@ class Reader {
   int threads_;
   int prefetch_;
   std::int64_t steps_ = 0;
-  std::int64_t step_ = 0;  // the next one
+  std::int64_t epoch_ = 0;  // of the next step
+  std::int64_t step_ = 0;   // the next one
   pid_t owner_;
   std::unique_ptr<Loader> loader_;
   std::unique_ptr<Pipeline> pipeline_;  // null if an epoch has no steps

@@ -92,8 +92,7 @@ Result<Shard> Shard::make(const ShardOptions& options) {
   HVD_CHECK(check_shard(options));
   Shard shard;
   shard.options_ = options;
-  shard.total_ = count_places(options);
-  shard.steps_ = shard.total_ / options.batch + (shard.total_ % options.batch != 0 ? 1 : 0);
+  shard.count_steps();
   if (!options.shuffle) return shard;
   const bool is_short = options.samples <= std::int64_t{1} << 32;
   HVD_CHECK(check_memory(options.samples, is_short ? 4 : 8));
@@ -103,6 +102,21 @@ Result<Shard> Shard::make(const ShardOptions& options) {
     shard.long_order_ = shuffled<std::uint64_t>(options);
   }
   return shard;
+}
+
+Result<void> Shard::divide_among(int size, int rank) {
+  ShardOptions options = options_;
+  options.size = size;
+  options.rank = rank;
+  HVD_CHECK(check_shard(options));
+  options_ = options;
+  count_steps();
+  return {};
+}
+
+void Shard::count_steps() {
+  total_ = count_places(options_);
+  steps_ = total_ / options_.batch + (total_ % options_.batch != 0 ? 1 : 0);
 }
 
 Result<void> Shard::check_step(std::int64_t step) const {

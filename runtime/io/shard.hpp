@@ -39,6 +39,8 @@ class Shard {
   // Error: HVD_ERROR_INVALID_ARGUMENT for impossible options; HVD_ERROR_SYSTEM if the order does
   // not fit into this machine's memory.
   static Result<Shard> make(const ShardOptions& options);
+  // Divides the same order among other ranks. Error: these options are impossible; nothing changes.
+  Result<void> divide_among(int size, int rank);
 
   std::int64_t steps() const { return steps_; }
   // Returns the number of samples of all ranks together in a step. Error: no such step.
@@ -48,6 +50,7 @@ class Shard {
 
  private:
   Shard() = default;
+  void count_steps();
   Result<void> check_step(std::int64_t step) const;
   std::int64_t batch_size_of(std::int64_t step) const;
   std::int64_t sample_at(std::int64_t place) const;

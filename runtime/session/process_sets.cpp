@@ -161,6 +161,10 @@ std::optional<int> ProcessSet::rank_of(int rank) const {
   return static_cast<int>(found - ranks_.begin());
 }
 
+void ProcessSet::fail(FailureKind kind) {
+  if (segment_) segment_->set_failure(kind, own_);
+}
+
 void ProcessSet::close_in_child() {
   if (bridge_) bridge_->close_in_child();
   for (const auto& streams : streams_) {

@@ -34,6 +34,9 @@ class ProcessSet {
   // Returns null if this process is not in the set.
   const std::shared_ptr<Engine>& engine() const { return engine_; }
 
+  // Ends the collectives of the set, because the job's have ended. Any thread.
+  void fail(FailureKind kind);
+
   // Closes the connections in a child that was just forked.
   void close_in_child();
 

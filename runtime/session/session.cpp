@@ -1,79 +1,19 @@
 #include "session/session.hpp"
 
-#include "base/process_environment.hpp"
 #include "bootstrap/wireup_messages.hpp"
 #include "common/clock.hpp"
 #include "common/text.hpp"
-#include "common/variables.h"
 #include "session/session_handles.hpp"
 #include "trace/clock_sync.hpp"
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
-#include <filesystem>
 #include <numeric>
 #include <string>
 #include <utility>
 
 namespace libhvd {
 namespace {
-
-constexpr std::int64_t kLongestTimeoutS = 24 * 60 * 60;
-
-// Returns the status page, or an empty object if the launcher's page cannot be used. Error: the
-// variable is not valid.
-Result<StatusPage> attach_page(const Environment& environment) {
-  auto page = StatusPage::attach(environment);
-  if (page.ok() || page.error().status == HVD_ERROR_ENVIRONMENT) return page;
-  // Without a page only the launcher's view of this rank is lost.
-  std::fprintf(stderr, "hvd: continuing without a status page: %s\n", page.error().message.c_str());
-  return StatusPage();
-}
-
-// Returns the number in a variable that other programs set. A value that is not a number is not the
-// user's mistake, so it is treated as unset.
-std::int64_t read_foreign_number(const Environment& environment, const char* name,
-                                 std::int64_t otherwise) {
-  auto number = read_integer(environment, name, 0, INT64_MAX);
-  return number.ok() ? number->value_or(otherwise) : otherwise;
-}
-
-Result<JobInfo> read_job_info(const Environment& environment) {
-  constexpr std::int64_t kMostRestarts = 1'000'000;
-  JobInfo read;
-  HVD_TRY(const auto restarts, read_integer(environment, HVD_ENV_RESTART_COUNT, 0, kMostRestarts));
-  const std::int64_t by_launcher =
-      restarts ? *restarts : read_foreign_number(environment, "TORCHELASTIC_RESTART_COUNT", 0);
-  // sbatch(1), output environment variables.
-  const std::int64_t by_slurm = read_foreign_number(environment, "SLURM_RESTART_COUNT", 0);
-  read.restart_count = static_cast<int>(std::min(by_launcher + by_slurm, kMostRestarts));
-  const std::int64_t end_time = read_foreign_number(environment, "SLURM_JOB_END_TIME", 0);
-  if (end_time > 0) read.end_time = end_time;
-  HVD_TRY(read.devices, read_devices(environment));
-  read.host = host_name(environment);
-  return read;
-}
-
-// Returns how long a host may be silent; 0: for ever.
-Result<std::chrono::milliseconds> read_host_timeout(const Environment& environment,
-                                                    std::chrono::milliseconds otherwise) {
-  constexpr std::int64_t kLeastS = 2;  // a bridge sends at least once a second
-  HVD_TRY(const auto seconds, read_integer(environment, HVD_ENV_HOST_TIMEOUT, 0, kLongestTimeoutS));
-  if (!seconds) return otherwise;
-  return std::chrono::milliseconds(
-      std::chrono::seconds(*seconds == 0 ? 0 : std::max(*seconds, kLeastS)));
-}
-
-// Returns the file of a session for a path that the environment gives to all: "run.json",
-// "run.generation-2.json", ….
-std::string path_of_session(const std::string& path, std::uint64_t generation) {
-  if (generation <= 1) return path;
-  std::filesystem::path file(path);
-  const std::string name = file.stem().string() + ".generation-" + std::to_string(generation) +
-                           file.extension().string();
-  return file.replace_filename(name).string();
-}
 
 // When a rank joined. How many rounds it had taken part in comes first: whoever joined after it had
 // got a result to which others gave zeros has a larger number, but clocks of two hosts are known
@@ -85,72 +25,6 @@ struct JoinTime {
 };
 
 }  // namespace
-
-Result<std::unique_ptr<Session>> Session::open(const Environment& environment,
-                                               const StartOptions& wanted,
-                                               const ProcessParts& process,
-                                               std::shared_ptr<void>& lasting) {
-  BootstrapOptions options;
-  options.ranks = wanted.ranks;
-  options.starts = process.starts;
-  HVD_TRY(const auto seconds,
-          read_integer(environment, HVD_ENV_START_TIMEOUT, 1, kLongestTimeoutS));
-  if (seconds) options.timeout = std::chrono::seconds(*seconds);
-  HVD_TRY(JobInfo job_info, read_job_info(environment));
-  HVD_TRY(job_info.engine, read_engine_settings(environment));
-  HVD_TRY(const auto reproducible, read_integer(environment, HVD_ENV_REPRODUCIBLE, 0, 1));
-  job_info.reproducible = reproducible == 1;
-  HVD_TRY(const auto direct_reads, read_integer(environment, HVD_ENV_DIRECT_READS, 0, 1));
-  job_info.direct_reads = direct_reads != 0;
-  WireupOptions& wireup_options = job_info.wireup;
-  wireup_options.timeout = options.timeout / 2;
-  HVD_TRY(wireup_options.silence, read_host_timeout(environment, wireup_options.silence));
-  HVD_TRY(const TimelineOptions timeline, read_timeline_options(environment));
-  HVD_TRY(StatusPage page, attach_page(environment));
-  // Shows the launcher that this rank waits here for ranks that have not started. Not with some
-  // ranks only: the launcher would report the ranks that do not take part as missing.
-  if (!wanted.ranks) page.begin_collective("hvd_init", nullptr, monotonic_ns());
-  HVD_TRY(auto bootstrap, open_bootstrap(environment, options));
-  lasting = bootstrap->lasting();
-  HVD_TRY(Wireup wireup, wire_up(*bootstrap, environment, wireup_options));
-  if (!wanted.ranks) page.end_collective(false, 0, 0);
-  std::unique_ptr<Session> session(new Session(environment, process, std::move(bootstrap),
-                                               std::move(wireup), std::move(page), job_info,
-                                               timeline));
-  session->some_ranks_ = wanted.ranks.has_value();
-  const EngineSettings& engine = session->job_info_.engine;
-  if (engine.autotune && !engine.autotune_log.empty() && session->topology_.rank == 0) {
-    HVD_TRY(auto log, AutotuneLog::open(path_of_session(engine.autotune_log, process.generation)));
-    session->autotune_log_ = std::move(log);
-  }
-  if (!timeline.path.empty()) {
-    HVD_TRY(const auto generation, session->share_generation(process.generation));
-    HVD_CHECK(session->timeline_.start(session->communicator_,
-                                       path_of_session(timeline.path, generation)));
-  }
-  HVD_CHECK(session->add_first_process_sets(wanted));
-  return session;
-}
-
-Session::Session(const Environment& environment, const ProcessParts& process,
-                 std::unique_ptr<Bootstrap> bootstrap, Wireup wireup, StatusPage page,
-                 JobInfo job_info, const TimelineOptions& timeline)
-    : environment_(environment),
-      bootstrap_(std::move(bootstrap)),
-      topology_(wireup.topology),
-      page_(std::move(page)),
-      communicator_(wireup.segment, topology_.rank, wireup.streams, process.memory),
-      timeline_(topology_.node_rank, job_info.host, timeline),
-      call_trace_(*timeline_.recorder()),
-      first_engine_(process.first_engine),
-      bridge_(std::move(wireup.bridge)),
-      streams_(std::move(wireup.streams)),
-      mpi_(wireup.mpi),
-      job_info_(std::move(job_info)) {
-  if (job_info_.reproducible) communicator_.make_reproducible();
-  if (!job_info_.direct_reads) communicator_.refuse_direct_reads();
-  watch_waits();
-}
 
 EngineOptions Session::engine_options(std::int32_t process_set) {
   EngineOptions options{.settings = job_info_.engine,
@@ -300,38 +174,6 @@ Result<std::shared_ptr<ProcessSet>> Session::find_process_set(std::int32_t proce
   return found->second;
 }
 
-// Returns the largest generation of the ranks. A rank may have been in fewer sessions than another,
-// whose files must not be replaced.
-Result<std::uint64_t> Session::share_generation(std::uint64_t own) {
-  auto generation = static_cast<std::int64_t>(own);
-  HVD_CHECK(communicator_.allreduce(&generation, &generation, 1, HVD_INT64, HVD_MAX,
-                                    {.name = "hvd_init"}));
-  return static_cast<std::uint64_t>(generation);
-}
-
-// Makes the process sets of the start. If ranks want different sets, or one rank's are not valid,
-// all ranks return the error before any set is made.
-Result<void> Session::add_first_process_sets(const StartOptions& wanted) {
-  std::string own;
-  for (const std::vector<int>& ranks : wanted.process_sets) own += '{' + encode_ranks(ranks) + '}';
-  if (!wanted.fault.empty()) own = '!' + wanted.fault;
-  HVD_TRY(const auto sets, exchange_texts(communicator_, own, {.name = "hvd_init"}));
-  for (std::size_t rank = 0; rank < sets.size(); ++rank) {
-    if (sets[rank].starts_with('!'))
-      return fail(HVD_ERROR_INVALID_ARGUMENT, name_of(rank) + ": " + sets[rank].substr(1));
-  }
-  const auto show = [&](std::size_t rank) {
-    return (sets[rank].empty() ? "none" : sets[rank]) + " on " + name_of(rank);
-  };
-  for (std::size_t rank = 1; rank < sets.size(); ++rank) {
-    if (sets[rank] != sets[0])
-      return fail(HVD_ERROR_MISMATCH, "the process sets to start with differ: they are " + show(0) +
-                                          " and " + show(rank));
-  }
-  for (const std::vector<int>& ranks : wanted.process_sets) HVD_CHECK(add_process_set(ranks));
-  return {};
-}
-
 Result<std::int32_t> Session::add_process_set(std::vector<int> ranks) {
   std::sort(ranks.begin(), ranks.end());
   HVD_TRY(const auto wanted,
@@ -348,6 +190,8 @@ Result<std::int32_t> Session::add_process_set(std::vector<int> ranks) {
     if (error.status != HVD_OK) return with_context(name_of(rank), error);
   }
   const std::lock_guard lock(engines_);
+  // end_collectives() may have come before, and did not find it.
+  if (link_ != nullptr && communicator_.segment()->failed()) (*set)->fail(FailureKind::over);
   process_sets_.emplace(++last_process_set_, std::move(*set));
   return last_process_set_;
 }
@@ -427,6 +271,7 @@ std::optional<Error> Session::stop() {
 }
 
 Session::~Session() {
+  if (link_ != nullptr) link_->set_on_over({});
   process_sets_.clear();
   if (engine_) engine_->stop();
   timeline_.abandon();

@@ -1,5 +1,6 @@
-// A rank's membership in a job, from hvd_init to hvd_shutdown. The session owns everything that the
-// runtime holds: bootstrap, communicator, engines, bridge and streams, timeline, status page.
+// A rank's membership in a job, from hvd_init to hvd_shutdown or to hvd_reform. The session owns
+// everything that the runtime holds: bootstrap, communicator, engines, bridge and streams,
+// timeline, status page.
 //
 // The caller of a collective, and of end_turn() and call_trace(), holds Process::calls
 // (c_api/process.hpp). Any thread that keeps the session alive (SessionReader) may call the rest.
@@ -7,8 +8,10 @@
 
 #include "base/error.hpp"
 #include "base/process_environment.hpp"
+#include "bootstrap/agent_bootstrap.hpp"
 #include "bootstrap/bootstrap.hpp"
 #include "bootstrap/chosen_ranks.hpp"
+#include "bootstrap/member_link.hpp"
 #include "bootstrap/rank_info.hpp"
 #include "bootstrap/rank_topology.hpp"
 #include "bootstrap/wireup.hpp"
@@ -58,7 +61,18 @@ struct ProcessParts {
   std::shared_ptr<StartCounts> starts;
   std::shared_ptr<ProcessMemory> memory;
   std::int64_t first_engine;  // see SessionHandles
-  std::uint64_t generation;   // of the session
+  std::uint64_t generation;   // of the session, unless the launcher numbers them
+  // In a job that continues when ranks are lost: the link, why this member comes, and its local
+  // rank in its first generation, which chose its GPU. Otherwise null.
+  MemberLink* link = nullptr;
+  MemberCome come = {};
+  std::optional<int> first_local_rank = {};
+};
+
+// What a session gives to the next one in hvd_reform.
+struct CarriedOver {
+  StatusPage page = {};
+  std::unique_ptr<SignalWatch> signals = std::make_unique<SignalWatch>();
 };
 
 class Session {
@@ -66,10 +80,10 @@ class Session {
   // Joins the job that the environment describes. Returns when all ranks that take part have
   // joined. `lasting` gets what the process must keep until its end, even after an error (see
   // Bootstrap::lasting). Error: a variable is not valid, or the ranks do not find each other in
-  // time.
+  // time; HVD_ERROR_REMOVED: the job does not want this process.
   static Result<std::unique_ptr<Session>> open(const Environment& environment,
                                                const StartOptions& wanted,
-                                               const ProcessParts& process,
+                                               const ProcessParts& process, CarriedOver carried,
                                                std::shared_ptr<void>& lasting);
 
   // Leaves the job, without waiting for the other ranks.
@@ -105,6 +119,17 @@ class Session {
   // Returns the numbers of all process sets, from 0 in ascending order.
   std::vector<std::int32_t> process_set_numbers() const;
 
+  // Gives away what the next session takes over. The last call, after stop().
+  CarriedOver carry_over();
+  // Returns with what this member comes to the next generation: what it saw of the end of this one.
+  MemberCome come_after();
+  // Returns the number of this generation, see hvd_generation.
+  std::uint64_t generation() const { return generation_; }
+  // Returns the number of this member, see hvd_member.
+  int member() const;
+  // Returns the rank with the newest state, see hvd_newest.
+  int newest() const { return go_ ? static_cast<int>(go_->root) : 0; }
+
   // Ends the engines. Returns why results of calls on GPUs were lost, if no later call has returned
   // that; otherwise nullopt. The last call on the session.
   std::optional<Error> stop();
@@ -119,7 +144,7 @@ class Session {
   Timeline& timeline() { return timeline_; }
   // Returns the trace of the blocking collectives.
   CallTrace& call_trace() { return call_trace_; }
-  SignalWatch& signals() { return signals_; }
+  SignalWatch& signals() { return *signals_; }
 
   int restart_count() const { return job_info_.restart_count; }
   int local_device() const { return libhvd::local_device(job_info_.devices, topology_.local_rank); }
@@ -129,6 +154,22 @@ class Session {
   double seconds_left() const;
 
  private:
+  // What the environment says of a start.
+  struct Start;
+  static Result<Start> read_start(const Environment& environment, const StartOptions& wanted,
+                                  const ProcessParts& process);
+  static Result<std::unique_ptr<Session>> open_in_generation(const Environment& environment,
+                                                             const StartOptions& wanted,
+                                                             const ProcessParts& process,
+                                                             const Start& start,
+                                                             CarriedOver carried);
+  static Result<std::unique_ptr<Session>> open_wired(
+      const Environment& environment, const StartOptions& wanted, const ProcessParts& process,
+      const Start& start, std::unique_ptr<AgentBootstrap> bootstrap, CarriedOver& carried);
+  Result<void> begin(const StartOptions& wanted, const Start& start);
+  void listen_to_agent();
+  void end_collectives(const GenerationOver& over);
+  std::optional<std::string> explain(const Failure& failure);
   Result<std::uint64_t> share_generation(std::uint64_t own);
   Result<void> add_first_process_sets(const StartOptions& wanted);
   // Returns "rank 3", with the rank's number in the job.
@@ -144,14 +185,18 @@ class Session {
   Result<std::shared_ptr<ProcessSet>> find_process_set(std::int32_t process_set) const;
 
   Session(const Environment& environment, const ProcessParts& process,
-          std::unique_ptr<Bootstrap> bootstrap, Wireup wireup, StatusPage page, JobInfo job_info,
-          const TimelineOptions& timeline);
+          std::unique_ptr<Bootstrap> bootstrap, std::optional<GenerationGo> go, Wireup wireup,
+          CarriedOver carried, const Start& start);
 
   // A value of showing_: the calls in the program's order.
   static constexpr int kProgramsOrder = 0;
 
   Environment environment_;
   std::unique_ptr<Bootstrap> bootstrap_;
+  std::uint64_t generation_;
+  MemberLink* link_;                // of the process; null: the job ends when a rank is lost
+  std::optional<GenerationGo> go_;  // with a link: who is in this generation
+  std::atomic<std::uint64_t> explains_since_ns_{0};
   Topology topology_;
   StatusPage page_;
   std::atomic<int> last_listener_{kProgramsOrder};
@@ -173,7 +218,7 @@ class Session {
   StreamLanes streams_;
   std::optional<MpiLibrary> mpi_;  // see Wireup
   ShownCollectives shown_{page_};
-  SignalWatch signals_;
+  std::unique_ptr<SignalWatch> signals_;
   JobInfo job_info_;
 };
 

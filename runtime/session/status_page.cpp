@@ -207,6 +207,10 @@ void StatusPage::set_step(std::uint64_t step, std::uint64_t now_ns) {
   put(page()->progress_ns, now_ns);
 }
 
+std::uint64_t StatusPage::step() const {
+  return page() == nullptr ? 0 : take(page()->step);
+}
+
 void StatusPage::set_steps_in_all(std::uint64_t steps) {
   if (page() != nullptr) put(page()->steps_in_all, steps);
 }
@@ -295,6 +299,14 @@ void StatusPage::set_failed_exit(bool because_of_peer, std::uint64_t now_ns) {
 
 void StatusPage::set_had_to_stop() {
   if (page() != nullptr) put(page()->had_to_stop, 1U);
+}
+
+void StatusPage::set_generation(std::uint32_t generation) {
+  if (page() != nullptr) put(page()->generation, generation);
+}
+
+void StatusPage::set_commits(std::uint64_t commits) {
+  if (page() != nullptr) put(page()->commits, commits);
 }
 
 // If the program has begun an epoch after its last one and did nothing in it, that is no epoch.

@@ -61,6 +61,8 @@ class StatusPage {
   // Each `now_ns` below is by CLOCK_MONOTONIC.
   void set_step(std::uint64_t step, std::uint64_t now_ns);
   void set_steps_in_all(std::uint64_t steps);
+  // Returns what set_step() has set; 0 without a page.
+  std::uint64_t step() const;
   // Begins an epoch, and ends the one before.
   void set_epoch(std::uint64_t epoch, std::uint64_t now_ns);
   void set_epochs_in_all(std::uint64_t epochs);
@@ -79,6 +81,9 @@ class StatusPage {
   void set_failed_exit(bool because_of_peer, std::uint64_t now_ns);
   // Notes that the ranks have agreed to stop before the program's end.
   void set_had_to_stop();
+  // These two are for a job that continues when ranks are lost.
+  void set_generation(std::uint32_t generation);
+  void set_commits(std::uint64_t commits);
   // Notes a clean hvd_shutdown, and ends the last epoch.
   void set_left(std::uint64_t now_ns);
 

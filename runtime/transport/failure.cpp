@@ -35,6 +35,8 @@ std::string describe_failure(const Failure& failure) {
       return "the GPU of " + who +
              " has waited too long for those of other ranks (HVD_STALL_SHUTDOWN_TIME_SECONDS says "
              "how long it may)";
+    case FailureKind::over:
+      return "this generation of the job is over";
     case FailureKind::device:
       return "NCCL or CUDA has failed on " + who + ". See its own error for why";
   }
@@ -49,7 +51,7 @@ std::optional<PackedFailure> unpack_failure(std::uint64_t word, int size) {
   const std::uint64_t kind = word >> 32;
   const std::uint64_t rank = word & 0xffffffffu;
   if (kind < static_cast<std::uint64_t>(FailureKind::died) ||
-      kind > static_cast<std::uint64_t>(FailureKind::waited) ||
+      kind > static_cast<std::uint64_t>(FailureKind::over) ||
       rank >= static_cast<std::uint64_t>(size)) {
     return std::nullopt;
   }

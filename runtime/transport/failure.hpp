@@ -19,6 +19,8 @@ enum class FailureKind : std::uint8_t {
   broken,   // libhvd cannot continue there, because it has no memory for example
   stalled,  // others have waited for the rank longer than the user allows
   waited,   // its GPU has waited for those of other ranks longer than the user allows
+  over,     // the generation of the job is over, because of this rank or of one that is not in the
+            // segment (member_link.hpp)
 };
 
 // The first failure that was found. All ranks report this one.

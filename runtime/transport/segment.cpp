@@ -466,6 +466,12 @@ std::optional<Failure> Segment::failure() const {
                  std::string(field_text(entry.host_name)), beside};
 }
 
+std::string Segment::describe(const Failure& failure) const {
+  if (job_) return job_->describe(failure);
+  const auto explained = explain_ ? explain_(failure) : std::nullopt;
+  return explained ? *explained : describe_failure(failure);
+}
+
 std::optional<int> Segment::bridge() const {
   if (!has_bridge()) return std::nullopt;
   return static_cast<int>(header().bridge) - 1;

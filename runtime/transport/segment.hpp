@@ -178,6 +178,12 @@ class Segment {
   // end because of it, and the others would take one of these for the cause.
   void set_failure(FailureKind kind, int rank);
   std::optional<Failure> failure() const;
+  // Sets what knows more of a failure than describe_failure(); it returns nullopt if it does not,
+  // and may wait a moment. Call it before other threads use this segment.
+  using Explain = std::function<std::optional<std::string>(const Failure& failure)>;
+  void set_explain(Explain explain) { explain_ = std::move(explain); }
+  // Returns the text of an error that the failure causes, also in a process set.
+  std::string describe(const Failure& failure) const;
   // Reports that the bridge has sent the failure to the other hosts. The bridge calls it.
   void set_failure_sent();
   // Waits for that, `most_ns` at most, if this rank runs the bridge and there is a failure; also
@@ -246,6 +252,7 @@ class Segment {
   bool bell_named_ = false;
   std::shared_ptr<Segment> job_;  // null: this is the job's
   std::vector<int> job_ranks_;    // by rank
+  Explain explain_;               // empty: there is none
   // A pointer, because a segment can be moved.
   std::unique_ptr<std::atomic<Bridge*>> bridge_here_ =
       std::make_unique<std::atomic<Bridge*>>(nullptr);

@@ -46,7 +46,8 @@ typedef struct hvd_shard_options {
   int32_t shuffle; /* 0: the order of the data set; otherwise shuffled */
   hvd_remainder remainder;
   int32_t rank; /* 0 ... size-1 */
-  int32_t size; /* number of ranks; 0: those of this job, and `rank` is ignored */
+  int32_t size; /* number of ranks; 0: those of this job, and `rank` is ignored. After hvd_reform,
+                   or hvd_shutdown and hvd_init, these are the new ones */
 } hvd_shard_options;
 
 /* One rank's samples in one epoch. All samples are shuffled first (Fisher and Yates with

@@ -4,7 +4,9 @@
  * After that it may call hvd_init() again. The same program runs under hvdrun, `mpirun` (Open MPI),
  * `srun --mpi=pmix`, torchrun, and alone, where it is rank 0 of 1.
  *   The time from hvd_init() to hvd_shutdown() is a session. Messages call the first session of a
- * process generation 1, the next one generation 2, and so on.
+ * process generation 1, the next one generation 2, and so on. In a job that continues when ranks
+ * are lost (hvd/elastic.h) the launcher numbers the generations, and hvd_reform() ends a session,
+ * too.
  *
  * Errors. A function returns a hvd_status: HVD_OK (0), or one of HVD_ERROR_*. A function that
  * returns a number (an `int` of 0 or more) returns the negative of the status instead.
@@ -14,7 +16,8 @@
  * HVD_ERROR_INVALID_ARGUMENT with a message that names the tensor and the ranks. The outputs are
  * unchanged, and the next collective works.
  *   When a rank dies or leaves, all ranks that wait for it return HVD_ERROR_PEER, and so does every
- * later collective, at once. Only hvd_shutdown() and a new hvd_init() end this state.
+ * later collective, at once. Only hvd_shutdown() and a new hvd_init() end this state, or
+ * hvd_reform().
  *
  * Order. There are two kinds of collectives.
  *   Calls with a name (hvd_options), calls on a process set and calls in the background
@@ -75,7 +78,8 @@ enum {
   HVD_ERROR_TIMEOUT = 7,          /* some ranks did not start within HVD_START_TIMEOUT seconds */
   HVD_ERROR_SYSTEM = 8,           /* a system call or a library failed */
   HVD_ERROR_FORKED = 9,           /* called in a child that was forked after hvd_init */
-  HVD_ERROR_ROOT = 10             /* what one rank ran for all failed there (hvd/io.h) */
+  HVD_ERROR_ROOT = 10,            /* what one rank ran for all failed there (hvd/io.h) */
+  HVD_ERROR_REMOVED = 11          /* the job does not want this process any more (hvd/elastic.h) */
 };
 
 /* Returns the text of the last failure on this thread, in UTF-8; "" if nothing has failed. The text

@@ -147,8 +147,8 @@ std::string live(const std::string& path, std::uint32_t number, std::size_t dies
   if (!link.ok()) return link.error().message;
   MemberCome come;
   while (true) {
-    const auto opened =
-        libhvd::AgentBootstrap::open(**link, come, std::chrono::milliseconds(kLongMs));
+    const std::chrono::milliseconds long_time(kLongMs);
+    const auto opened = libhvd::AgentBootstrap::open(**link, come, {long_time, long_time});
     if (!opened.ok()) return opened.error().message;
     auto& bootstrap = **opened;
     const auto& generation = bootstrap.generation();

@@ -161,7 +161,7 @@ auto in_thread(Body body) {
 }
 
 auto open_in_thread(MemberLink& link, MemberCome come = {}) {
-  return in_thread([&link, come] { return AgentBootstrap::open(link, come, kLong); });
+  return in_thread([&link, come] { return AgentBootstrap::open(link, come, {kLong, kLong}); });
 }
 
 // The bootstraps of members that come to their first generation.
@@ -377,7 +377,7 @@ TEST(MemberLink, AGenerationWithoutThisMemberEndsTheLink) {
 TEST(MemberLink, AWaitHasATimeLimit) {
   ToyAgent agent;
   const auto links = agent.open_links(1);
-  const auto bootstrap = AgentBootstrap::open(*links[0], {}, std::chrono::milliseconds(1));
+  const auto bootstrap = AgentBootstrap::open(*links[0], {}, {std::chrono::milliseconds(1), kLong});
   EXPECT_EQ(bootstrap.error().status, HVD_ERROR_TIMEOUT);
 }
 

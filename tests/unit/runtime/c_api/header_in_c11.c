@@ -1,4 +1,5 @@
-/* hvd.h is a C header: compiled here as C11 with all warnings. */
+/* These are C headers: compiled here as C11 with all warnings. */
+#include <hvd/elastic.h>
 #include <hvd/hvd.h>
 
 int use_the_header_from_c(void);

@@ -146,7 +146,7 @@ TEST(AsyncAbi, AHandleOfAnEndedSessionFailsWithItsGeneration) {
   });
   for (int rank = 0; rank < 2; ++rank) {
     const auto next = [&] { return job.rank(rank).line().value_or("nothing"); };
-    const std::string over = ", which hvd_shutdown has ended";
+    const std::string over = ", which is over";
     const std::string of_set = std::to_string((std::int64_t{2} << 40) + 1);
     const std::string of_next = std::to_string((std::int64_t{3} << 40) + 1);
     EXPECT_EQ(next(), "hvd_wait: handle 1 is of generation 1" + over);

@@ -96,9 +96,9 @@ std::string describe_repair(const Repair& repair) {
     line += " were lost";
   }
   line += fmt::format(
-      ": {} from step {} after {}",
+      ": {}{} after {}",
       repair.size == 1 ? "1 rank continues" : fmt::format("{} ranks continue", repair.size),
-      repair.step,
+      repair.step == 0 ? "" : fmt::format(" from step {}", repair.step),
       repair.pause_seconds < 1 ? fmt::format("{:.0f} ms", std::ceil(repair.pause_seconds * 1000))
                                : format_duration(repair.pause_seconds));
   for (const auto& one : repair.renumbered)

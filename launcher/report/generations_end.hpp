@@ -37,7 +37,7 @@ struct Repair {
   };
   std::vector<Lost> lost;  // at least one
   std::size_t size = 0;    // of the new generation
-  std::uint64_t step = 0;
+  std::uint64_t step = 0;  // of the training; 0: it has not reported any
   double pause_seconds = 0;
   std::vector<Renumbered> renumbered = {};
 };

@@ -191,10 +191,12 @@ void add_leftovers(const Report& report, std::vector<std::string>& lines) {
 
 std::vector<std::string> lines_of_success(const Report& report) {
   const auto size = report.ranks.size();
+  const auto lost = size - static_cast<std::size_t>(std::ranges::count_if(report.ranks, succeeded));
   std::vector<std::string> lines{
-      fmt::format("{} {} {} ({})", plural(size, "rank"),
+      fmt::format("{} {} {} ({}){}", plural(size - lost, "rank"),
                   report.stopped_early ? "stopped early, as requested, after" : "succeeded in",
-                  how_long(report), cost(report))};
+                  how_long(report), cost(report),
+                  lost == 0 ? "" : fmt::format("; {} lost before", plural(lost, "rank")))};
   append(other_failures(report), lines);
   add_earlier(report, lines);
   add_hosts(report, lines);

@@ -78,24 +78,26 @@ void Membership::ended(const RankReport& rank) {
 }
 
 void Membership::resume() {
-  if (deadline_.pending()) watch_deadline();
+  if (deadline_.pending()) watch_deadline(true);
 }
 
 // --- what is decided -----------------------------------------------------------------------------
 
 void Membership::carry_out(const Actions& actions) {
+  bool next_wait = false;
   for (const auto& action : actions) {
     history_.add(action, now());
     send(action);
     if (const auto* const end = std::get_if<action::EndMember>(&action)) end_member(*end);
     if (const auto* const lost = std::get_if<action::Lost>(&action)) losses_.push_back(*lost);
     if (std::holds_alternative<action::Opened>(action)) note_opened();
-    if (std::holds_alternative<action::Over>(action) ||
-        std::holds_alternative<action::Go>(action) || std::holds_alternative<action::Parts>(action))
-      watch_deadline();
+    next_wait = next_wait || std::holds_alternative<action::Over>(action) ||
+                std::holds_alternative<action::Go>(action) ||
+                std::holds_alternative<action::Parts>(action);
     if (const auto* const last = std::get_if<action::CannotContinue>(&action))
       return stop(last->why);
   }
+  watch_deadline(next_wait);
 }
 
 void Membership::send(const Action& action) {
@@ -119,7 +121,6 @@ void Membership::end_member(const action::EndMember& action) {
 }
 
 void Membership::note_opened() {
-  deadline_.cancel();
   const auto& list = generations_.state().list;
   const auto losses = std::exchange(losses_, {});
   const auto before = std::exchange(opened_, list);
@@ -154,11 +155,12 @@ void Membership::stop(action::CannotContinue::Why why) {
 
 // --- members that the others wait for ------------------------------------------------------------
 
-void Membership::watch_deadline() {
-  if (generations_.waits_for_members())
-    deadline_.start(attempt_.job.spec.elastic.reset_timeout);
-  else
+// The first generation may take as long to come together as it likes, unless a rank is lost.
+void Membership::watch_deadline(bool anew) {
+  if (!generations_.waits_for_members())
     deadline_.cancel();
+  else if (anew || (!deadline_.pending() && generations_.state().generation > 1))
+    deadline_.start(attempt_.job.spec.elastic.reset_timeout);
 }
 
 void Membership::on_deadline() {

@@ -50,7 +50,8 @@ class Membership {
   void end_member(const action::EndMember& action);
   void note_opened();
   void stop(action::CannotContinue::Why why);
-  void watch_deadline();
+  // Limits the time that members have to come. `anew`: from now on.
+  void watch_deadline(bool anew);
   void on_deadline();
 
   AttemptParts& attempt_;

@@ -297,4 +297,12 @@ std::string fold_hosts(const std::vector<std::string>& hosts) {
   return text;
 }
 
+std::vector<std::string> expand_host_lists(const std::vector<std::string>& lists) {
+  std::vector<std::string> names;
+  for (const auto& list : lists)
+    if (const auto hosts = expand_host_list(list))
+      names.insert(names.end(), hosts->begin(), hosts->end());
+  return names;
+}
+
 }  // namespace hvdrun

@@ -39,6 +39,8 @@ std::vector<std::string_view> split_host_list(std::string_view text);
 // Returns the hosts of a list, in its order. A host may be there twice. Errors: a malformed or
 // empty entry; a name longer than kLongestHostName; more than kMaxHosts hosts.
 Result<std::vector<std::string>> expand_host_list(std::string_view text);
+// Returns the hosts of all lists. Leaves out a text that is no list.
+std::vector<std::string> expand_host_lists(const std::vector<std::string>& lists);
 
 // Writes hosts as a short list for people: "n[1-4],login". Names that differ in one number only are
 // joined, with their numbers sorted. The joined names are in the order of their first host.

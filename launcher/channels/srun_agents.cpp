@@ -258,10 +258,7 @@ void SrunAgents::explain_ends() {
 // Returns the hosts of the step that are in SLURM's lists of hosts and have not connected.
 std::vector<std::size_t> SrunAgents::find_missing(const Step& step,
                                                   const std::vector<std::string>& lists) const {
-  std::vector<std::string> names;
-  for (const auto& list : lists)
-    if (const auto hosts = expand_host_list(list))
-      names.insert(names.end(), hosts->begin(), hosts->end());
+  const auto names = expand_host_lists(lists);
   std::vector<std::size_t> found;
   for (const auto host : step.hosts)
     if (!hosts_[host].task &&

@@ -67,10 +67,7 @@ void SrunStarter::start() {
 
 void SrunStarter::on_failures(const std::vector<SrunFailure>& failures) {
   for (const auto& failure : failures) {
-    std::vector<std::string> names;
-    for (const auto& list : failure.hosts)
-      if (auto hosts = expand_host_list(list))
-        names.insert(names.end(), hosts->begin(), hosts->end());
+    const auto names = expand_host_lists(failure.hosts);
     for (auto* agent : agents_) {
       const bool meant = names.empty() || std::ranges::count(names, agent->host.address) > 0;
       if (meant && !agent->link && !agent->life.gone()) events_.on_failure(*agent, failure.message);

@@ -1,26 +1,27 @@
 // elastic_trainer [--epochs N] [--samples N] [--batch N] [--pause US] [--rounds N]
-//   [--background] [--c] [--swallow] [--die DEATH,…] [--hold STEP:MEMBER:FILE]
-//   [--ready FILE] [--never-init] [--second]
+//   [--background] [--c] [--swallow] [--die DEATH,…] [--hold STEP:MEMBER:FILE] [--ready FILE]
+//   [--never-init] [--second]
 //
-// Trains a linear model with hvd::elastic::run, or with the C calls of hvd/elastic.h (--c). Its
-// gradients go through blocking calls, or through the engine (--background). With the gradient goes
-// a count of the samples that were used. So the state has, after any losses, how often each sample
-// was used. Prints "member M pid P" at the start. Prints "member M pid P generation G rank R size N
-// step S loss L used MIN MAX" after the training, where MIN and MAX are those of all samples'
-// counts.
+// Trains a linear model with hvd::elastic::run, or with the C calls of hvd/elastic.h (--c). The
+// sums over ranks are made by blocking calls, or in the background (--background). They also have
+// how often each sample was used. So the state has it too, whatever was lost. Prints "member M pid
+// P" at the start. Prints "member M pid P generation G rank R size N step S loss L used MIN MAX"
+// after the training, where MIN and MAX are those of all samples.
 //
-// DEATH is POINT:MEMBER:GENERATION:HOW. The member does HOW when it comes to POINT in this
-// generation, or in any with GENERATION 0. Points: before-init, after-init, step (at the step of
-// --at; the last one without it), reduced (after this step's allreduce), commit (in the copy of
+// DEATH is POINT:MEMBER:GENERATION:HOW[:STEP]. The member does HOW when it comes to POINT in this
+// generation, or in any with GENERATION 0. Points: before-init, after-init, step (before STEP, from
+// 0 on; the last one without it), reduced (after this step's allreduce), commit (in the copy of
 // this step's commit), restore, sync, reset (in a reset callback), finished (after the training),
-// left (between hvd_shutdown and exit). HOW: kill, stop, exit7, exit0 (without hvd_shutdown), leave
-// (hvd_shutdown, then exit 0), quick0 (_exit), throw, fork (a child calls hvd), spawn (a second
-// process calls hvd_init). The rank continues after the last two, and after SIGCONT.
+// left (between hvd_shutdown and exit; GENERATION is 0). HOW: kill, stop, exit7, exit0 (without
+// hvd_shutdown), leave (hvd_shutdown, then exit 0), quick0 (_exit), throw, fork (a child calls
+// hvd), spawn (a second process calls hvd_init). The rank continues after the last two, and after
+// SIGCONT.
 //
 // --hold: the member, or each with -1, waits before this step until FILE exists. --ready: a member
-// that waits appends "M PID" to FILE. --swallow: after the first error, calls hvd_allreduce for
-// ever. --rounds: trains so many times, each between hvd_init and hvd_shutdown. --never-init:
-// sleeps instead of a training. --second: only calls hvd_init, and prints its error.
+// that waits appends "M PID" to FILE. --pause: each step takes so much longer. --swallow: after the
+// first error, calls hvd_allreduce for ever. --rounds: trains so many times, each between hvd_init
+// and hvd_shutdown. --never-init: sleeps instead of a training. --second: only calls hvd_init, and
+// prints its error.
 #include "options.h"
 
 #include <algorithm>

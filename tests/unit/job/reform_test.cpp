@@ -1,10 +1,13 @@
 // Members of a job lose others and go on: processes that use the C ABI, with the real Generations
 // value as their launcher.
+#include "agent_page.hpp"
 #include "elastic_job.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <fstream>
 #include <functional>
 #include <optional>
 #include <span>
@@ -13,9 +16,12 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <hvd/agree.hpp>
+#include <hvd/checkpoint.hpp>
 #include <hvd/data.hpp>
 #include <hvd/elastic.hpp>
 #include <hvd/hvd.hpp>
+#include <hvd/io.hpp>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -404,6 +410,82 @@ TEST(Reform, EachPendingCallSaysWhoWasLost) {
     const auto number = std::to_string(member);
     EXPECT_EQ(lines[4], "2 " + number + " " + number + " 3");
   }
+}
+
+// Returns the lines of a file without their times.
+std::string untimed(const std::string& path) {
+  std::ifstream file(path);
+  std::string text;
+  for (std::string line; std::getline(file, line);)
+    text += line.substr(line.find_last_of(' ') + 1) + "\n";
+  return text;
+}
+
+TEST(Reform, WhatAProgramHasGoesOn) {
+  const libhvd::test::TemporaryFolder folder;
+  hvd::RecordWriter records(folder.file("data"));
+  for (int record = 0; record < 30; ++record)
+    records.write(std::string(1, static_cast<char>(record)));
+  records.close();
+  libhvd::AgentPage page;
+  ElasticJob job(
+      3,
+      [&](int member, const Child::Report& report) {
+        if (member == 1) ::setenv("HVD_STATUS", page.place().c_str(), 1);
+        hvd::init();
+        hvd::watch_signal(SIGUSR1);
+        hvd::Buffer<int> shared(20'000);
+        hvd::Log log(folder.file("log"));
+        hvd::Checkpoints checkpoints(folder.file("checkpoints"));
+        std::int64_t step = 3;
+        hvd::State saved;
+        saved.add("step", step);
+        hvd::Reader reader(hvd::Source::tfrecord(folder.file("data")),
+                           {.batch = 6, .shuffle = false});
+        const auto own = [&] {  // the first sample of this rank's batch, and how many it has
+          const auto batch = reader.next();
+          return std::to_string(batch->indices()[0]) + "+" + std::to_string(batch->size());
+        };
+        hvd::progress({.step = 7});
+        hvd::elastic::set_commits(5);
+        log << "one" << std::endl;
+        checkpoints.save(saved, 3);
+        checkpoints.wait();
+        report(own());
+        hvd::barrier();
+        if (member == 0) die();
+        expect(hvd_barrier(nullptr) == HVD_ERROR_PEER, report, "no error");
+        hvd::elastic::reform();
+
+        report(std::to_string(hvd::rank()) + ": " + own());
+        std::fill(shared.span().begin(), shared.span().end(), 1);
+        hvd::allreduce(shared.span(), hvd::Op::sum, "shared");
+        expect(shared[19'999] == 2, report, "wrong sum");
+        log << "two" << std::endl;
+        step = 0;
+        const auto loaded = checkpoints.load(saved);
+        expect(loaded && step == 3, report, "not loaded");
+        checkpoints.save(saved, 4);
+        checkpoints.wait();
+        ::raise(SIGUSR1);
+        expect(static_cast<bool>(hvd::agree_stop(1)), report, "the signal was not remembered");
+        checkpoints.close();
+        hvd::shutdown();
+      },
+      {}, {{"HVD_TIMELINE", folder.file("run.json")}});
+  EXPECT_EQ(job.lines(1), (std::vector<std::string>{"2+2", "0: 6+3"}));
+  EXPECT_EQ(job.lines(2), (std::vector<std::string>{"4+2", "1: 9+3"}));
+  EXPECT_EQ(untimed(folder.file("log")), "one\ntwo\n");
+  EXPECT_EQ(page.page()->generation, 2u);
+  EXPECT_EQ(page.page()->commits, 5u);
+  EXPECT_EQ(page.page()->step, 7u);
+  EXPECT_EQ(page.page()->attached, 2u);
+  EXPECT_EQ(page.page()->collective_active, 0u);
+  std::ifstream timeline(folder.file("run.generation-2.json"));
+  EXPECT_TRUE(timeline.good());
+  job.end();
+  EXPECT_EQ(job.fault(), "");
+  EXPECT_EQ(job.left_in_memory(), std::vector<std::string>{});
 }
 
 TEST(Reform, AllMayAgreeToFormANewGeneration) {

@@ -4,17 +4,22 @@
 #include "elastic_job.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <hvd/agree.hpp>
 #include <hvd/checkpoint.hpp>
@@ -158,6 +163,67 @@ TEST(Reform, TwoMayDieAtOnce) {
   });
   expect_trained(job, {0, 1});
 }
+
+#ifdef HVDRUN_DIGITS
+// What a process prints.
+class Output {
+ public:
+  Output() {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+    lines_.reset(::fdopen(ends[0], "r"));
+    writer_ = Fd(ends[1]);
+  }
+  // In the process: starts the program.
+  void run(std::vector<const char*> words) {
+    ::dup2(writer_.get(), STDOUT_FILENO);
+    words.push_back(nullptr);
+    ::execv(words[0], const_cast<char**>(words.data()));
+    ::_exit(97);
+  }
+  // In the test: returns the next line that begins like this; "" at the end.
+  std::string find(const std::string& begin) {
+    writer_.reset();
+    std::array<char, 512> line{};
+    while (std::fgets(line.data(), static_cast<int>(line.size()), lines_.get()) != nullptr)
+      if (std::string_view(line.data()).starts_with(begin)) return line.data();
+    return {};
+  }
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  std::unique_ptr<std::FILE, Close> lines_;
+  Fd writer_;
+};
+
+// Returns the loss of the last epoch in "epoch 20 loss 0.001 train accuracy …".
+double last_loss(Output& output) {
+  double loss = -1;
+  for (std::string line; !(line = output.find("epoch ")).empty();)
+    loss = std::stod(line.substr(line.find("loss ") + 5));
+  return loss;
+}
+
+TEST(Reform, TheDigitsExampleTrainsOnWithTheUndisturbedLoss) {
+  const std::vector<const char*> words{HVDRUN_DIGITS, "--epochs", "20"};
+  Output alone;
+  Child undisturbed([&](const Child::Report&) { alone.run(words); });
+  const double expected = last_loss(alone);
+
+  std::array<Output, 4> outputs;
+  ElasticJob job(4, [&](int member, const Child::Report&) {
+    outputs[static_cast<std::size_t>(member)].run(words);
+  });
+  outputs[0].find("epoch 2 ");
+  job.kill(2);
+  outputs[0].find("epoch 5 ");
+  job.kill(0);
+  EXPECT_NEAR(last_loss(outputs[1]), expected, 1e-5 * expected);  // it is rank 0 now
+  expect_ended_well(job, {1, 3});
+}
+#endif
 
 // --- a second death while the others come together
 // ------------------------------------------------
@@ -421,7 +487,7 @@ std::string untimed(const std::string& path) {
   return text;
 }
 
-TEST(Reform, WhatAProgramHasGoesOn) {
+TEST(Reform, WhatAProgramHasStaysUsable) {
   const libhvd::test::TemporaryFolder folder;
   hvd::RecordWriter records(folder.file("data"));
   for (int record = 0; record < 30; ++record)

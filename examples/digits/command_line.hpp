@@ -145,13 +145,12 @@ using MakeLearner = std::function<std::unique_ptr<Learner>(const Options& option
 inline void train_and_test(const Options& options, const MakeLearner& make_learner) {
   if (!options.quiet) introduce_rank();
   const std::string path = options.data.empty() ? default_data_path() : options.data;
-  const Split split = split_dataset(share_dataset(path), options.patience > 0);
   const auto learner = make_learner(options);
-  if (!Training(*learner, split, options).run().empty()) return;  // asked to stop before the end
-  const Metrics metrics = evaluate(*learner, split.test);
-  hvd::set_metric("accuracy", metrics.accuracy);
+  const Outcome outcome = Training(*learner, path, options).run();
+  if (!outcome.stopped.empty()) return;
+  hvd::set_metric("accuracy", outcome.test.accuracy);
   hvd::root_out() << "test accuracy: " << std::fixed << std::setprecision(1)
-                  << 100 * metrics.accuracy << " %" << std::endl;
+                  << 100 * outcome.test.accuracy << " %" << std::endl;
 }
 
 // Prints an error that all ranks have once, and returns the exit code. All ranks wait for that,

@@ -6,7 +6,8 @@
 // depend on the number of ranks, except for the order of sums.
 //
 // After any end of the job, it can continue from its last checkpoint, with the losses of a run that
-// was never interrupted: the checkpoint contains everything on which the next step depends.
+// was never interrupted: the checkpoint contains everything on which the next step depends. With
+// hvdrun --min-np the same is true when a rank is lost: the others continue from their last step.
 #pragma once
 
 #include "dataset.hpp"
@@ -30,6 +31,7 @@
 #include <hvd/agree.hpp>
 #include <hvd/checkpoint.hpp>
 #include <hvd/data.hpp>
+#include <hvd/elastic.hpp>
 #include <hvd/hvd.hpp>
 #include <hvd/io.hpp>
 #include <hvd/rates.hpp>
@@ -148,27 +150,86 @@ inline Metrics evaluate(Learner& learner, const Dataset& dataset) {
   return {means[0], means[1]};
 }
 
-// The training loop. Rank 0 prints a line per epoch.
+// What a training came to.
+struct Outcome {
+  std::string stopped;  // the reason why it was asked to stop, "signal 15 (SIGTERM)"; otherwise ""
+  Metrics test;         // if it was not
+};
+
+// The training loop, and the test after it. Rank 0 prints a line per epoch.
 class Training {
  public:
-  Training(Learner& learner, const Split& split, const Options& options)
+  // Trains with the digits of that file.
+  Training(Learner& learner, const std::string& data, const Options& options)
       : learner_(learner),
-        split_(split),
+        data_(data),
         options_(options),
+        size_(hvd::size()),
         batch_(options.scaling == hvd::Scaling::none ? options.batch
-                                                     : std::int64_t{options.batch} * hvd::size()),
+                                                     : std::int64_t{options.batch} * size_),
         early_stopping_({.best = hvd::Best::min, .patience = options.patience}) {
     progress_.batch = batch_;
-    if (!options.log.empty()) log_.emplace(options.log);
-    if (!options.checkpoint_folder.empty()) open_checkpoints();
-    // Rank 0's weights on all ranks, so that all begin with the same.
-    hvd::broadcast(learner.parameters(), 0, "weights");
-    learner.store();
+    // Rank 0's weights go to all ranks, so that all begin with the same. When a rank is lost, the
+    // newest go to all that are left.
+    newest_.add("weights", learner.parameters()).add("velocity", learner.velocity());
+    newest_.add("progress", progress_);
+    early_stopping_.add_to(newest_, "early_stopping");
+    if (options.checkpoint_folder.empty()) return;
+    // Signals are handled at the end of a step, after a last checkpoint.
+    hvd::watch_signal(SIGTERM);
+    hvd::watch_signal(SIGUSR1);
+  }
+
+  // All that the ranks do together is in here. When one is lost, the others come here again, with
+  // the state of the newest commit.
+  Outcome run() {
+    return hvd::elastic::run(newest_, [this] {
+      open_files();
+      Outcome outcome{train(), {}};
+      if (outcome.stopped.empty()) outcome.test = evaluate(learner_, split_->test);
+      return outcome;
+    });
+  }
+
+ private:
+  // Training stops if less time than this is left: enough to save a small network.
+  static constexpr double kSecondsToSave = 10;
+
+  // The progress of the training. With weights and velocity, all that the next step depends on.
+  struct Progress {
+    std::int64_t epoch = 0;
+    std::int64_t step = 0;   // of this epoch
+    std::int64_t steps = 0;  // in all
+    std::int64_t batch = 0;  // the batch of these steps
+    Sums sums;               // of this epoch so far
+    bool resumed = false;    // from a checkpoint, if it was to
+  };
+
+  // Keeps the state for the case that a rank is lost. What was done since is done again.
+  void commit() {
+    if (!hvd::elastic::is_elastic()) return;
+    learner_.fetch();
+    newest_.commit();
+  }
+
+  // Reads the data and opens the files, with all ranks, unless all have done so.
+  void open_files() {
+    if (hvd::allreduce(split_ ? 1 : 0, hvd::Op::min) == 0) {
+      if (!options_.log.empty()) log_.emplace(options_.log);
+      if (!options_.checkpoint_folder.empty()) open_checkpoints();
+      split_ = split_dataset(share_dataset(data_), options_.patience > 0);
+    }
+    if (checkpoints_ && !progress_.resumed && (options_.resume || hvd::restart_count() > 0)) {
+      resume();
+      progress_.resumed = true;
+    }
+    learner_.store();
+    commit();
   }
 
   // Trains until options.epochs are done, the validation loss stops improving, or the job is asked
-  // to stop. Then returns the reason ("signal 15 (SIGTERM)"), otherwise "".
-  std::string run() {
+  // to stop. Then returns the reason, otherwise "".
+  std::string train() {
     while (progress_.epoch < options_.epochs && !early_stopping_.should_stop()) {
       hvd::progress({.epoch = progress_.epoch, .epochs = options_.epochs});
       std::string stopped = run_epoch();
@@ -185,20 +246,8 @@ class Training {
     return {};
   }
 
- private:
-  // Training stops if less time than this is left: enough to save a small network.
-  static constexpr double kSecondsToSave = 10;
-
-  // The progress of the training. With weights and velocity, all that the next step depends on.
-  struct Progress {
-    std::int64_t epoch = 0;
-    std::int64_t step = 0;   // of this epoch
-    std::int64_t steps = 0;  // in all
-    std::int64_t batch = 0;  // the batch of these steps
-    Sums sums;               // of this epoch so far
-  };
-
   void open_checkpoints() {
+    state_ = {};
     state_.add("weights", learner_.parameters());
     state_.add("velocity", learner_.velocity());
     state_.add("epoch", progress_.epoch);
@@ -212,10 +261,6 @@ class Training {
                                                          .keep_last = options_.keep,
                                                          .best = hvd::Best::min,
                                                      });
-    // Signals are handled at the end of a step, after a last checkpoint.
-    hvd::watch_signal(SIGTERM);
-    hvd::watch_signal(SIGUSR1);
-    if (options_.resume || hvd::restart_count() > 0) resume();
   }
 
   void resume() {
@@ -233,20 +278,20 @@ class Training {
 
   // Returns the learning rate of a step: it rises from that for one rank to that for all.
   double learning_rate(std::int64_t steps_per_epoch) const {
-    const double scaled = hvd::scale_rate(options_.learning_rate, hvd::size(), options_.scaling);
+    const double scaled = hvd::scale_rate(options_.learning_rate, size_, options_.scaling);
     return hvd::warmup(options_.learning_rate, scaled, progress_.steps,
                        options_.warmup_epochs * steps_per_epoch);
   }
 
   // Trains to the epoch's end, or until all ranks agree to stop; then returns the reason.
   std::string run_epoch() {
-    hvd::Shard shard({.samples = split_.training.size(),
+    hvd::Shard shard({.samples = split_->training.size(),
                       .batch = batch_,
                       .epoch = progress_.epoch,
                       .seed = options_.seed});
     while (progress_.step < shard.steps()) {
       const auto own_part = shard.step(progress_.step);
-      const Sums sums = learner_.step(split_.training, own_part,
+      const Sums sums = learner_.step(split_->training, own_part,
                                       static_cast<double>(shard.batch_size(progress_.step)),
                                       learning_rate(shard.steps()));
       progress_.sums.loss += sums.loss;
@@ -254,6 +299,7 @@ class Training {
       ++progress_.step;
       ++progress_.steps;
       hvd::progress({.step = progress_.steps, .samples = std::ssize(own_part)});
+      commit();
       if (!checkpoints_) continue;
       const auto steps = static_cast<std::uint64_t>(progress_.steps);
       if (const auto stop = hvd::agree_stop(steps, {.seconds_needed = kSecondsToSave}))
@@ -267,19 +313,20 @@ class Training {
     progress_.sums = {};
     progress_.step = 0;
     ++progress_.epoch;
-    const auto samples = static_cast<double>(split_.training.size());
+    const auto samples = static_cast<double>(split_->training.size());
     double metric = sums.loss / samples;
     hvd::progress({.loss = metric});
     std::ostringstream line;
     line << "epoch " << progress_.epoch << std::fixed << " loss " << std::setprecision(9) << metric
          << " train accuracy " << std::setprecision(1) << 100 * sums.correct / samples << " %";
-    if (split_.validation.size() > 0) {
-      metric = evaluate(learner_, split_.validation).loss;
+    if (split_->validation.size() > 0) {
+      metric = evaluate(learner_, split_->validation).loss;
       const bool best = early_stopping_.update(metric);
       line << " validation loss " << std::setprecision(4) << metric << (best ? " (best)" : "");
     }
     report(line.str());
     save(metric);
+    commit();
     if (early_stopping_.should_stop())
       report("stopping early: no better validation loss for " + std::to_string(options_.patience) +
              " epochs");
@@ -315,13 +362,16 @@ class Training {
   }
 
   Learner& learner_;
-  const Split& split_;
+  std::string data_;  // the file
   const Options& options_;
+  int size_;            // at the start: batch and learning rate stay when ranks are lost
   std::int64_t batch_;  // of all ranks together
+  std::optional<Split> split_;
   Progress progress_;
   hvd::EarlyStopping early_stopping_;
   std::optional<hvd::Log> log_;
-  hvd::State state_;
+  hvd::elastic::State newest_;  // when a rank is lost
+  hvd::State state_;            // of checkpoints
   std::optional<hvd::Checkpoints> checkpoints_;
   std::optional<hvd::Error> last_failure_;  // of the last save()
 };

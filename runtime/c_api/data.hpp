@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/error.hpp"
+#include "c_api/process.hpp"
 #include "io/shard.hpp"
 #include "io/source.hpp"
 
@@ -29,21 +30,19 @@ class JobsNumbers {
   // job and there is another session than the last time. Returns its error.
   template <class Divide>
   Result<void> follow(const Divide& divide) {
-    const std::uint64_t now = follows_ ? session() : session_;
-    if (now == session_) return {};
+    const std::uint64_t now = follows_ ? last_generation() : generation_;
+    if (now == generation_) return {};
     const int rank = hvd_rank();
     const int size = hvd_size();
     if (rank < 0 || size < 0) return {};  // between two sessions
     HVD_CHECK(divide(size, rank));
-    session_ = now;
+    generation_ = now;
     return {};
   }
 
  private:
-  static std::uint64_t session();
-
   bool follows_;
-  std::uint64_t session_;
+  std::uint64_t generation_;
 };
 
 // Returns the options of a shard, with the job's rank and size if the caller leaves them to it.

@@ -28,14 +28,9 @@ struct hvd_shard {
 namespace libhvd {
 
 // A caller's older struct may end before `size`; read_shard_options() has checked the rest.
-JobsNumbers::JobsNumbers(const hvd_shard_options& given) : session_(session()) {
+JobsNumbers::JobsNumbers(const hvd_shard_options& given) : generation_(last_generation()) {
   const auto read = read_struct(&given, "hvd_shard_options");
   follows_ = read.ok() && read->size == 0;
-}
-
-std::uint64_t JobsNumbers::session() {
-  const SessionReader reader;
-  return process().session_handles.last();
 }
 
 Result<ShardOptions> read_shard_options(const hvd_shard_options* given) {

@@ -5,9 +5,12 @@
 #include "io/rank_path.hpp"
 #include "io/share_outcome.hpp"
 
+#include <cstdint>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 
 #include <hvd/io.h>
 
@@ -16,8 +19,34 @@ using libhvd::Communicator;
 using libhvd::fail;
 using libhvd::Result;
 
+// Any thread. Rank 0 of the present session has a file in `log`, the others have none.
 struct hvd_log {
-  libhvd::Log log;
+  hvd_log(std::string of, std::unique_ptr<libhvd::Log> first)
+      : path(std::move(of)), log(std::move(first)) {}
+
+  std::string path;
+  std::mutex mutex;  // guards the following
+  std::uint64_t generation = libhvd::last_generation();
+  bool writes = hvd_rank() == 0;
+  std::shared_ptr<libhvd::Log> log;
+
+  // Returns the log for what this rank writes now. Error: it has become rank 0, and cannot open the
+  // file.
+  Result<std::shared_ptr<libhvd::Log>> find() {
+    const std::lock_guard lock(mutex);
+    const std::uint64_t now = libhvd::last_generation();
+    const int rank = now == generation ? -1 : hvd_rank();
+    if (rank < 0) return log;
+    generation = now;
+    if (writes == (rank == 0)) return log;
+    writes = false;
+    log = std::make_shared<libhvd::Log>();
+    if (rank > 0) return log;
+    HVD_TRY(libhvd::Log opened, libhvd::Log::open(path));
+    log = std::make_shared<libhvd::Log>(std::move(opened));
+    writes = true;
+    return log;
+  }
 };
 
 struct hvd_file {
@@ -49,19 +78,19 @@ hvd_status hvd_log_open(const char* path, hvd_log** log, const hvd_options* opti
                             [=](Communicator& communicator, CallOptions read) -> Result<void> {
                               if (path == nullptr || log == nullptr)
                                 read.fault = "hvd_log_open: a null pointer";
-                              auto opened = std::make_unique<hvd_log>();
+                              auto opened = std::make_unique<libhvd::Log>();
                               Result<void> outcome;
                               if (communicator.rank() == 0 && read.fault.empty()) {
                                 auto file =
                                     libhvd::attempt([=] { return libhvd::Log::open(path); });
                                 if (file.ok()) {
-                                  opened.reset(new hvd_log{std::move(*file)});
+                                  opened = std::make_unique<libhvd::Log>(std::move(*file));
                                 } else {
                                   outcome = file.error();
                                 }
                               }
                               HVD_CHECK(libhvd::share_outcome(communicator, outcome, 0, read));
-                              *log = opened.release();
+                              *log = new hvd_log(path, std::move(opened));
                               return {};
                             });
 }
@@ -70,7 +99,8 @@ hvd_status hvd_log_write(hvd_log* log, const char* text, size_t bytes) {
   return libhvd::guard("hvd_log_write", [=] {
     if (log == nullptr || (text == nullptr && bytes > 0))
       return libhvd::report(libhvd::null_pointer("hvd_log_write"));
-    return libhvd::report(log->log.write({text, bytes}));
+    const auto now = log->find();
+    return libhvd::report(now.ok() ? (*now)->write({text, bytes}) : Result<void>(now.error()));
   });
 }
 

@@ -33,8 +33,9 @@ void say_goodbye() {
 // Shuts down a program that exits without hvd_shutdown. Does nothing if another thread is inside a
 // collective; the peers then see only the end of the process. An error is put on the status page
 // before the peers learn that this rank has left, because their failures must be later than this.
-// If results on GPUs were lost, the process ends with code 1.
-void at_exit() {
+// If results on GPUs were lost, the process ends with code 1. `code`: the program's. A rank that
+// exits with another one than 0 has not left its job in order: it is lost.
+void at_exit(int code, void*) {
   if (process().forked) return;
   const std::unique_lock lock(process().calls, std::try_to_lock);
   if (!lock.owns_lock()) return;
@@ -47,7 +48,7 @@ void at_exit() {
   if (status != HVD_OK && process().session != nullptr)
     process().session->page().set_failed_exit(status == HVD_ERROR_PEER, monotonic_ns());
   close_session();
-  if (status == HVD_OK && !lost) say_goodbye();
+  if (code == 0 && status == HVD_OK && !lost) say_goodbye();
   process().link.reset();
   process().lasting.reset();
   if (!lost) return;
@@ -67,7 +68,7 @@ void in_child_after_fork() {
 void set_handlers() {
   if (process().handlers_set) return;
   process().handlers_set = true;
-  std::atexit(at_exit);
+  ::on_exit(at_exit, nullptr);
   pthread_atfork(nullptr, nullptr, in_child_after_fork);
 }
 

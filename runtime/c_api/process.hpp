@@ -37,6 +37,10 @@ struct Process {
 // Returns the one object of this process.
 Process& process();
 
+// Returns the generation of this process's last session; 0 if there has been none. What belongs to
+// a session compares it to find out that there is another one. Any thread; 0 in a forked child.
+std::uint64_t last_generation();
+
 // Access to the session, which is not destroyed while this object lives. In a forked child it takes
 // no lock, because threads of the parent may have held the lock.
 class SessionReader {

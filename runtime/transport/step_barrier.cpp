@@ -232,7 +232,8 @@ std::optional<Failure> StepBarrier::wait_for(int rank, Among among) {
   while (!reached(rank, among)) {
     if (interrupted_.load(std::memory_order_seq_cst))
       return Failure{FailureKind::left, rank_, 0, "", {}};
-    if (const std::uint64_t waited = monotonic_ns() - start; waited < kYieldNs) {
+    if (const std::uint64_t waited = monotonic_ns() - start;
+        waited < kYieldNs && !segment_->failed()) {
       if (bridge_ != nullptr) bridge_->turn();
       if (!crowded_ && waited < (bridge_ != nullptr ? kPollNs : kStepNs)) {
         for (int pause = 0; bridge_ == nullptr && pause < kPausesPerLook; ++pause) relax();
@@ -324,11 +325,11 @@ std::optional<Failure> StepBarrier::wait_for_any(const std::function<bool()>& re
   };
   const std::uint64_t start = monotonic_ns();
   while (!failure_ && !over()) {
-    if (monotonic_ns() - start < kIdleYieldNs) {
+    if (monotonic_ns() - start < kIdleYieldNs && !segment_->failed()) {
       ::sched_yield();
       continue;
     }
-    segment_->wait_idle(over, static_cast<long>(look_ns_));
+    segment_->wait_idle([&] { return over() || segment_->failed(); }, static_cast<long>(look_ns_));
     if (!over()) failure_ = find_missing();
   }
   return passed_on(failure_);
@@ -369,7 +370,8 @@ void StepBarrier::sleep_on(int rank, Among among) {
   }
   sleepers(rank, among).fetch_add(1, std::memory_order_seq_cst);
   const std::uint32_t seen = arrived(rank, among).load(std::memory_order_seq_cst);
-  if (!reached(rank, among)) futex_wait(arrived(rank, among), seen, static_cast<long>(look_ns_));
+  if (!reached(rank, among) && !segment_->failed())
+    futex_wait(arrived(rank, among), seen, static_cast<long>(look_ns_));
   sleepers(rank, among).fetch_sub(1, std::memory_order_seq_cst);
 }
 

@@ -34,7 +34,7 @@
  * Fork. In a child that was forked after hvd_init only the queries work (hvd_rank, ...). A
  * collective there returns HVD_ERROR_FORKED, and HVD_ERROR_PEER on all ranks. exec(3) works, and so
  * does exit(3). A child that was forked after hvd_shutdown cannot join the job either, if the job
- * has PMIx.
+ * has PMIx or continues when ranks are lost.
  *
  * Exit. If a program exits (exit(3), or return from main) without hvd_shutdown, an exit handler
  * shuts the runtime down. The other ranks treat _exit(2), a signal and exec(3) without hvd_shutdown

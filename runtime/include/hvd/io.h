@@ -35,7 +35,9 @@ typedef struct hvd_log hvd_log;
 
 /* A collective: opens a log file that rank 0 writes, and creates it if missing. Lines are appended.
  * All ranks pass the same path. If rank 0 cannot open it, all ranks return the error. Close it with
- * hvd_log_close. */
+ * hvd_log_close.
+ *   The log can be used after hvd_reform, or hvd_shutdown and hvd_init: then the new rank 0 writes.
+ * If that cannot open the file, its hvd_log_write returns the error. */
 HVD_API hvd_status hvd_log_open(const char* path, hvd_log** log, const hvd_options* options);
 
 /* Writes `bytes` bytes of text on rank 0: each line goes into the file with the local time before

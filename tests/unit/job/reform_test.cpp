@@ -1,21 +1,32 @@
 // Members of a job lose others and go on: processes that use the C ABI, with the real Generations
 // value as their launcher.
+#include "agent_page.hpp"
 #include "elastic_job.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <hvd/agree.hpp>
+#include <hvd/checkpoint.hpp>
 #include <hvd/data.hpp>
 #include <hvd/elastic.hpp>
 #include <hvd/hvd.hpp>
+#include <hvd/io.hpp>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -152,6 +163,67 @@ TEST(Reform, TwoMayDieAtOnce) {
   });
   expect_trained(job, {0, 1});
 }
+
+#ifdef HVDRUN_DIGITS
+// What a process prints.
+class Output {
+ public:
+  Output() {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+    lines_.reset(::fdopen(ends[0], "r"));
+    writer_ = Fd(ends[1]);
+  }
+  // In the process: starts the program.
+  void run(std::vector<const char*> words) {
+    ::dup2(writer_.get(), STDOUT_FILENO);
+    words.push_back(nullptr);
+    ::execv(words[0], const_cast<char**>(words.data()));
+    ::_exit(97);
+  }
+  // In the test: returns the next line that begins like this; "" at the end.
+  std::string find(const std::string& begin) {
+    writer_.reset();
+    std::array<char, 512> line{};
+    while (std::fgets(line.data(), static_cast<int>(line.size()), lines_.get()) != nullptr)
+      if (std::string_view(line.data()).starts_with(begin)) return line.data();
+    return {};
+  }
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  std::unique_ptr<std::FILE, Close> lines_;
+  Fd writer_;
+};
+
+// Returns the loss of the last epoch in "epoch 20 loss 0.001 train accuracy …".
+double last_loss(Output& output) {
+  double loss = -1;
+  for (std::string line; !(line = output.find("epoch ")).empty();)
+    loss = std::stod(line.substr(line.find("loss ") + 5));
+  return loss;
+}
+
+TEST(Reform, TheDigitsExampleTrainsOnWithTheUndisturbedLoss) {
+  const std::vector<const char*> words{HVDRUN_DIGITS, "--epochs", "20"};
+  Output alone;
+  Child undisturbed([&](const Child::Report&) { alone.run(words); });
+  const double expected = last_loss(alone);
+
+  std::array<Output, 4> outputs;
+  ElasticJob job(4, [&](int member, const Child::Report&) {
+    outputs[static_cast<std::size_t>(member)].run(words);
+  });
+  outputs[0].find("epoch 2 ");
+  job.kill(2);
+  outputs[0].find("epoch 5 ");
+  job.kill(0);
+  EXPECT_NEAR(last_loss(outputs[1]), expected, 1e-5 * expected);  // it is rank 0 now
+  expect_ended_well(job, {1, 3});
+}
+#endif
 
 // --- a second death while the others come together
 // ------------------------------------------------
@@ -404,6 +476,82 @@ TEST(Reform, EachPendingCallSaysWhoWasLost) {
     const auto number = std::to_string(member);
     EXPECT_EQ(lines[4], "2 " + number + " " + number + " 3");
   }
+}
+
+// Returns the lines of a file without their times.
+std::string untimed(const std::string& path) {
+  std::ifstream file(path);
+  std::string text;
+  for (std::string line; std::getline(file, line);)
+    text += line.substr(line.find_last_of(' ') + 1) + "\n";
+  return text;
+}
+
+TEST(Reform, WhatAProgramHasStaysUsable) {
+  const libhvd::test::TemporaryFolder folder;
+  hvd::RecordWriter records(folder.file("data"));
+  for (int record = 0; record < 30; ++record)
+    records.write(std::string(1, static_cast<char>(record)));
+  records.close();
+  libhvd::AgentPage page;
+  ElasticJob job(
+      3,
+      [&](int member, const Child::Report& report) {
+        if (member == 1) ::setenv("HVD_STATUS", page.place().c_str(), 1);
+        hvd::init();
+        hvd::watch_signal(SIGUSR1);
+        hvd::Buffer<int> shared(20'000);
+        hvd::Log log(folder.file("log"));
+        hvd::Checkpoints checkpoints(folder.file("checkpoints"));
+        std::int64_t step = 3;
+        hvd::State saved;
+        saved.add("step", step);
+        hvd::Reader reader(hvd::Source::tfrecord(folder.file("data")),
+                           {.batch = 6, .shuffle = false});
+        const auto own = [&] {  // the first sample of this rank's batch, and how many it has
+          const auto batch = reader.next();
+          return std::to_string(batch->indices()[0]) + "+" + std::to_string(batch->size());
+        };
+        hvd::progress({.step = 7});
+        hvd::elastic::set_commits(5);
+        log << "one" << std::endl;
+        checkpoints.save(saved, 3);
+        checkpoints.wait();
+        report(own());
+        hvd::barrier();
+        if (member == 0) die();
+        expect(hvd_barrier(nullptr) == HVD_ERROR_PEER, report, "no error");
+        hvd::elastic::reform();
+
+        report(std::to_string(hvd::rank()) + ": " + own());
+        std::fill(shared.span().begin(), shared.span().end(), 1);
+        hvd::allreduce(shared.span(), hvd::Op::sum, "shared");
+        expect(shared[19'999] == 2, report, "wrong sum");
+        log << "two" << std::endl;
+        step = 0;
+        const auto loaded = checkpoints.load(saved);
+        expect(loaded && step == 3, report, "not loaded");
+        checkpoints.save(saved, 4);
+        checkpoints.wait();
+        ::raise(SIGUSR1);
+        expect(static_cast<bool>(hvd::agree_stop(1)), report, "the signal was not remembered");
+        checkpoints.close();
+        hvd::shutdown();
+      },
+      {}, {{"HVD_TIMELINE", folder.file("run.json")}});
+  EXPECT_EQ(job.lines(1), (std::vector<std::string>{"2+2", "0: 6+3"}));
+  EXPECT_EQ(job.lines(2), (std::vector<std::string>{"4+2", "1: 9+3"}));
+  EXPECT_EQ(untimed(folder.file("log")), "one\ntwo\n");
+  EXPECT_EQ(page.page()->generation, 2u);
+  EXPECT_EQ(page.page()->commits, 5u);
+  EXPECT_EQ(page.page()->step, 7u);
+  EXPECT_EQ(page.page()->attached, 2u);
+  EXPECT_EQ(page.page()->collective_active, 0u);
+  std::ifstream timeline(folder.file("run.generation-2.json"));
+  EXPECT_TRUE(timeline.good());
+  job.end();
+  EXPECT_EQ(job.fault(), "");
+  EXPECT_EQ(job.left_in_memory(), std::vector<std::string>{});
 }
 
 TEST(Reform, AllMayAgreeToFormANewGeneration) {

@@ -1,0 +1,433 @@
+"""A job with --min-np continues when ranks are lost, in the processes of the others (tests/programs/elastic_trainer.cpp).
+
+After each loss the training has the loss of an undisturbed one, and has used each sample once per epoch. No process was started
+again, and the report and the notes are true. HVD_START_TIMEOUT is longer than a test may take: no wait ends by it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from harness import HOSTNAME, Done, Running, Sandbox, parent_of, process_state, program, wait_until
+
+TRAINER = program("elastic_trainer")
+EPOCHS, STEPS = 4, 20
+RANKS = 4
+ENVIRONMENT = {"HVD_START_TIMEOUT": "1000"}
+KILLED = "was killed by SIGKILL"
+
+
+def slow(*values: object) -> object:
+    """Returns a case that the gate leaves out."""
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
+@dataclass(frozen=True)
+class Row:
+    """Deaths, and the generations that follow: the ranks of each, by their numbers at the start."""
+    deaths: str
+    generations: list[list[int]]
+    options: tuple[str, ...] = ()
+    how: str = KILLED
+    gate: bool = False
+
+
+ALL = [0, 1, 2, 3]
+WITHOUT = {rank: [other for other in ALL if other != rank] for rank in ALL}
+ROWS = {
+    "before init": Row("before-init:2:0:kill", [[0, 1, 3]], gate=True),
+    "after init": Row("after-init:2:1:kill", [ALL, [0, 1, 3]]),
+    "in a step": Row("step:2:1:kill:7", [ALL, [0, 1, 3]], gate=True),
+    "in a step, by C calls": Row("step:2:1:kill:7", [ALL, [0, 1, 3]], ("--c",)),
+    "in a step, with the engine": Row("step:2:1:kill:7", [ALL, [0, 1, 3]], ("--background",), gate=True),
+    "in the first step": Row("step:3:1:kill:0", [ALL, [0, 1, 2]]),
+    "in the last step": Row("step:1:1:kill", [ALL, [0, 2, 3]]),
+    "rank 0": Row("step:0:1:kill:7", [ALL, [1, 2, 3]], gate=True),
+    "rank 0, with the engine": Row("step:0:1:kill:7", [ALL, [1, 2, 3]], ("--background",)),
+    "after the allreduce": Row("reduced:2:1:kill:7", [ALL, [0, 1, 3]]),
+    "after the allreduce, with the engine": Row("reduced:2:1:kill:7", [ALL, [0, 1, 3]], ("--background",)),
+    "in commit": Row("commit:2:1:kill:7", [ALL, [0, 1, 3]], gate=True),
+    "in the first commit": Row("commit:2:1:kill:0", [ALL, [0, 1, 3]]),
+    "in the first sync, as root": Row("sync:0:1:kill", [ALL, [1, 2, 3]]),
+    "in the first sync": Row("sync:2:1:kill", [ALL, [0, 1, 3]]),
+    "in restore, before the next generation": Row("step:1:1:kill:7,restore:2:1:kill", [ALL, [0, 3]], gate=True),
+    "in a reset callback": Row("step:1:1:kill:7,reset:2:2:kill", [ALL, [0, 2, 3], [0, 3]], gate=True),
+    "in sync, as root": Row("step:1:1:kill:7,sync:0:2:kill", [ALL, [0, 2, 3], [2, 3]], gate=True),
+    "in sync": Row("step:1:1:kill:7,sync:2:2:kill", [ALL, [0, 2, 3], [0, 3]]),
+    "two at once": Row("step:1:1:kill:7,step:2:1:kill:7", [ALL, [0, 3]], gate=True),
+    "two at once, one of them rank 0": Row("step:0:1:kill:7,step:2:1:kill:7", [ALL, [1, 3]]),
+    "three in a row": Row("step:3:1:kill:7,step:0:2:kill:7,step:1:3:kill:7", [ALL, [0, 1, 2], [1, 2], [2]], gate=True),
+    "three in a row, with commits between": Row("step:3:1:kill:3,step:0:2:kill:9,step:1:3:kill:15",
+                                                [ALL, [0, 1, 2], [1, 2], [2]]),
+    "three at once": Row("step:0:1:kill:7,step:1:1:kill:7,step:2:1:kill:7", [ALL, [3]]),
+    "a code": Row("step:2:1:exit7:7", [ALL, [0, 1, 3]], how="ended with exit code 7", gate=True),
+    "an exception": Row("step:2:1:throw:7", [ALL, [0, 1, 3]], how="was killed by SIGABRT"),
+}
+
+
+@pytest.fixture(scope="module")
+def undisturbed() -> float:
+    """Returns the loss of a training of one process."""
+    done = subprocess.run([TRAINER], capture_output=True, text=True, check=True)
+    return results_of(done.stdout)[0].loss
+
+
+@dataclass(frozen=True)
+class Result:
+    member: int
+    pid: int
+    generation: int
+    rank: int
+    size: int
+    loss: float
+    used: tuple[int, int]
+
+
+def results_of(text: str) -> list[Result]:
+    found = re.findall(r"member (\d+) pid (\d+) generation (\d+) rank (\d+) size (\d+) step (\d+) loss (\S+) used (\d+) (\d+)", text)
+    return [Result(*map(int, words[:5]), float(words[6]), (int(words[7]), int(words[8]))) for words in found]
+
+
+def pids_at_start(text: str) -> dict[int, int]:
+    return {int(member): int(pid) for member, pid in re.findall(r"member (\d+) pid (\d+)$", text, re.MULTILINE)}
+
+
+def start(sandbox: Sandbox, *options: object, ranks: int = RANKS, least: int = 1, die: str = "",
+          program_options: tuple[str, ...] = (), env: dict[str, str] | None = None) -> Running:
+    words = ["--die", die] if die else []
+    return sandbox.start("--min-np", least, "-np", ranks, *options, TRAINER, *words, *program_options,
+                         env={**ENVIRONMENT, **(env or {})})
+
+
+def train(sandbox: Sandbox, *options: object, **more: object) -> Done:
+    return start(sandbox, *options, **more).wait()
+
+
+def expect_trained(done: Done, loss: float, generations: list[list[int]], finished: Sequence[int] = ()) -> None:
+    """Checks that the ranks of the last generation have trained to this loss, in the processes in which they began."""
+    done.expect(0)
+    results = results_of(done.out_text)
+    assert sorted(result.member for result in results) == generations[-1], done
+    begun = pids_at_start(done.out_text)
+    for result in results:
+        assert result.pid == begun[result.member], done
+        assert abs(result.loss / loss - 1) < 1e-5, done
+        assert result.used == (EPOCHS, EPOCHS), done
+    in_report = [entry["ranks"] for entry in done.report["generations"]]
+    assert [sorted(ranks) for ranks in in_report] == generations, f"{in_report}\n{done}"
+    assert all(result.rank == in_report[-1].index(result.member) for result in results), f"{in_report}\n{done}"
+    assert [entry["size"] for entry in done.report["generations"]] == [len(ranks) for ranks in generations], done
+    for entry, following in zip(done.report["generations"], [*generations[1:], generations[-1]]):
+        assert sorted(loss["rank"] for loss in entry["lost"]) == sorted(set(entry["ranks"]) - {*following, *finished}), f"{entry}\n{done}"
+
+
+def how_lost(done: Done) -> set[str]:
+    return {loss["how"] for entry in done.report["generations"] for loss in entry["lost"]}
+
+
+def notes_of(done: Done) -> list[str]:
+    return re.findall(r"hvdrun: note: (rank.* (?:was|were) lost.*)", done.err_text)
+
+
+@pytest.mark.parametrize("name", [name if row.gate else slow(name) for name, row in ROWS.items()])
+def test_the_others_continue_after_a_death(sandbox: Sandbox, undisturbed: float, name: str) -> None:
+    row = ROWS[name]
+    done = train(sandbox, die=row.deaths, program_options=row.options)
+    expect_trained(done, undisturbed, row.generations)
+    assert how_lost(done) <= {row.how}, done.report["generations"]
+    notes = notes_of(done)
+    assert notes, done
+    assert f"{len(row.generations[-1])} rank" in notes[-1] and row.how.removeprefix("was ").removeprefix("ended with ") in notes[-1], done
+
+
+@pytest.mark.slow
+def test_no_rank_of_many_is_lost_with_half_of_them(sandbox: Sandbox, undisturbed: float) -> None:
+    deaths = ",".join(f"step:{rank}:1:kill:7" for rank in range(0, 32, 2))
+    done = train(sandbox, "--oversubscribe", ranks=32, die=deaths)
+    odd = list(range(1, 32, 2))
+    done.expect(0)
+    expect_trained(done, undisturbed, [entry["ranks"] for entry in done.report["generations"][:-1]] + [odd])
+
+
+def test_one_rank_alone_trains(sandbox: Sandbox, undisturbed: float) -> None:
+    expect_trained(train(sandbox, ranks=1), undisturbed, [[0]])
+
+
+def test_one_rank_alone_is_the_cause_of_the_end(sandbox: Sandbox) -> None:
+    done = train(sandbox, ranks=1, die="step:0:1:kill:7").expect(137)
+    assert done.report["first_failure"] == 0, done
+
+
+# ---- the end of a job that cannot continue
+
+@pytest.mark.parametrize("deaths, first, code", [
+    ("step:1:1:kill:7,step:2:2:exit7:7", 1, 137),  # nothing was committed in between
+    ("step:1:1:kill:7,step:2:2:exit7:12", 2, 7),
+    slow("step:1:1:exit7:7,reset:2:2:kill", 1, 7),
+])
+def test_with_too_few_ranks_the_first_loss_that_was_not_repaired_is_the_cause(sandbox: Sandbox, deaths: str, first: int, code: int) -> None:
+    done = train(sandbox, least=3, die=deaths).expect(code)
+    assert done.report["first_failure"] == first, done
+    assert "fewer than --min-np 3" in done.err_text, done
+    assert f"error: rank {first} on" in done.err_text, done
+
+
+def test_a_job_below_its_minimum_is_restarted(sandbox: Sandbox, undisturbed: float) -> None:
+    """Ranks die in the first attempt only."""
+    done = sandbox.run("--min-np", 3, "-np", RANKS, "--max-restarts", 1, "sh", "-c",
+                       f'if mkdir first.$HVD_RANK 2>/dev/null; then exec {TRAINER} --die step:1:1:kill:7,step:2:2:kill:7; fi;'
+                       f'exec {TRAINER}', env=ENVIRONMENT).expect(0)
+    assert len(done.report["attempts"]) == 2 and len(results_of(done.out_text)) == RANKS, done
+    for result in results_of(done.out_text):
+        assert abs(result.loss / undisturbed - 1) < 1e-5 and result.size == 4, done
+
+
+@pytest.mark.parametrize("point", ["finished", slow("left")])
+def test_a_rank_that_is_killed_after_the_training_is_the_jobs_failure(sandbox: Sandbox, point: str) -> None:
+    running = start(sandbox, die=f"{point}:1:0:stop")
+    wait_until(lambda: list(sandbox.ranks()) == [1] and process_state(sandbox.ranks()[1]) == "T", "the end of all ranks but 1")
+    os.kill(sandbox.ranks()[1], signal.SIGKILL)
+    done = running.wait().expect(137)
+    assert done.report["first_failure"] == 1, done
+
+
+@pytest.mark.parametrize("how", ["exit0", slow("leave"), slow("quick0")])
+def test_the_others_continue_after_a_rank_has_exited_with_0(sandbox: Sandbox, undisturbed: float, how: str) -> None:
+    """It is not lost: it has finished."""
+    done = train(sandbox, die=f"step:2:1:{how}:7")
+    expect_trained(done, undisturbed, [ALL, [0, 1, 3]], finished=[2])
+    assert not notes_of(done), done
+
+
+@pytest.mark.slow
+def test_a_second_training_after_shutdown(sandbox: Sandbox, undisturbed: float) -> None:
+    done = train(sandbox, program_options=("--rounds", "3"), die="step:2:1:kill:7").expect(0)
+    results = results_of(done.out_text)
+    assert len(results) == 9, done
+    for result in results:
+        assert abs(result.loss / undisturbed - 1) < 1e-5 and result.used == (EPOCHS, EPOCHS), done
+
+
+# ---- programs that do not behave
+
+def test_a_program_that_swallows_errors_is_ended(sandbox: Sandbox) -> None:
+    done = train(sandbox, "--reset-timeout", "0.5", die="step:1:1:kill:7", program_options=("--swallow",)).expect(137)
+    assert done.report["first_failure"] == 1, done
+    assert "did not come to generation 2 within 0.5 s (--reset-timeout)" in done.err_text, done
+
+
+def test_a_rank_that_is_stopped_while_others_reform_is_ended(sandbox: Sandbox, undisturbed: float) -> None:
+    done = train(sandbox, "--reset-timeout", "1", die="step:1:1:kill:7,restore:2:1:stop")
+    expect_trained(done, undisturbed, [ALL, [0, 3]])
+    assert re.search(r"rank 2 on \S+ did not come to generation 2 within 1 s", done.err_text), done
+
+
+def test_a_program_that_never_calls_hvd_has_one_warning(sandbox: Sandbox) -> None:
+    done = train(sandbox, "--reset-timeout", "1", die="step:1:0:exit7,step:2:0:exit7", program_options=("--never-init",)).expect(7)
+    assert done.err_text.count("no rank has called hvd_init yet") == 1, done
+
+
+def test_a_rank_whose_shell_continues_is_lost_when_it_is_killed(sandbox: Sandbox, undisturbed: float) -> None:
+    done = sandbox.run("--min-np", 1, "-np", RANKS, "--grace", "0.3", "sh", "-c",
+                       f'{TRAINER} --die step:1:1:kill:7; [ $? = 0 ] || sleep 1000', env=ENVIRONMENT)
+    expect_trained(done, undisturbed, [ALL, [0, 2, 3]])
+
+
+def test_a_second_process_of_a_rank_is_refused(sandbox: Sandbox, undisturbed: float) -> None:
+    done = train(sandbox, die="step:1:1:spawn:7")
+    expect_trained(done, undisturbed, [ALL])
+    [line] = [line for line in done.out_lines if "second process: " in line]
+    assert "second process: 0" not in line, done
+    assert re.search(r"rank 1: process \d+ called hvd_init while process \d+ of the same rank takes part in the job; it is refused",
+                     done.err_text), done
+
+
+@pytest.mark.slow
+def test_a_forked_child_that_calls_hvd_costs_a_generation(sandbox: Sandbox, undisturbed: float) -> None:
+    """The collective fails on all ranks, as in other jobs. No rank is lost."""
+    done = train(sandbox, die="step:1:1:fork:7")
+    expect_trained(done, undisturbed, [ALL, ALL])
+    assert "called in a process that was forked after hvd_init" in done.out_text, done
+
+
+@pytest.mark.slow
+def test_mpi_is_refused(sandbox: Sandbox) -> None:
+    done = train(sandbox, env={"HVD_TRANSPORT": "mpi"}).expect(134)  # of the program, for hvd_init's error
+    assert "HVD_TRANSPORT=mpi: MPI cannot lose a rank" in done.err_text, done
+
+
+def test_pmix_is_refused(sandbox: Sandbox) -> None:
+    done = train(sandbox, "--pmix", "on").expect(2)
+    assert "--min-np does not work with --pmix on" in done.err_text, done
+
+
+# ---- processes that are stopped
+
+class Held:
+    """A training in which rank 1 waits before step 7, and the others wait for it in its allreduce."""
+
+    def __init__(self, sandbox: Sandbox, *options: object, die: str = "", **more: object) -> None:
+        self.sandbox = sandbox
+        self.go = sandbox.files / "go"
+        self.running = start(sandbox, *options, die=die, program_options=(
+            "--hold", f"7:1:{self.go}", "--ready", str(sandbox.files / "ready")), **more)
+        wait_until(lambda: sandbox.lines_of("ready"), "rank 1 in its step")
+
+    def kill_rank(self, rank: int) -> None:
+        os.kill(self.sandbox.ranks()[rank], signal.SIGKILL)
+
+    def wait(self) -> Done:
+        return self.running.wait()
+
+
+def is_stopped(pid: int) -> bool:
+    return process_state(pid) == "T"
+
+
+def process_of(running: Running, name: str) -> int:
+    return running.pid if name == "launcher" else running.helper({"agent": "hvdrun-agent", "guard": "hvd-guard"}[name])
+
+
+@pytest.mark.slow
+def test_a_rank_that_is_stopped_in_the_training_is_waited_for(sandbox: Sandbox, undisturbed: float) -> None:
+    running = start(sandbox, "--reset-timeout", "0.2", die="step:2:1:stop:7")
+    wait_until(lambda: is_stopped(sandbox.ranks().get(2, 0)), "a stopped rank")
+    time.sleep(0.5)  # longer than --reset-timeout, which does not apply
+    os.kill(sandbox.ranks()[2], signal.SIGCONT)
+    expect_trained(running.wait(), undisturbed, [ALL])
+
+
+@pytest.mark.slow
+def test_a_rank_that_is_stopped_while_others_reform_may_continue(sandbox: Sandbox, undisturbed: float) -> None:
+    running = start(sandbox, die="step:1:1:kill:7,restore:2:1:stop")
+    wait_until(lambda: is_stopped(sandbox.ranks().get(2, 0)), "a stopped rank")
+    os.kill(sandbox.ranks()[2], signal.SIGCONT)
+    expect_trained(running.wait(), undisturbed, [ALL, [0, 2, 3]])
+
+
+@pytest.mark.parametrize("name", ["launcher", slow("agent"), slow("guard")])
+def test_a_death_while_a_process_of_hvdrun_is_stopped(sandbox: Sandbox, undisturbed: float, name: str) -> None:
+    held = Held(sandbox)
+    stopped = process_of(held.running, name)
+    os.kill(stopped, signal.SIGSTOP)
+    held.kill_rank(1)
+    if name == "guard":  # the job ends without it
+        return expect_trained(held.wait(), undisturbed, [ALL, [0, 2, 3]])
+    held.kill_rank(3)
+    time.sleep(0.2)
+    os.kill(stopped, signal.SIGCONT)
+    expect_trained(held.wait(), undisturbed, [ALL, [0, 2]])
+
+
+class Reforming:
+    """Ranks 0 and 3 wait for rank 2, which is stopped, after the death of rank 1."""
+
+    def __init__(self, sandbox: Sandbox, *options: object, **more: object) -> None:
+        self.running = start(sandbox, *options, die="step:1:1:kill:7,restore:2:1:stop", **more)
+        wait_until(lambda: is_stopped(sandbox.ranks().get(2, 0)) or self.running.process.poll() is not None, "a stopped rank")
+        self.rank = sandbox.ranks()[2]
+
+    def go(self) -> None:
+        os.kill(self.rank, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("name", [slow("launcher"), "agent", slow("guard")])
+def test_ranks_reform_after_a_process_of_hvdrun_was_stopped(sandbox: Sandbox, undisturbed: float, name: str) -> None:
+    reforming = Reforming(sandbox)
+    stopped = process_of(reforming.running, name)
+    os.kill(stopped, signal.SIGSTOP)
+    reforming.go()
+    time.sleep(0.2)
+    if name != "guard":
+        os.kill(stopped, signal.SIGCONT)
+    expect_trained(reforming.running.wait(), undisturbed, [ALL, [0, 2, 3]])
+
+
+@pytest.mark.slow
+def test_job_control_while_ranks_reform(sandbox: Sandbox, undisturbed: float) -> None:
+    """Ctrl-Z stops the ranks, too; --reset-timeout then does not pass."""
+    reforming = Reforming(sandbox, "--reset-timeout", "1.5")
+    reforming.running.signal(signal.SIGTSTP)
+    wait_until(lambda: all(map(is_stopped, [reforming.running.pid, *sandbox.ranks().values()])), "a stopped job")
+    time.sleep(2)
+    reforming.running.signal(signal.SIGCONT)
+    expect_trained(reforming.running.wait(), undisturbed, [ALL, [0, 2, 3]])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, slow(signal.SIGTERM), slow(signal.SIGHUP)])
+def test_a_signal_ends_ranks_that_reform(sandbox: Sandbox, number: signal.Signals) -> None:
+    reforming = Reforming(sandbox, "--grace", "0.3")
+    reforming.running.signal(number)
+    done = reforming.running.wait().expect(128 + number)
+    assert done.report["first_failure"] is None, done
+
+
+@pytest.mark.parametrize("name, state", [slow("agent", "training"), ("agent", "reforming"), ("guard", "training"),
+                                         slow("guard", "reforming")])
+def test_a_killed_helper_ends_the_job(sandbox: Sandbox, name: str, state: str) -> None:
+    running = Held(sandbox).running if state == "training" else Reforming(sandbox, "--grace", "0.3").running
+    os.kill(process_of(running, name), signal.SIGKILL)
+    done = running.wait().expect(125)
+    assert f"{HOSTNAME} was lost" in done.report["reason"] or name in done.report["reason"], done.report["reason"]
+    assert name in done.report["reason"] or "killed by SIGKILL" in done.report["reason"], done.report["reason"]
+
+
+def test_nothing_is_left_of_ranks_that_reform_after_the_launcher_is_killed(sandbox: Sandbox) -> None:
+    running = Reforming(sandbox).running
+    running.signal(signal.SIGKILL)
+    running.process.wait()
+    wait_until(lambda: not sandbox.leftovers(), "nothing left in memory or files")
+
+
+def test_a_lost_rank_does_not_begin_the_exit_timeout(sandbox: Sandbox, undisturbed: float) -> None:
+    held = Held(sandbox, "--exit-timeout", "0.2", die="step:2:1:kill:3")
+    time.sleep(0.5)
+    held.go.touch()
+    expect_trained(held.wait(), undisturbed, [ALL, [0, 1, 3]])
+
+
+@pytest.mark.slow
+def test_exit_timeout_ends_a_job_after_a_rank_has_finished(sandbox: Sandbox) -> None:
+    held = Held(sandbox, "--exit-timeout", "0.3", "--grace", "0.3", die="step:2:1:leave:3")
+    done = held.wait().expect(124)
+    assert "--exit-timeout" in done.err_text, done
+
+
+# ---- two hosts
+
+# Replaces ssh: runs the agent on this machine, under the host's name.
+SSH = """#!/bin/sh
+while [ "$1" != -- ]; do shift; done
+name=$2; shift 2
+exec unshare --uts /bin/sh -c "hostname $name && $*"
+"""
+
+
+def on_two_hosts(sandbox: Sandbox) -> tuple[object, ...]:
+    if not sandbox.isolated:
+        pytest.skip("only root may give a process another host name")
+    ssh = sandbox.files / "ssh"
+    ssh.write_text(SSH)
+    ssh.chmod(0o755)
+    return "--ssh-program", ssh, "-H", "localhost:2,other:2"
+
+
+@pytest.mark.parametrize("victim", [slow(0), slow(1), 2, slow(3)])
+def test_a_ranks_death_on_two_hosts(sandbox: Sandbox, undisturbed: float, victim: int) -> None:
+    done = train(sandbox, *on_two_hosts(sandbox), die=f"step:{victim}:1:kill:7")
+    expect_trained(done, undisturbed, [ALL, WITHOUT[victim]])
+
+
+def test_a_hosts_death_ends_the_job(sandbox: Sandbox) -> None:
+    held = Held(sandbox, *on_two_hosts(sandbox), "--grace", "0.3")
+    os.kill(parent_of(sandbox.ranks()[2]), signal.SIGKILL)  # its agent
+    done = held.wait().expect(125)
+    assert "other" in done.report["reason"], done.report["reason"]

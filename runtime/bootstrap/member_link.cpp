@@ -286,7 +286,7 @@ bool MemberLink::take(const AgentFrame& frame) {
       auto over = decode_over(frame);
       if (!over) return false;
       if (state_ != State::in || over->generation <= generation_) return true;
-      // A later one counts if it knows who was lost.
+      // A later one replaces it if it knows who was lost.
       if (over_ && (!over_->lost.empty() || over->lost.empty())) return true;
       over_ = std::move(over);
       signal_event(cancel_);

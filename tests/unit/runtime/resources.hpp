@@ -38,7 +38,7 @@ struct Resources {
   }
 };
 
-// Returns "ok", or what has become more. Memory counts in long runs only.
+// Returns "ok", or what has become more. Memory is compared in long runs only.
 inline std::string compare(const Resources& before, const Resources& after) {
   std::string text;
   const auto expect_same = [&](const char* what, std::size_t then, std::size_t now) {

@@ -304,7 +304,7 @@ TEST(MemberLink, CallsOnceWhenAGenerationIsOver) {
   EXPECT_FALSE(again) << "it was called for this generation";
 }
 
-TEST(MemberLink, ALaterOverCountsIfItKnowsWhoWasLost) {
+TEST(MemberLink, ALaterOverIsUsedIfItKnowsWhoWasLost) {
   ToyAgent agent;
   const auto links = agent.open_links(1);
   start(agent, links);

@@ -49,15 +49,17 @@ class Reader {
 
   Snapshot read() {
     std::set<pid_t> spared;
+    std::set<pid_t> running;
     std::map<pid_t, std::string> before;
     for (const auto& [tid, call] : calls_) {
+      if (call.running) running.insert(tid);
       const bool interruptible = can_resume_system_calls() || !ends_with_eintr(call.number);
       if (options_.stop && !may_move_less(call.number, call.arguments) && interruptible) continue;
       spared.insert(tid);
       before[tid] = switches(pid_, tid);
     }
     Stop stop(pid_, options_.began);
-    if (options_.stop) snapshot_.refused = stop.begin(spared, kStopLimit);
+    if (options_.stop) snapshot_.refused = stop.begin(spared, running, kStopLimit);
     const auto deadline = Clock::now() + kReadLimit;
     take_registers(stop, before);
     if (python_ != nullptr) snapshot_.python = python_->threads(options_.depth, deadline);

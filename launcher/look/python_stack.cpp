@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <regex>
+#include <set>
 
 namespace hvdrun {
 namespace {
@@ -152,9 +153,10 @@ PythonThread PythonProcess::read_thread(Address state, std::size_t depth) const 
   if (layout_.way == FrameWay::c_frame && frame != 0)
     frame = memory_->pointer(frame + layout_.c_frame_current);
   // The interpreter's own frames are not counted, but bounded too.
+  std::set<Address> seen;
   for (std::size_t steps = 0; frame != 0; ++steps) {
     std::array<std::uint8_t, kFrameBytes> bytes{};
-    if (thread.frames.size() >= depth || steps > 2 * depth + 2 ||
+    if (thread.frames.size() >= depth || steps > 2 * depth + 2 || !seen.insert(frame).second ||
         memory_->read_some(frame, bytes.data(), bytes.size()) < kFrameBytes / 2) {
       thread.complete = false;
       break;
@@ -190,11 +192,12 @@ PythonThread PythonProcess::read_thread(Address state, std::size_t depth) const 
 std::vector<PythonThread> PythonProcess::threads(
     std::size_t depth, std::chrono::steady_clock::time_point deadline) const {
   std::vector<PythonThread> threads;
+  std::set<Address> seen;  // lists of a damaged process may be rings
   Address interpreter = memory_->pointer(runtime_ + layout_.interpreters);
   for (int count = 0; interpreter != 0 && count < kMostInterpreters; ++count) {
     const Address holder = gil_holder(interpreter);
     Address state = memory_->pointer(interpreter + layout_.interpreter_threads);
-    while (state != 0 && threads.size() < kMostThreads) {
+    while (state != 0 && threads.size() < kMostThreads && seen.insert(state).second) {
       if (std::chrono::steady_clock::now() > deadline) return threads;
       threads.push_back(read_thread(state, depth));
       threads.back().holds_gil = state == holder;

@@ -98,7 +98,7 @@ def test_python_threads_have_their_functions_and_lines(version: str, sandbox: Sa
     def found() -> dict[str, dict]:
         """The threads by their innermost function of the script."""
         seen = look_at(process)
-        assert not seen["problems"] and seen["pause_ms"] <= LONGEST_PAUSE, seen
+        assert not seen["problems"] and seen["pause_ms"] > 0, seen
         return {places(thread, file)[0][0]: thread for thread in seen["threads"] if places(thread, file)}
 
     threads: dict[str, dict] = {}
@@ -190,9 +190,17 @@ def test_200_threads_are_shown_once(sandbox: Sandbox) -> None:
     process = victim(sandbox, "threads", 200)
     seen = look_at(process)
     sleepers = [thread for thread in seen["threads"] if "sleeper" in functions(thread)]
-    assert len(sleepers) == 200 and seen["pause_ms"] <= LONGEST_PAUSE, seen["pause_ms"]
+    assert len(sleepers) == 200 and seen["thread_count"] == 201
     text = look("--text", process.pid).stdout
     assert text.count("sleeper") == 1 and "200 threads " in text, text
+    end(process)
+
+
+@pytest.mark.timing
+def test_a_process_with_200_threads_is_stopped_for_at_most_50_ms(sandbox: Sandbox) -> None:
+    process = victim(sandbox, "threads", 200)
+    pauses = [look_at(process)["pause_ms"] for _ in range(20)]
+    assert 0 < max(pauses) <= LONGEST_PAUSE, pauses
     end(process)
 
 
@@ -221,6 +229,67 @@ def test_a_zombie_is_named(sandbox: Sandbox) -> None:
     end(process)
 
 
+def test_a_thread_that_hangs_in_the_kernel_is_described_and_continues(sandbox: Sandbox) -> None:
+    process = victim(sandbox, "hang")
+    child = int(process.out.split()[1])
+    main = look_at(process)["threads"][0]
+    assert (main["state"], main["system_call"]) == ("D", "vfork") and main["waiting_s"] >= 0, main
+    assert "did not stop" in main["problem"] and "vfork" in functions(main)[0], main
+    os.kill(child, signal.SIGKILL)
+    assert process.wait().expect(0).out_lines[-1] == "went on"
+
+
+def test_a_look_that_hangs_is_given_up_and_the_process_continues(sandbox: Sandbox) -> None:
+    """A page of a stack never comes: the first look is killed because the process is stopped, and the second at its time limit."""
+    process = victim(sandbox, "unreadable")
+    if b"no userfaultfd" in process.out:
+        process.wait()
+        pytest.skip("needs userfaultfd(2)")
+    seen = look_at(process, "--time-limit", 1)
+    assert seen["unfinished"] == "reading its memory" and len(seen["threads"]) == 2
+    assert process_state(process.pid) == "S"
+    process.process.stdin.close()
+    assert process.wait().expect(0).out_lines[-1] == "went on"
+
+
+# Damages CPython 3.11's list of threads or a frame, and waits: the interpreter does not come to it before it ends.
+DAMAGES = {
+    "the list of threads is a ring": "write(state + 8, state)",
+    "the frames are a ring": "write(frame + 48, frame)",
+    "a frame points nowhere": "write(frame + 48, 0x123456789)",
+    "the code is not code": "write(frame + 32, frame)",
+    "the code points nowhere": "write(frame + 32, 0x123456789)",
+}
+DAMAGED = """import ctypes, os
+def read(at): return ctypes.c_uint64.from_address(at).value
+def write(at, value): ctypes.c_uint64.from_address(at).value = value
+get = ctypes.pythonapi.PyThreadState_Get
+get.restype = ctypes.c_uint64
+state = get()
+frame = read(read(read(state + 56) + 8) + 48)  # below the one of read()
+system = ctypes.CDLL(None)
+say, wait, end = system.puts, system.getchar, system._exit
+words = b"ready"
+out = system.fflush
+def run():
+    {damage}; say(words); out(None); wait(); end(7)
+if read(frame + 32) == id(__import__("sys")._getframe().f_code):
+    run()
+"""
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_damaged_memory_of_python_does_no_harm(damage: str, sandbox: Sandbox) -> None:
+    if "3.11" not in PYTHONS:
+        pytest.skip("needs Python 3.11")
+    process, _ = script(sandbox, PYTHONS["3.11"], DAMAGED.format(damage=damage))
+    seen = look_at(process)
+    assert seen["threads"][0]["tid"] == process.pid and "unfinished" not in seen
+    assert len(seen["threads"]) == 1 and len(seen["threads"][0]["stack"]) < 200
+    process.process.stdin.close()
+    process.wait().expect(7)
+
+
 @pytest.mark.parametrize("looks", LOOKS)
 @pytest.mark.parametrize("mode", ["waits", "count"])
 def test_the_process_does_not_notice_looks(mode: str, looks: int, sandbox: Sandbox) -> None:
@@ -240,7 +309,7 @@ def test_what_moves_is_found_by_two_looks(sandbox: Sandbox) -> None:
     main = threads[0]["movement"]
     assert main["switches"] == 0 and main["cpu_s"] == 0 and not main["stack_changed"], main
     assert threads[0]["waiting_s"] > 0
-    [computes] = [thread["movement"] for thread in threads if ("compute", 13) in places(thread, file) or ("compute", 12) in places(thread, file)]
+    [computes] = [thread["movement"] for thread in threads if "compute" in functions(thread, "python")]
     assert computes["cpu_s"] > 0
     end(process)
 

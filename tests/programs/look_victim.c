@@ -2,6 +2,8 @@
 // and ends with the end of its stdin.
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -11,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/select.h>
 #include <sys/sem.h>
@@ -76,6 +80,22 @@ static void* sleeper(void* unused) {
   atomic_fetch_add(&started, 1);
   for (;;) pause();
   return unused;
+}
+
+// A process that waits for its vfork()ed child is in state D.
+static int hang_in_kernel(void) {
+  static int child_pid;
+  const pid_t child = vfork();
+  if (child == 0) {
+    char text[32];
+    child_pid = getpid();
+    const int size = snprintf(text, sizeof text, "ready %d\n", child_pid);
+    (void)!write(1, text, (size_t)size);
+    for (;;) pause();
+  }
+  waitpid(child, NULL, 0);
+  say("went on");
+  return 0;
 }
 
 static int* connected_pair(void) {
@@ -296,11 +316,54 @@ static int count(void) {
   return !right;
 }
 
+// ---- A stack with a page that never comes: whoever reads it hangs until it is killed
+
+static char* _Atomic middle;
+
+static void* use_stack(void* tid) {
+  char unused[1 << 16];
+  middle = unused + sizeof unused / 2;
+  *(atomic_int*)tid = (int)syscall(SYS_gettid);
+  for (;;) pause();
+  return middle;
+}
+
+static int with_unreadable_stack(void) {
+  const size_t size = 1 << 18;
+  const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  const int writable = PROT_READ | PROT_WRITE;
+  char* stack = mmap(NULL, size, writable, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  const int faults = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+  struct uffdio_api api = {.api = UFFD_API};
+  struct uffdio_register range = {.range = {(unsigned long)stack, size},
+                                  .mode = UFFDIO_REGISTER_MODE_MISSING};
+  if (stack == MAP_FAILED || faults < 0 || ioctl(faults, UFFDIO_API, &api) != 0 ||
+      ioctl(faults, UFFDIO_REGISTER, &range) != 0) {
+    say("ready: no userfaultfd");
+    return 0;
+  }
+  static atomic_int tid;
+  pthread_t thread;
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstack(&attributes, stack, size);
+  pthread_create(&thread, &attributes, use_stack, &tid);
+  while (tid == 0) usleep(100);
+  await_sleep(tid);
+  madvise((char*)((unsigned long)middle & ~(page - 1)), page, MADV_DONTNEED);
+  say("ready");
+  (void)getchar();
+  say("went on");
+  return 0;
+}
+
 int main(int argc, char** argv) {
   const char* mode = argc > 1 ? argv[1] : "";
   const int number = argc > 2 ? atoi(argv[2]) : 0;
   if (strcmp(mode, "waits") == 0) return waits_unharmed();
   if (strcmp(mode, "count") == 0) return count();
+  if (strcmp(mode, "hang") == 0) return hang_in_kernel();
+  if (strcmp(mode, "unreadable") == 0) return with_unreadable_stack();
   pthread_t thread;
   if (strcmp(mode, "read") != 0) pthread_create(&thread, NULL, end_with_stdin, NULL);
   if (strcmp(mode, "loop") == 0) {

@@ -156,8 +156,7 @@ Result<std::optional<GenerationGo>> MemberLink::come(MemberCome come, const Dead
   lock.unlock();
   HVD_CHECK(send(AgentFrameKind::come, come.last_generation, encode(come), deadline));
   lock.lock();
-  HVD_CHECK(
-      wait(lock, deadline, "the next generation", [this] { return go_.has_value() || removed_; }));
+  HVD_CHECK(wait(lock, deadline, "the next generation", [this] { return go_ || removed_; }));
   if (removed_) return std::optional<GenerationGo>();
   return std::exchange(go_, std::nullopt);
 }
@@ -195,6 +194,11 @@ std::optional<GenerationOver> MemberLink::wait_for_over(std::chrono::millisecond
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, most, [this] { return over_.has_value() || closed_.has_value(); });
   return over_;
+}
+
+std::string MemberLink::why_removed() const {
+  const std::lock_guard lock(mutex_);
+  return removed_.value_or("");
 }
 
 bool MemberLink::closed() const {
@@ -281,7 +285,9 @@ bool MemberLink::take(const AgentFrame& frame) {
     case AgentFrameKind::over: {
       auto over = decode_over(frame);
       if (!over) return false;
-      if (state_ != State::in || over->generation <= generation_ || over_) return true;
+      if (state_ != State::in || over->generation <= generation_) return true;
+      // A later one replaces it if it knows who was lost.
+      if (over_ && (!over_->lost.empty() || over->lost.empty())) return true;
       over_ = std::move(over);
       signal_event(cancel_);
       changed_.notify_all();
@@ -296,7 +302,7 @@ bool MemberLink::take(const AgentFrame& frame) {
       return true;
     }
     case AgentFrameKind::removed:
-      removed_ = true;
+      removed_ = frame.payload;
       break;
     default:
       return true;

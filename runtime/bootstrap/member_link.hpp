@@ -59,6 +59,8 @@ class MemberLink {
   std::optional<GenerationOver> over() const;
   // Waits for that at most so long; not if the agent is gone.
   std::optional<GenerationOver> wait_for_over(std::chrono::milliseconds most);
+  // Returns why the job does not want this member any more; "" if it does.
+  std::string why_removed() const;
   // Returns whether the agent is gone, so that no other generation can come.
   bool closed() const;
   // Sets what is called when the generation is over: once for each generation, on the link's
@@ -105,8 +107,8 @@ class MemberLink {
   std::optional<GenerationParts> parts_;
   std::optional<GenerationOver> over_;
   std::uint32_t updates_ = 0;
-  bool removed_ = false;
-  std::optional<std::string> closed_;  // why
+  std::optional<std::string> removed_;  // why
+  std::optional<std::string> closed_;   // why
 
   std::mutex calling_;  // held while on_over_ is called
   std::function<void(const GenerationOver&)> on_over_;

@@ -57,7 +57,8 @@ std::optional<std::string> Session::explain(const Failure& failure) {
   const auto waited_ms = static_cast<std::int64_t>((now - std::min(since, now)) / 1'000'000);
   const auto over = link_->wait_for_over(
       std::chrono::milliseconds(std::max<std::int64_t>(0, kMostMs - waited_ms)));
-  if (!over) return std::nullopt;
+  // A death that the agent has not seen yet says more than that others have failed.
+  if (!over || (over->lost.empty() && failure.kind == FailureKind::died)) return std::nullopt;
   return describe_over(*over, *go_);
 }
 

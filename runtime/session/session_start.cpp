@@ -205,7 +205,8 @@ Result<std::unique_ptr<Session>> Session::open_in_generation(const Environment& 
     auto bootstrap =
         AgentBootstrap::open(link, come, {left, std::min(left, start.bootstrap.timeout)});
     if (bootstrap.ok() && *bootstrap == nullptr)
-      return fail(HVD_ERROR_REMOVED, "the job does not want this process any more");
+      return fail(HVD_ERROR_REMOVED,
+                  "the job does not want this process any more: " + link.why_removed());
     auto session = bootstrap.ok() ? open_wired(environment, wanted, process, start,
                                                std::move(*bootstrap), carried)
                                   : Result<std::unique_ptr<Session>>(bootstrap.error());

@@ -17,6 +17,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -303,6 +304,19 @@ TEST(MemberLink, CallsOnceWhenAGenerationIsOver) {
   EXPECT_FALSE(again) << "it was called for this generation";
 }
 
+TEST(MemberLink, ALaterOverIsUsedIfItKnowsWhoWasLost) {
+  ToyAgent agent;
+  const auto links = agent.open_links(1);
+  start(agent, links);
+  agent.send(0, AgentFrameKind::over, 2, encode(GenerationOver{2, OverKind::failed, {}}));
+  ASSERT_TRUE(readable(links[0]->cancel_descriptor()));
+  ASSERT_TRUE(links[0]->over()->lost.empty());
+  agent.send_over(0, 2);
+  while (links[0]->over()->lost.empty()) std::this_thread::yield();
+  const GenerationGo go{1, 0, {{7, 0, 0, ""}, {9, 0, 1, ""}}};
+  EXPECT_EQ(describe_over(*links[0]->over(), go), "rank 1 was killed by SIGKILL");
+}
+
 TEST(MemberLink, CallsAtOnceIfTheGenerationIsOverAlready) {
   ToyAgent agent;
   const auto links = agent.open_links(1);
@@ -351,6 +365,7 @@ TEST(MemberLink, AMemberThatIsNotWantedGetsNoBootstrap) {
   const auto bootstrap = opening.get();
   ASSERT_TRUE(bootstrap.ok());
   EXPECT_EQ(*bootstrap, nullptr);
+  EXPECT_EQ(links[0]->why_removed(), "the job is full");
 }
 
 TEST(MemberLink, TheEndOfTheAgentEndsWaits) {

@@ -39,7 +39,7 @@ hvd_rpm(hvdrun "Launcher for distributed training"
 machine, over ssh or in a SLURM job, and stops it cleanly. Programs of
 PyTorch, TensorFlow, Horovod and MPI find each other unchanged. When one
 fails, the others end, and hvdrun prints which failed first.")
-set(CPACK_RPM_HVDRUN_PACKAGE_SUGGESTS "openssh-clients, pmix, libssh, python3-hvd")
+set(CPACK_RPM_HVDRUN_PACKAGE_SUGGESTS "elfutils-libs, openssh-clients, pmix, libssh, python3-hvd")
 
 hvd_rpm(libhvd "Runtime for distributed training"
 "libhvd has the collective operations of a distributed training, on host

@@ -10,7 +10,7 @@ _hvdrun_flags='--oversubscribe --horovod --ssh-accept-new --autotune --no-autotu
 --prefix-output-with-timestamp --verbose --explain -cb --check-build -v -V --version -h --help'
 
 _hvdrun_options_with_value='-np --num-proc --np -H --hosts --hostfile -hostfile --include --exclude
---nnodes --ranks-per-host --map-by --bind-to --cpus-per-rank --gpu-bind -x --for --pmix --wrap --start-timeout
+--nnodes --ranks-per-host --map-by --bind-to --cpus-per-rank --gpu-bind --chdir --working-directory --wdir -x --for --pmix --wrap --start-timeout
 --max-restarts --max-requeues -p --ssh-port -i --ssh-identity-file --ssh-client --ssh-program --network-interface --network-interfaces
 --agent-path --host-timeout --fusion-threshold-mb --cache-capacity --autotune-log-file
 --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --stdin --tty --label --color --progress --only-rank --output-filename --on-output-error --report
@@ -57,7 +57,7 @@ _hvdrun_values() {
     -x) mapfile -t COMPREPLY < <(compgen -v -- "$2") && return ;;
     --template) _hvdrun_template_names "$2" && return ;;
     --signal) words='B:USR1@120 B:TERM@120' ;;
-    --output-filename | --chdir | -D | --venv | --template-path) mapfile -t COMPREPLY < <(compgen -d -- "$2") && return ;;
+    --output-filename | --chdir | --working-directory | --wdir | -D | --venv | --template-path) mapfile -t COMPREPLY < <(compgen -d -- "$2") && return ;;
     --include) words='all' ;;
     --exclude) words='none' ;;
     --hostfile | -hostfile | --report | --timeline-filename | --autotune-log-file | --config-file | -i | --ssh-identity-file | --agent-path | --output | --error | --container | -o | --script-file) mapfile -t COMPREPLY < <(compgen -f -- "$2") && return ;;

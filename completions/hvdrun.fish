@@ -2,7 +2,7 @@
 # Made from the option tables by tests/unit/cli/completion_text.cpp; not edited by hand.
 
 # The options that a value follows.
-set -g __hvdrun_valued -np --num-proc --np -H --hosts --hostfile -hostfile --include --exclude --nnodes --ranks-per-host --map-by --bind-to --cpus-per-rank --gpu-bind -x --for --pmix --wrap --start-timeout --max-restarts --max-requeues --stdin --tty -p --ssh-port -i --ssh-identity-file --ssh-client --ssh-program --network-interface --network-interfaces --agent-path --host-timeout --fusion-threshold-mb --cache-capacity --autotune-log-file --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --label --color --progress --only-rank --output-filename --on-output-error --report --timeline-filename --kill-signal --grace --exit-timeout --config-file
+set -g __hvdrun_valued -np --num-proc --np -H --hosts --hostfile -hostfile --include --exclude --nnodes --ranks-per-host --map-by --bind-to --cpus-per-rank --gpu-bind --chdir --working-directory --wdir -x --for --pmix --wrap --start-timeout --max-restarts --max-requeues --stdin --tty -p --ssh-port -i --ssh-identity-file --ssh-client --ssh-program --network-interface --network-interfaces --agent-path --host-timeout --fusion-threshold-mb --cache-capacity --autotune-log-file --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --label --color --progress --only-rank --output-filename --on-output-error --report --timeline-filename --kill-signal --grace --exit-timeout --config-file
 set -g __hvdrun_batch_valued --nodes -N --gpus-per-node --cpus-per-node --time -t --partition -p --account -A --qos -q --mem --array --dependency --signal --mail --sbatch-arg --job-name -J --output --error --chdir -D --module --conda --venv --container --template --template-path --set -o --script-file
 set -g __hvdrun_scale_valued --repeat --devices --drop-epochs --metric --epoch-time --loss --accuracy
 set -g __hvdrun_commands run help sbatch salloc templates jobs follow cancel scale
@@ -88,6 +88,7 @@ complete -c hvdrun -n '__hvdrun_takes_options' -l gpu-bind -x -a 'all single non
 complete -c hvdrun -n '__hvdrun_takes_options' -l report-bindings -f -d 'print the GPU and the cores of each rank, then run'
 complete -c hvdrun -n '__hvdrun_takes_options' -l dry-run -f -d 'print where each rank would run, without starting anything'
 complete -c hvdrun -n '__hvdrun_takes_options' -l json -f -d 'print the result of --dry-run as JSON'
+complete -c hvdrun -n '__hvdrun_takes_options' -l chdir -l working-directory -l wdir -x -a '(__fish_complete_directories)' -d 'folder in which the ranks run, and where the program is looked for'
 complete -c hvdrun -n '__hvdrun_takes_options' -s x -x -a '(set -nx)' -d 'set NAME in the environment of the ranks, or pass it on; may be repeated'
 complete -c hvdrun -n '__hvdrun_takes_options' -l for -x -d 'also set the variables that accelerate, jax, mlx, tensorflow or torchrun need; may be repeated'
 complete -c hvdrun -n '__hvdrun_takes_options' -l print-env -f -d 'print the variables that rank 0, or that of --only-rank, gets and why, without starting anything'

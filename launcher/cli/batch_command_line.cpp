@@ -147,6 +147,12 @@ Result<BatchInvocation> parse_batch_command_line(const std::string& command,
                   [](const Setting& setting) { return cli::is_of_scripts(*setting.option); });
   HVD_CHECK(cli::apply_settings(settings, invocation.job, &invocation.batch));
   invocation.notes = std::move(words.notes);
+  for (const auto& use : words.options)
+    if (use.option->name == "oversubscribe" && use.value == "true")
+      invocation.notes.push_back(
+          use.spelling +
+          " allows more ranks than GPUs; SLURM's, by which jobs share nodes, is "
+          "--sbatch-arg=--oversubscribe");
   std::move(gathered.notes.begin(), gathered.notes.end(), std::back_inserter(invocation.notes));
   if (explains) {
     invocation.action = BatchInvocation::Action::explain;

@@ -12,8 +12,12 @@
 #include "cli/option_sets.hpp"
 #include "cli/program.hpp"
 #include "cli/words.hpp"
+#include "common/text.hpp"
 
+#include <algorithm>
+#include <cctype>
 #include <cstddef>
+#include <fstream>
 #include <iterator>
 #include <string>
 #include <string_view>
@@ -38,6 +42,26 @@ Invocation plain_action(std::string_view name, std::string_view word) {
   return invocation;
 }
 
+// Returns whether the text is no variable's name, but rather a host's or a list of hosts: "n1".
+bool looks_like_hosts(std::string_view text) {
+  if (text.find_first_of("[,.-") != std::string_view::npos) return true;
+  const bool has_digit = std::isdigit(static_cast<unsigned char>(text.back())) != 0;
+  return has_digit &&
+         text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789") == std::string_view::npos;
+}
+
+// Returns whether the file may be a key of ssh: it begins as one, or cannot be read.
+bool is_key_of_ssh(const std::filesystem::path& file) {
+  constexpr std::string_view kStarts[] = {"-----BEGIN", "ssh-", "ecdsa-", "sk-"};
+  std::error_code error;
+  std::ifstream stream(file);
+  std::string line;
+  if (!std::filesystem::exists(file, error)) return false;
+  if (!stream || !std::getline(stream, line)) return true;
+  return std::any_of(std::begin(kStarts), std::end(kStarts),
+                     [&](std::string_view start) { return line.starts_with(start); });
+}
+
 // Adds notes about options that are accepted but have no effect.
 void add_notes(const JobSpec& job, const Environment& environment,
                std::vector<std::string>& notes) {
@@ -50,11 +74,56 @@ void add_notes(const JobSpec& job, const Environment& environment,
 }
 
 std::string explain_program(const std::vector<std::string>& command, const Environment& environment,
-                            const SystemPaths& system_paths) {
+                            const std::filesystem::path& folder) {
   if (command.empty()) return {};
-  const auto found =
-      cli::find_program(command.front(), environment, system_paths.working_directory);
+  const auto found = cli::find_program(command.front(), environment, folder);
   return found ? found->string() : found.error().message;
+}
+
+// Returns the words before and after the program's name, as a message shows them.
+cli::TypedLine typed_line(const std::vector<std::string>& args, const cli::SplitWords& words,
+                          std::string_view called) {
+  cli::TypedLine line{std::string(called), {}};
+  const bool is_horovodrun = called == kHorovodrun;  // its first word is the --horovod that we add
+  for (std::size_t i = is_horovodrun ? 1 : 0; i < words.program_at; ++i)
+    line.before += " " + quote_if_needed(args[i]);
+  for (std::size_t i = 1; i < words.command.size(); ++i)
+    line.after += " " + quote_if_needed(words.command[i]);
+  return line;
+}
+
+// Sets the folder of --chdir, or the current one. Files that the ranks write for hvdrun stay in the
+// current one.
+Result<void> settle_folder(JobSpec& spec, const std::filesystem::path& current) {
+  if (current.empty())
+    return fail("the current directory does not exist any more; cd to another", kExitUsage);
+  if (!spec.working_directory.empty())
+    for (auto* file : {&spec.timeline_file, &spec.collectives.autotune_log})
+      if (!file->empty()) *file = (current / *file).string();
+  spec.working_directory =
+      spec.working_directory.empty() ? current : current / spec.working_directory;
+  return {};
+}
+
+// Refuses -x and -i where the value shows that srun's or deepspeed's options of one letter are
+// meant: hosts to leave out, and a file of input.
+Result<void> check_meanings(const std::vector<cli::ParsedOption>& uses,
+                            const Environment& environment, const std::filesystem::path& current) {
+  for (const auto& [option, spelling, value] : uses) {
+    if (spelling == "-x" && value.find('=') == std::string::npos && looks_like_hosts(value) &&
+        find_variable(environment, value) == nullptr)
+      return fail("-x " + quote_if_needed(value) +
+                      ": there is no such variable; to leave out a host, as SLURM's -x does: "
+                      "--exclude " +
+                      quote_if_needed(value),
+                  kExitUsage);
+    if (spelling == "-i" && !is_key_of_ssh(current / value))
+      return fail("-i " + quote_if_needed(value) +
+                      ": there is no key of ssh in that file; to give the program a file as input: "
+                      "hvdrun … < FILE; to choose hosts: --include HOST,…",
+                  kExitUsage);
+  }
+  return {};
 }
 
 // Adds the hosts of `horovodrun -np N` without hosts: N slots on this machine, however many cores
@@ -114,6 +183,7 @@ Result<Invocation> parse_command_line(const std::vector<std::string>& args,
   if (words.action != nullptr && !explains)
     return plain_action(words.action->name, words.action_word);
 
+  HVD_CHECK(check_meanings(words.options, environment, system_paths.working_directory));
   HVD_TRY(auto gathered,
           cli::gather_settings(words.options, environment, system_paths.site_config_file));
   if (is_horovodrun) add_horovodruns_hosts(environment, gathered.settings);
@@ -128,18 +198,18 @@ Result<Invocation> parse_command_line(const std::vector<std::string>& args,
     invocation.action = Invocation::Action::explain;
     invocation.text = cli::explain_text(
         {cli::run_options(), std::move(gathered.sources), std::move(gathered.settings),
-         words.command, explain_program(words.command, environment, system_paths)});
+         words.command,
+         explain_program(words.command, environment,
+                         system_paths.working_directory / spec.working_directory)});
     return invocation;
   }
   HVD_CHECK(cli::check_command(words.command, "hvdrun -np N program … (hvdrun --help says more)"));
-  spec.working_directory = system_paths.working_directory;
-  if (spec.working_directory.empty())
-    return fail("the current directory does not exist any more; cd to another", kExitUsage);
+  HVD_CHECK(settle_folder(spec, system_paths.working_directory));
   const bool may_be_command = !words.is_program_explicit && !is_horovodrun;
   if (!words.says_run) HVD_CHECK(cli::check_nested_launcher(words.command, spec));
   if (may_be_command) HVD_CHECK(cli::check_first_word(words.command.front()));
-  auto program =
-      cli::find_program(words.command.front(), environment, system_paths.working_directory);
+  auto program = cli::find_program(words.command.front(), environment, spec.working_directory,
+                                   typed_line(given, words, called));
   if (!program && may_be_command && program.error().exit_code == kExitNotFound)
     return fail(program.error().message + cli::hint_for_first_word(words.command.front()),
                 kExitNotFound);

@@ -144,6 +144,11 @@ class YamlReader {
   Result<void> take_key(std::string_view section, std::string_view key, std::string_view value) {
     HVD_TRY(auto read, scalar(value));
     if (read.type == JsonType::null) return {};
+    if (section.empty() && (key == "compute_environment" || key == "distributed_type"))
+      return fail(at() +
+                      ": this is accelerate's config file: use --for accelerate, which reads it "
+                      "from accelerate's folder or $ACCELERATE_CONFIG_FILE",
+                  kExitUsage);
     const auto known = std::find_if(std::begin(kKeys), std::end(kKeys), [&](const Key& entry) {
       return entry.section == section && entry.key == key;
     });

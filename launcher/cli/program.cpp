@@ -39,43 +39,60 @@ std::string interpreter_for(const std::filesystem::path& path) {
   return {};
 }
 
+// Returns "; to set a variable: …" or the like if `name` is no program's name, or an empty text.
+std::string hint_for_words(const std::string& name, const TypedLine& line) {
+  const auto equals = name.find('=');
+  const auto letters = name.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+  if (equals != std::string::npos && equals > 0 && letters == equals)
+    return "; to set a variable: " + line.before + " -x " + quote_if_needed(name) + line.after;
+  const auto blank = name.find(' ');
+  if (blank != std::string::npos && blank > 0)
+    return "; without the quotes: " + line.before + " " + name + line.after;
+  return {};
+}
+
 Result<std::filesystem::path> refuse_to_run(const std::string& name,
-                                            const std::filesystem::path& path, FileState state) {
-  if (state == FileState::absent) return fail(quote(name) + " does not exist", kExitNotFound);
+                                            const std::filesystem::path& path, FileState state,
+                                            const TypedLine& line) {
+  if (state == FileState::absent)
+    return fail(quote(name) + " does not exist" + hint_for_words(name, line), kExitNotFound);
   if (state == FileState::folder) return fail(quote(name) + " is a directory", kExitNotExecutable);
   if (state == FileState::executable) return path;
   const auto interpreter = interpreter_for(path);
   const auto shown = quote_if_needed(name);
   std::string message = quote(name) + " is not executable: chmod +x " + shown;
-  if (!interpreter.empty()) message += ", or hvdrun … " + interpreter + " " + shown;
+  if (!interpreter.empty())
+    message += ", or " + line.before + " " + interpreter + " " + shown + line.after;
   return fail(message, kExitNotExecutable);
 }
 
 // Returns what to type if `name` is not in PATH, but a file in the working directory. Otherwise
 // returns an empty text.
-std::string hint_for_file_here(const std::string& name, const std::filesystem::path& path) {
+std::string hint_for_file_here(const std::string& name, const std::filesystem::path& path,
+                               const TypedLine& line) {
   const auto state = state_of(path);
   if (state != FileState::executable && state != FileState::not_executable) return {};
   const auto interpreter = interpreter_for(path);
   const auto local = quote_if_needed("./" + name);
   std::string ways;
-  if (state == FileState::executable) ways = "hvdrun … " + local;
+  if (state == FileState::executable) ways = line.before + " " + local + line.after;
   if (!interpreter.empty())
-    ways +=
-        (ways.empty() ? "hvdrun … " : ", or hvdrun … ") + interpreter + " " + quote_if_needed(name);
-  if (ways.empty()) ways = "chmod +x it, then hvdrun … " + local;
+    ways += (ways.empty() ? "" : ", or ") + line.before + " " + interpreter + " " +
+            quote_if_needed(name) + line.after;
+  if (ways.empty()) ways = "chmod +x it, then " + line.before + " " + local + line.after;
   return "; there is " + local + " here: " + ways;
 }
 
 }  // namespace
 
 Result<std::filesystem::path> find_program(const std::string& name, const Environment& environment,
-                                           const std::filesystem::path& working_directory) {
+                                           const std::filesystem::path& working_directory,
+                                           const TypedLine& line) {
   if (name.empty()) return fail("the name of the program is empty", kExitNotFound);
   if (name.find('\0') != std::string::npos)
     return fail("the name of the program holds a NUL character", kExitNotFound);
   const auto here = working_directory / name;
-  if (name.find('/') != std::string::npos) return refuse_to_run(name, here, state_of(here));
+  if (name.find('/') != std::string::npos) return refuse_to_run(name, here, state_of(here), line);
 
   const auto* path_variable = find_variable(environment, "PATH");
   std::string_view rest = "/bin:/usr/bin";
@@ -91,9 +108,13 @@ Result<std::filesystem::path> find_program(const std::string& name, const Enviro
     rest.remove_prefix(colon + 1);
   }
   if (not_executable)
-    return refuse_to_run(not_executable->string(), *not_executable, FileState::not_executable);
-  return fail("there is no program " + quote(name) + " in PATH" + hint_for_file_here(name, here),
-              kExitNotFound);
+    return refuse_to_run(not_executable->string(), *not_executable, FileState::not_executable,
+                         line);
+  auto hint = hint_for_file_here(name, here, line);
+  if (hint.empty()) hint = hint_for_words(name, line);
+  if (name == "python" && find_program("python3", environment, working_directory))
+    hint = "; there is python3: " + line.before + " python3" + line.after;
+  return fail("there is no program " + quote(name) + " in PATH" + hint, kExitNotFound);
 }
 
 Result<void> check_command(const std::vector<std::string>& command, const std::string& usage) {

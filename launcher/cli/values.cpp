@@ -35,6 +35,23 @@ Result<int> parse_whole(std::string_view text, int minimum) {
   return static_cast<int>(value);
 }
 
+Result<int> parse_ranks_per_host(std::string_view text) {
+  if (text == "gpu" || text == "auto" || text == "cpu" || text == "xpu")
+    return usage_error("needs a number, not " + quote(text) +
+                       ": leave it out for one rank per GPU, or without GPUs one per core");
+  return parse_whole(text, 1);
+}
+
+Result<BindTo> parse_binding(std::string_view text) {
+  auto choice = parse_choice<BindTo>(text, {{"core", BindTo::core},
+                                            {"numa", BindTo::numa},
+                                            {"none", BindTo::none},
+                                            {"auto", BindTo::automatic}});
+  if (choice) return choice;
+  const bool is_part = text == "socket" || text == "package" || text.find("cache") != npos;
+  return usage_error(choice.error().message + (is_part ? "; numa is the nearest" : ""));
+}
+
 Result<std::chrono::milliseconds> parse_duration(std::string_view text) {
   constexpr double kLongestSeconds = 1e9;  // 31 years; keeps every sum of two in range
   double value = 0;
@@ -157,8 +174,19 @@ Result<InputSpec> parse_input(std::string_view text) {
 
 Result<int> parse_port(std::string_view text) {
   auto port = parse_whole(text, 1);
-  if (!port || *port > 65535) return usage_error("needs a port, 1 to 65535, not " + quote(text));
+  if (!port || *port > 65535)
+    return usage_error("needs a port, 1 to 65535, not " + quote(text) +
+                       (text.find_first_not_of("0123456789") == npos
+                            ? ""
+                            : "; a partition of SLURM is an option of hvdrun sbatch"));
   return port;
+}
+
+Result<std::string> parse_output_folder(std::string_view text) {
+  for (const std::string_view qualifier : {":nocopy", ":nojobid"})
+    if (text.find(qualifier) != npos)
+      return usage_error("needs a folder: leave out mpirun's " + quote(qualifier));
+  return parse_path(text);
 }
 
 Result<std::string> parse_path(std::string_view text) {

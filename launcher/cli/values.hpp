@@ -21,6 +21,15 @@ namespace hvdrun::cli {
 // Reads a whole number from `minimum` to the largest int.
 Result<int> parse_whole(std::string_view text, int minimum);
 
+// Reads a number of ranks. The error for a word of torchrun's, "gpu", says what to do.
+Result<int> parse_ranks_per_host(std::string_view text);
+
+// Reads core, numa, none or auto.
+Result<BindTo> parse_binding(std::string_view text);
+
+// Reads a folder for the ranks' files. Error also: it has a qualifier of mpirun's, ":nocopy".
+Result<std::string> parse_output_folder(std::string_view text);
+
 // Reads seconds ("30", "0.5") or a time with a unit ("500ms", "30s", "2m"), not negative. Rounds to
 // milliseconds, but a time of more than zero to at least one.
 Result<std::chrono::milliseconds> parse_duration(std::string_view text);

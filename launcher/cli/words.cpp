@@ -4,7 +4,9 @@
 #include "common/text.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <cstddef>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,7 +23,8 @@ bool is_option_word(std::string_view word) {
 // Returns the option that was probably meant, or an empty text. Nothing is like an option of one
 // letter.
 std::string nearest_option(std::string_view spelling, const OptionSet& options) {
-  if (!spelling.starts_with("--")) return {};
+  if (spelling.size() < 4) return {};
+  if (!spelling.starts_with("--")) return nearest_option("-" + std::string(spelling), options);
   std::vector<std::string_view> known;
   for (const auto table : options)
     for (const auto& option : table)
@@ -36,6 +39,36 @@ std::string with_dashes(std::string_view spelling) {
   std::string text(spelling);
   if (spelling.starts_with("--")) std::replace(text.begin(), text.end(), '_', '-');
   return text;
+}
+
+bool is_known(std::string_view spelling, const OptionSet& options, bool is_batch) {
+  return find_option_by_spelling(spelling, options) != nullptr ||
+         find_foreign_option(spelling, is_batch) != nullptr;
+}
+
+// Returns the long spelling of "-bind-to", because mpirun and mpiexec take one dash for two.
+// Returns the word itself if it is an option as it is, or if there is none of that name.
+std::string with_two_dashes(std::string_view spelling, const OptionSet& options, bool is_batch) {
+  std::string text(spelling);
+  if (text.size() < 3 || text.starts_with("--") || is_known(text, options, is_batch)) return text;
+  auto longer = with_dashes("-" + text);
+  return is_known(longer, options, is_batch) ? longer : text;
+}
+
+// Returns whether a value may follow the option's short spelling without a blank. mpirun's and
+// mpiexec's options begin with one dash, too: "-iface" is no file "face".
+bool fits_directly(const Option& option, std::string_view value) {
+  const bool starts_with_digit = std::isdigit(static_cast<unsigned char>(value.front())) != 0;
+  if (option.kind == ValueKind::number || option.name == "time") return starts_with_digit;
+  if (option.name == "ssh-identity-file") return value.find('/') != std::string_view::npos;
+  return value.front() != '=';
+}
+
+// Returns whether "-m"'s next word is a value of SLURM's -m, --distribution, and no module.
+bool is_distribution(std::string_view word) {
+  const auto first = word.substr(0, word.find_first_of(":,="));
+  constexpr std::string_view kWords[] = {"block", "cyclic", "plane", "arbitrary", "fcyclic"};
+  return std::find(std::begin(kWords), std::end(kWords), first) != std::end(kWords);
 }
 
 // Returns whether mpirun would start another program after this word.
@@ -74,19 +107,37 @@ class WordWalk {
     words_.is_program_explicit = next_ > 0;
     words_.command.assign(args_.begin() + static_cast<std::ptrdiff_t>(next_), args_.end());
     if (!has_dashes) HVD_CHECK(check_one_program());
+    if (is_module_ && !words_.command.empty())
+      words_.command.insert(words_.command.begin(), {"python3", "-m"});
+    words_.program_at = next_;
+    // With a program, -v is that of mpirun and srun. Without one it prints the version.
+    if (has_v_ && words_.command.empty()) {
+      words_.action = find_option_by_name("version");
+      words_.action_word = "-v";
+      return std::move(words_);
+    }
+    HVD_CHECK(check_cores());
     return std::move(words_);
   }
 
  private:
   Result<void> take_option(std::string_view word) {
+    if (word == "-v" && !is_horovodrun()) {
+      has_v_ = true;
+      return add(*find_option_by_name("verbose"), "-v", "1");
+    }
     // "-np4", "-xNAME=VALUE": a value directly after an option with one dash.
     if (const auto* option = find_attached(word); option != nullptr)
       return add(*option, short_spelling(*option), word.substr(short_spelling(*option).size()));
 
     const auto equals = word.find('=');
-    const auto spelling = with_dashes(word.substr(0, equals));
+    auto spelling = with_two_dashes(with_dashes(word.substr(0, equals)), options_, is_batch_);
     std::optional<std::string_view> attached;
     if (equals != std::string_view::npos) attached = word.substr(equals + 1);
+    if (has_number(word)) {  // "-n2"
+      spelling = word.substr(0, 2);
+      attached = word.substr(2);
+    }
 
     if (const auto* option = find_option_by_spelling(spelling, options_); option != nullptr)
       return take_own(*option, spelling, attached);
@@ -97,9 +148,20 @@ class WordWalk {
     return unknown(spelling);
   }
 
+  bool is_horovodrun() const { return !args_.empty() && args_.front() == "--horovod"; }
+
+  // Returns whether the word is another launcher's option of one letter and a number.
+  bool has_number(std::string_view word) const {
+    if (word.size() < 3 || word[1] == '-' || std::isdigit(static_cast<unsigned char>(word[2])) == 0)
+      return false;
+    const auto* option = find_foreign_option(word.substr(0, 2), is_batch_);
+    return option != nullptr && (option->takes_value || option->optional_value) &&
+           find_foreign_option(word, is_batch_) == nullptr;
+  }
+
   const Option* find_attached(std::string_view word) const {
-    if (word[1] == '-' || find_option_by_spelling(word, options_) ||
-        find_foreign_option(word.substr(0, word.find('=')), is_batch_))
+    const auto name = word.substr(0, word.find('='));
+    if (word[1] == '-' || is_known(with_two_dashes(name, options_, is_batch_), options_, is_batch_))
       return nullptr;
     for (const auto table : options_)
       for (const auto& option : table)
@@ -118,7 +180,7 @@ class WordWalk {
   static bool is_attached(const Option& option, std::string_view word) {
     const auto spelling = short_spelling(option);
     return !spelling.empty() && takes_value(option) && word.size() > spelling.size() &&
-           word.substr(0, spelling.size()) == spelling && word[spelling.size()] != '=';
+           word.starts_with(spelling) && fits_directly(option, word.substr(spelling.size()));
   }
 
   Result<void> take_own(const Option& option, std::string_view spelling,
@@ -141,16 +203,40 @@ class WordWalk {
     const std::string name(spelling);
     if (option.kind == ForeignOption::Kind::refused)
       return fail(refusal_of(option, name), kExitUsage);
+    if (option.kind == ForeignOption::Kind::module) return take_module(name);
+    if (option.kind == ForeignOption::Kind::flag && !attached) {
+      const auto equals = option.text.find('=');
+      return add(*find_option_by_spelling(option.text.substr(0, equals), options_), spelling,
+                 option.text.substr(equals + 1));
+    }
     std::string_view value;
     if (option.takes_value) {
       HVD_TRY(value, value_for(spelling, "value", attached));
-    } else if (attached && name != "--mpi") {  // srun's has a value, horovodrun's has none
+    } else if (name == "--mpi") {  // srun's has a value, horovodrun's has none
+      if (!attached && next_ < args_.size() && names_mpi(args_[next_])) ++next_;
+    } else if (attached && !option.optional_value) {
       return takes_no_value(spelling);
     }
     if (option.kind == ForeignOption::Kind::same)
       return add(*find_option_by_spelling(option.text, options_), spelling, value);
     if (!option.text.empty())
       words_.notes.push_back(name + " has no effect: " + std::string(option.text));
+    return {};
+  }
+
+  // Returns whether the word is a value of srun's --mpi.
+  static bool names_mpi(std::string_view word) {
+    return word.starts_with("pmix") || word == "pmi2" || word == "none" || word == "openmpi";
+  }
+
+  // Remembers torchrun's -m: the first word after the options is a Python module.
+  Result<void> take_module(const std::string& name) {
+    if (next_ < args_.size() && is_distribution(args_[next_]))
+      return fail(name + " names a Python module, as torchrun's does; for SLURM's --distribution " +
+                      (is_batch_ ? "use --sbatch-arg=--distribution=" + args_[next_]
+                                 : "use --map-by slot (block) or --map-by node (cyclic)"),
+                  kExitUsage);
+    is_module_ = true;
     return {};
   }
 
@@ -179,6 +265,21 @@ class WordWalk {
     return fail(what + " before " + args_[next_], kExitUsage);
   }
 
+  // Refuses a -c alone: mpirun's is the number of ranks, srun's the number of cores for each.
+  Result<void> check_cores() const {
+    if (is_batch_) return {};
+    bool has_number = false;
+    std::string cores;
+    for (const auto& [option, spelling, value] : words_.options) {
+      has_number |= option->name == "num-proc" || option->name == "ranks-per-host";
+      if (spelling == "-c") cores = value;
+    }
+    if (cores.empty() || has_number) return {};
+    return fail("-c means the number of ranks to mpirun, and the cores of each to srun: use -np " +
+                    cores + " or --cpus-per-rank " + cores,
+                kExitUsage);
+  }
+
   Result<void> add(const Option& option, std::string_view spelling, std::string_view value) {
     words_.options.push_back({&option, std::string(spelling), std::string(value)});
     return {};
@@ -205,6 +306,8 @@ class WordWalk {
   const OptionSet& options_;
   const bool is_batch_;
   std::size_t next_ = 0;
+  bool is_module_ = false;
+  bool has_v_ = false;
   SplitWords words_;
 };
 

@@ -10,6 +10,7 @@
 #include "base/result.hpp"
 #include "cli/option_sets.hpp"
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct SplitWords {
   const Option* action = nullptr;     // --help, --version, --check-build or --explain, if any
   std::string action_word;            // as it was typed: "-h"
   std::vector<std::string> command;   // the program's name and its arguments, unchanged
+  std::size_t program_at = 0;         // the index of the program's name in the words
   std::vector<std::string> notes;     // one line for each foreign option without effect
   bool says_run = false;              // "run" comes first
   bool is_program_explicit = false;   // "run", an option or "--" comes before the program

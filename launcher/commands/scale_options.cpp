@@ -4,8 +4,10 @@
 #include "cli/option_sets.hpp"
 #include "cli/values.hpp"
 #include "commands/scale_numbers.hpp"
+#include "common/text.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <cstddef>
 #include <optional>
 #include <regex>
@@ -21,15 +23,25 @@ using Value = std::string_view;
 
 using cli::store;
 
+constexpr int kMostSizes = 64;  // of a range
+
 Result<std::vector<int>> parse_sizes(Value text, scale::Unit unit) {
   std::vector<int> sizes;
   for (;;) {
     const auto comma = text.find(',');
-    auto size = cli::parse_whole(text.substr(0, comma), 1);
-    if (!size)
-      return with_context("needs numbers of " + scale::unit_name(unit) + " such as 1,2,4",
-                          size.error());
-    sizes.push_back(*size);
+    const auto item = text.substr(0, comma);
+    const auto dash = item.find('-', 1);  // "1-4"
+    auto first = cli::parse_whole(item.substr(0, dash), 1);
+    auto last = dash == Value::npos ? first : cli::parse_whole(item.substr(dash + 1), 1);
+    for (const auto* end : {&first, &last})
+      if (!*end)
+        return with_context("needs numbers of " + scale::unit_name(unit) + " such as 1,2,4 or 1-4",
+                            end->error());
+    if (*last < *first || *last - *first >= kMostSizes)
+      return fail(fmt::format("needs at most {} numbers of {}, from the first to the last, not {}",
+                              kMostSizes, scale::unit_name(unit), quote(item)),
+                  kExitUsage);
+    for (int size = *first; size <= *last; ++size) sizes.push_back(size);
     if (comma == Value::npos) break;
     text.remove_prefix(comma + 1);
   }
@@ -63,6 +75,8 @@ constexpr OwnOption kOwnOptions[] = {
     {"-np", set_ranks},
     {"--np", set_ranks},
     {"--num-proc", set_ranks},
+    {"-n", set_ranks},
+    {"--ntasks", set_ranks},
     {"--devices", [](ScaleOptions& o, Value v) { return set_sizes(o, v, scale::Unit::devices); }},
     {"--repeat", [](ScaleOptions& o, Value v) { return store(cli::parse_whole(v, 1), o.repeats); }},
     {"--drop-epochs",
@@ -74,6 +88,11 @@ constexpr OwnOption kOwnOptions[] = {
     {"--loss", [](ScaleOptions& o, Value v) { return set_pattern(v, o.patterns.loss); }},
     {"--accuracy", [](ScaleOptions& o, Value v) { return set_pattern(v, o.patterns.accuracy); }},
 };
+
+bool is_list_of_numbers(Value word) {
+  return !word.empty() && std::isdigit(static_cast<unsigned char>(word.front())) != 0 &&
+         word.find_first_not_of("0123456789,-") == Value::npos;
+}
 
 bool is_option_word(Value word) {
   return word.size() > 1 && word.front() == '-' && word != "--";
@@ -89,6 +108,8 @@ class OptionsReader {
       HVD_CHECK(take(args_[next_++]));
       if (options_.help) return std::move(options_);
     }
+    if (options_.sizes.empty() && next_ < args_.size() && is_list_of_numbers(args_[next_]))
+      HVD_CHECK(take_own(kOwnOptions[0], args_[next_++]));  // hvdrun scale 1,2,4 program
     if (next_ < args_.size() && args_[next_] == "--") ++next_;
     options_.command.assign(args_.begin() + static_cast<std::ptrdiff_t>(next_), args_.end());
     if (options_.sizes.empty())
@@ -129,6 +150,8 @@ class OptionsReader {
       if (own.spelling == spelling) return take_own(own, attached);
     // Reads "-np1,2,4", because hvdrun reads "-np4".
     if (word.starts_with("-np")) return take_own(kOwnOptions[0], word.substr(3));
+    if (word.starts_with("-n") && word.size() > 2 && std::isdigit(word[2]) != 0)
+      return take_own(kOwnOptions[0], word.substr(2));
     return take_hvdruns(word, spelling, attached.has_value());
   }
 
@@ -178,7 +201,7 @@ Runs the program with each of these numbers of ranks, one after the other, and
 prints how long an epoch takes, samples per second, speed-up, efficiency, and the
 final loss and accuracy.
 
-  -np N,N,…           numbers of ranks: 1,2,4
+  -np N,N,…           numbers of ranks: 1,2,4 or 1-4
   --devices N,N,…     in place of -np: numbers of GPUs, for a program that drives them
                       all from one process; CUDA_VISIBLE_DEVICES lists that many
   --repeat N          run each N times, all sizes in turn; figures are medians (1)

@@ -61,12 +61,14 @@ AttemptEnd Attempt::finish() {
     note_activities(states_at_stop_, table.ranks());
   count_unfinished_collectives(states_at_stop_, table.ranks());
   report.waits = find_waits(states_at_stop_, table.ranks());
-  const auto* const membership = running_ ? running_->membership() : nullptr;
-  if (membership != nullptr) report.generations = membership->report();
-  auto verdict =
-      membership != nullptr
-          ? judge_generations(cause, table.ranks(), table.end_order(), *report.generations)
-          : judge_end(cause, lost_host, table.ranks(), table.end_order());
+  Verdict verdict;
+  if (const auto* const membership = running_ ? running_->membership() : nullptr) {
+    report.generations = membership->report();
+    mark_lost_members(*report.generations, table.ranks());
+    verdict = judge_generations(cause, table.ranks(), table.end_order(), *report.generations);
+  } else {
+    verdict = judge_end(cause, lost_host, table.ranks(), table.end_order());
+  }
   end.kind = verdict.kind;
   report.exit_code = verdict.exit_code;
   report.reason = std::move(verdict.reason);

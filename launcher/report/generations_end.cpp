@@ -86,6 +86,14 @@ Verdict judge_generations(const std::optional<StopCause>& cause,
   return judge_end(cause, std::nullopt, ranks, only(order, {deciding.begin(), deciding.end()}));
 }
 
+void mark_lost_members(const GenerationsReport& generations, std::vector<RankReport>& ranks) {
+  if (generations.generations.empty()) return;
+  for (const auto& lost : generations.lost_at_start) ranks[lost.member].continued_without = true;
+  for (const auto& generation : generations.generations)
+    if (&generation != &generations.generations.back())
+      for (const auto& lost : generation.lost) ranks[lost.member].continued_without = true;
+}
+
 std::string describe_repair(const Repair& repair) {
   std::string line;
   if (repair.lost.size() == 1) {

@@ -24,6 +24,9 @@ Verdict judge_generations(const std::optional<StopCause>& cause,
                           const std::vector<std::size_t>& order,
                           const GenerationsReport& generations);
 
+// Sets RankReport::continued_without. `ranks`: of all members, by their numbers.
+void mark_lost_members(const GenerationsReport& generations, std::vector<RankReport>& ranks);
+
 // A loss after which the job continued.
 struct Repair {
   struct Lost {

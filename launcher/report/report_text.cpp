@@ -190,8 +190,8 @@ void add_leftovers(const Report& report, std::vector<std::string>& lines) {
 }
 
 std::vector<std::string> lines_of_success(const Report& report) {
-  const auto size = report.ranks.size();
-  const auto lost = size - static_cast<std::size_t>(std::ranges::count_if(report.ranks, succeeded));
+  const auto size = std::ssize(report.ranks);
+  const auto lost = std::ranges::count_if(report.ranks, &RankReport::continued_without);
   std::vector<std::string> lines{
       fmt::format("{} {} {} ({}){}", plural(size - lost, "rank"),
                   report.stopped_early ? "stopped early, as requested, after" : "succeeded in",

@@ -43,7 +43,7 @@ std::optional<Stragglers> find_stragglers(const std::vector<RankReport>& ranks,
                                           const std::vector<CollectiveWait>& waits) {
   std::vector<const RankReport*> joined;
   for (const auto& rank : ranks)
-    if (rank.counters.joined) joined.push_back(&rank);
+    if (rank.counters.joined && !rank.continued_without) joined.push_back(&rank);
   if (joined.size() < 2) return std::nullopt;
   // At most half of the ranks are below the median.
   const double typical = median_of(joined, waiting_of);

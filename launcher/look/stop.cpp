@@ -1,0 +1,121 @@
+#include "look/stop.hpp"
+
+#include "common/clock.hpp"
+#include "common/result.hpp"
+#include "look/proc_files.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <thread>
+
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+
+namespace hvdrun {
+namespace {
+
+// Threads may start others while they are listed.
+constexpr int kMostListings = 4;
+constexpr std::chrono::microseconds kTick{50};
+// A thread that is in state D after this time hangs.
+constexpr std::chrono::milliseconds kHangs{2};
+// How long to wait for the first thread. Until then the process runs: on a busy machine it may be
+// waiting for a processor, and stops only when it has one.
+constexpr std::chrono::milliseconds kFirstLimit{1000};
+
+}  // namespace
+
+// Takes control of threads that are new. They run on.
+int Stop::seize_new(const std::set<pid_t>& spared) {
+  for (const pid_t tid : threads_of(pid_)) {
+    if (spared.contains(tid) || traced_.contains(tid)) continue;
+    if (::ptrace(PTRACE_SEIZE, tid, nullptr, nullptr) == 0)
+      traced_[tid];
+    else if (errno != ESRCH)
+      return errno;
+  }
+  return 0;
+}
+
+// Returns whether there is nothing more to wait for: the thread has stopped, or ended.
+bool Stop::wait_for(pid_t tid, Traced& traced) {
+  int status = 0;
+  const pid_t got = ::waitpid(tid, &status, __WALL | WNOHANG);
+  if (got == 0) return false;
+  if (got < 0 || !WIFSTOPPED(status)) return true;
+  traced.stopped = true;
+  // Without an event it is a signal that comes now. A stop by a signal (SIGSTOP) has an event.
+  if ((status >> 16) == 0) traced.signal = WSTOPSIG(status);
+  return true;
+}
+
+// Asks threads to stop, and waits for them. Returns false if some do not.
+bool Stop::stop_threads(const std::set<pid_t>* only, std::chrono::milliseconds limit) {
+  const auto asked = Clock::now();
+  std::vector<pid_t> missing;
+  for (auto& [tid, traced] : traced_) {
+    if (traced.asked || (only != nullptr && !only->contains(tid))) continue;
+    traced.asked = true;
+    ::ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
+    missing.push_back(tid);
+  }
+  const auto hangs = [this](pid_t tid) {
+    const auto stat = read_stat(pid_, "task/" + std::to_string(tid) + "/stat");
+    return stat && stat->state == 'D';
+  };
+  while (true) {
+    const auto before = Clock::now();
+    std::erase_if(missing, [this](pid_t tid) { return wait_for(tid, traced_.at(tid)); });
+    const bool some = std::any_of(traced_.begin(), traced_.end(),
+                                  [](const auto& each) { return each.second.stopped; });
+    if (some && !start_) note_start(before);
+    if (missing.empty()) return true;
+    const auto now = Clock::now();
+    const bool too_long = start_ ? now - *start_ > limit : now - asked > kFirstLimit;
+    if (too_long || (now - asked > kHangs && std::all_of(missing.begin(), missing.end(), hangs)))
+      return false;
+    std::this_thread::sleep_for(kTick);
+  }
+}
+
+void Stop::note_start(Clock::time_point start) {
+  start_ = start;
+  if (began_ != nullptr) *began_ = monotonic_ns();
+}
+
+int Stop::begin(const std::set<pid_t>& spared, const std::set<pid_t>& running,
+                std::chrono::milliseconds limit) {
+  for (int listing = 0; listing < kMostListings; ++listing) {
+    const std::size_t before = traced_.size();
+    if (const int refused = seize_new(spared); refused != 0 && traced_.empty()) return refused;
+    if (traced_.size() == before) break;
+    // Those that sleep stop at once; the others first, so that those need not wait for them.
+    const bool all = stop_threads(&running, limit) && stop_threads(nullptr, limit);
+    if (!all) {
+      stop_threads(nullptr, limit);
+      break;
+    }
+  }
+  for (const auto& [tid, traced] : traced_) {
+    if (!traced.stopped) continue;
+    if (auto registers = read_registers(tid)) registers_[tid] = std::move(*registers);
+    resume_system_call(tid);
+  }
+  return 0;
+}
+
+void Stop::end() {
+  for (auto& [tid, traced] : traced_) {
+    if (!traced.stopped) wait_for(tid, traced);
+    // A thread that has not stopped keeps running, and is let go when the tracer's thread ends.
+    if (traced.stopped)
+      ::ptrace(PTRACE_DETACH, tid, nullptr,
+               reinterpret_cast<void*>(long{traced.signal}));  // NOLINT
+  }
+  if (start_) pause_ = std::chrono::duration<double>(Clock::now() - *start_).count();
+  start_.reset();
+  traced_.clear();
+  if (began_ != nullptr) *began_ = 0;
+}
+
+}  // namespace hvdrun

@@ -12,11 +12,11 @@ import signal
 import subprocess
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
-from harness import HOSTNAME, Done, Running, Sandbox, parent_of, process_state, program, wait_until
+from harness import HOSTNAME, HVDRUN, Done, Running, Sandbox, load_report, parent_of, process_state, program, wait_until
 
 TRAINER = program("elastic_trainer")
 EPOCHS, STEPS = 4, 20
@@ -146,6 +146,44 @@ def test_the_others_continue_after_a_death(sandbox: Sandbox, undisturbed: float,
     notes = notes_of(done)
     assert notes, done
     assert f"{len(row.generations[-1])} rank" in notes[-1] and row.how.removeprefix("was ").removeprefix("ended with ") in notes[-1], done
+
+
+def train_and_follow(sandbox: Sandbox, member: int, *options: object) -> Done:
+    """Runs a training in which rank 1 dies, under the fault injector. That numbers the system calls of another rank from then on
+    until it has done a step in the next generation."""
+    running = sandbox.start(*options, "--", HVDRUN, "--report", sandbox.files / "report", "--min-np", 1, "-np", RANKS, TRAINER, "--die",
+                            "step:1:1:kill:7", "--follow", member, tool=program("fault_injector"), env=ENVIRONMENT)
+    return replace(running.wait(), report=load_report(sandbox.files / "report"))
+
+
+def expect_second_death(done: Done, loss: float, member: int) -> None:
+    """The generation that the second rank had come to may be in the report."""
+    done.expect(0)
+    between = [sorted(entry["ranks"]) for entry in done.report["generations"]][1:-1]
+    assert between in ([], [WITHOUT[1]]), between
+    expect_trained(done, loss, [ALL, *between, [rank for rank in WITHOUT[1] if rank != member]])
+
+
+@pytest.mark.parametrize("call", ["write:socket+:1", "write:socket+:2", "mmap:file:1", "write:socket+:4"])
+def test_a_second_death_at_a_system_call_of_the_reform(sandbox: Sandbox, undisturbed: float, call: str) -> None:
+    done = train_and_follow(sandbox, 2, "--fault", f"rank:{call}:SIGKILL", "--log", sandbox.files / "log")
+    expect_second_death(done, undisturbed, 2)
+    assert (sandbox.files / "log").exists(), "the call did not happen"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("member", [0, 2, 3])
+def test_a_second_death_at_each_system_call_of_the_reform(sandbox: Sandbox, undisturbed: float, member: int) -> None:
+    train_and_follow(sandbox, member, "--counts", sandbox.files / "counts").expect(0)
+    happened = 0
+    for _, call, kind, count in [words for words in sandbox.lines_of("counts") if words[0] == "rank"]:
+        for number in range(1, int(count) + 1):
+            (sandbox.files / "log").unlink(missing_ok=True)
+            done = train_and_follow(sandbox, member, "--fault", f"rank:{call}:{kind}:{number}:SIGKILL", "--log", sandbox.files / "log")
+            if (sandbox.files / "log").exists():
+                expect_second_death(done, undisturbed, member)
+                happened += 1
+    assert happened > 10, happened
 
 
 @pytest.mark.slow

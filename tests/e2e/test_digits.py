@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import os
 import re
+import signal
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,20 @@ def test_losses_are_the_same_for_every_number_of_ranks(sandbox: Sandbox) -> None
     for size in (1, 2, 3, 4):
         other = losses(sandbox.run("-np", size, DIGITS, "--epochs", 5).expect(0))
         assert other == pytest.approx(alone, rel=1e-5), f"{size} ranks"
+
+
+@pytest.mark.slow
+def test_the_last_loss_is_the_same_after_ranks_were_lost(sandbox: Sandbox) -> None:
+    words = (DIGITS, "--epochs", 200, "--seed", 1)
+    alone = losses(sandbox.run(*words[1:], tool=DIGITS).expect(0))
+    running = sandbox.start("--min-np", 2, "-np", 4, *words)
+    for epoch, rank in ((1, 3), (5, 0)):
+        running.wait_for(f"epoch {epoch} ".encode())
+        os.kill(sandbox.ranks()[rank], signal.SIGKILL)
+    done = running.wait().expect(0)
+    found = re.findall(r"epoch (\d+) loss ([0-9.eE+-]+)", done.out_text)
+    assert int(found[-1][0]) == 200 and float(found[-1][1]) == pytest.approx(alone[-1], rel=1e-5), done
+    assert [entry["size"] for entry in done.report["generations"]] == [4, 3, 2], done
 
 
 def rows() -> list[str]:

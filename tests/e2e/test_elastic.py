@@ -7,21 +7,23 @@ again, and the report and the notes are true. HVD_START_TIMEOUT is longer than a
 from __future__ import annotations
 
 import os
+import random
 import re
 import signal
 import subprocess
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
-from harness import HOSTNAME, Done, Running, Sandbox, parent_of, process_state, program, wait_until
+from harness import HOSTNAME, HVDRUN, SOAK, Done, Running, Sandbox, load_report, parent_of, process_state, program, wait_until
 
 TRAINER = program("elastic_trainer")
 EPOCHS, STEPS = 4, 20
 RANKS = 4
 ENVIRONMENT = {"HVD_START_TIMEOUT": "1000"}
+SEED = int(os.environ.get("HVD_TEST_SEED", 11))
 KILLED = "was killed by SIGKILL"
 
 
@@ -146,6 +148,74 @@ def test_the_others_continue_after_a_death(sandbox: Sandbox, undisturbed: float,
     notes = notes_of(done)
     assert notes, done
     assert f"{len(row.generations[-1])} rank" in notes[-1] and row.how.removeprefix("was ").removeprefix("ended with ") in notes[-1], done
+
+
+def train_and_follow(sandbox: Sandbox, member: int, *options: object, more: Sequence[str] = ()) -> Done:
+    """Runs a training in which rank 1 dies, with the fault injector. That numbers the system calls of another rank from then on
+    until it has done a step in the next generation."""
+    running = sandbox.start(*options, "--", HVDRUN, "--report", sandbox.files / "report", "--min-np", 1, "-np", RANKS, *more, TRAINER, "--die",
+                            "step:1:1:kill:7", "--follow", member, tool=program("fault_injector"), env=ENVIRONMENT)
+    return replace(running.wait(), report=load_report(sandbox.files / "report"))
+
+
+def expect_second_death(done: Done, loss: float, member: int) -> None:
+    """The generation that the second rank had come to may be in the report."""
+    done.expect(0)
+    between = [sorted(entry["ranks"]) for entry in done.report["generations"]][1:-1]
+    assert between in ([], [WITHOUT[1]]), between
+    expect_trained(done, loss, [ALL, *between, [rank for rank in WITHOUT[1] if rank != member]])
+
+
+@pytest.mark.parametrize("call", ["write:socket+:1", "write:socket+:2", "mmap:file:1", "write:socket+:4"])
+def test_a_second_death_at_a_system_call_of_the_reform(sandbox: Sandbox, undisturbed: float, call: str) -> None:
+    done = train_and_follow(sandbox, 2, "--fault", f"rank:{call}:SIGKILL", "--log", sandbox.files / "log")
+    expect_second_death(done, undisturbed, 2)
+    assert (sandbox.files / "log").exists(), "the call did not happen"
+
+
+def test_a_rank_that_is_slow_while_ranks_connect_is_ended(sandbox: Sandbox, undisturbed: float) -> None:
+    """Its last message of the wire-up takes longer than --reset-timeout."""
+    done = train_and_follow(sandbox, 2, "--fault", "rank:write:socket+:4:20000", "--log", sandbox.files / "log",
+                            more=("--reset-timeout", "1"))
+    assert (sandbox.files / "log").exists(), "the call did not happen"
+    expect_second_death(done, undisturbed, 2)
+    assert re.search(r"rank 2 on \S+ .* within 1 s \(--reset-timeout\)", done.err_text), done
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("member", [0, 2, 3])
+def test_a_second_death_at_each_system_call_of_the_reform(sandbox: Sandbox, undisturbed: float, member: int) -> None:
+    happened = 0
+    for call in ["clone:-", "mmap:file", "open:file", "open:proc", "random:-", "read:event+", "read:file", "read:proc", "write:socket+"]:
+        for number in range(1, 10):
+            log = sandbox.files / f"log.{call}.{number}"
+            done = train_and_follow(sandbox, member, "--fault", f"rank:{call}:{number}:SIGKILL", "--log", log)
+            if not log.exists():
+                break
+            expect_second_death(done, undisturbed, member)
+            happened += 1
+    assert happened > 10, happened
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("trial", range(60 if SOAK else 12))
+def test_kills_at_random_moments(sandbox: Sandbox, undisturbed: float, trial: int) -> None:
+    """The last step waits for the last kill: a rank that is killed after the training is the job's failure."""
+    draw = random.Random(f"{SEED} {trial}")
+    ranks = draw.randint(2, 8)
+    options = draw.choice([(), ("--c",), ("--background",)])
+    go = sandbox.files / "go"
+    running = start(sandbox, "--oversubscribe", ranks=ranks, program_options=(
+        "--pause", str(draw.choice([0, 500, 5000])), "--hold", f"{STEPS - 1}:-1:{go}", *options))
+    wait_until(lambda: len(sandbox.ranks()) == ranks, "all ranks")
+    left = list(range(ranks))
+    while len(left) > 1 and draw.random() < 0.9:
+        time.sleep(draw.choice([0, 0.002, 0.02, 0.1]) * draw.random())
+        victim = left.pop(draw.randrange(len(left)))
+        os.kill(sandbox.ranks()[victim], draw.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGABRT]))
+    go.touch()
+    done = running.wait().expect(0)
+    expect_trained(done, undisturbed, [*(sorted(entry["ranks"]) for entry in done.report["generations"][:-1]), left])
 
 
 @pytest.mark.slow

@@ -1,6 +1,6 @@
 // elastic_trainer [--epochs N] [--samples N] [--batch N] [--pause US] [--rounds N]
 //   [--background] [--c] [--swallow] [--die DEATH,…] [--hold STEP:MEMBER:FILE] [--ready FILE]
-//   [--never-init] [--second]
+//   [--follow MEMBER] [--never-init] [--second]
 //
 // Trains a linear model with hvd::elastic::run, or with the C calls of hvd/elastic.h (--c). The
 // sums over ranks are made by blocking calls, or in the background (--background). They also have
@@ -18,10 +18,11 @@
 // SIGCONT.
 //
 // --hold: the member, or each with -1, waits before this step until FILE exists. --ready: a member
-// that waits appends "M PID" to FILE. --pause: each step takes so much longer. --swallow: after the
-// first error, calls hvd_allreduce for ever. --rounds: trains so many times, each between hvd_init
-// and hvd_shutdown. --never-init: sleeps instead of a training. --second: only calls hvd_init, and
-// prints its error.
+// that waits appends "M PID" to FILE. --follow: the member is called "hvd-rank", as fault_injector
+// wants it, from its first error until it has done the next step. --pause: each step takes so much
+// longer. --swallow: after the first error, calls hvd_allreduce for ever. --rounds: trains so many
+// times, each between hvd_init and hvd_shutdown. --never-init: sleeps instead of a training.
+// --second: only calls hvd_init, and prints its error.
 #include "options.h"
 
 #include <algorithm>
@@ -42,6 +43,7 @@
 #include <hvd/data.hpp>
 #include <hvd/elastic.hpp>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -187,6 +189,10 @@ double error_of(const std::vector<double>& weights, std::int64_t index) {
   return error;
 }
 
+void call_this_thread(const char* name) {
+  if (number(words, "--follow", -1) == own_rank()) prctl(PR_SET_NAME, name);
+}
+
 void hold(const Training& training) {
   static const auto parts = split(option(words, "--hold", ""), ':');
   if (parts.size() != 3 || std::stoll(parts[0]) != training.step) return;
@@ -238,12 +244,14 @@ void train(Training& training, const Commit& commit) {
   try {
     while (training.step < training.steps) {
       train_step(training);
+      call_this_thread("trainer");
       commit();
     }
   } catch (const hvd::Error&) {
     float value = 1;
     while (flag(words, "--swallow") != 0)
       if (hvd_allreduce(&value, &value, 1, HVD_FLOAT32, HVD_SUM, nullptr) != HVD_OK) usleep(1000);
+    call_this_thread("hvd-rank");
     come_to_inside("restore");
     throw;
   }

@@ -9,7 +9,7 @@
 // call's object: file, pipe, socket, event or other for a descriptor, with "+" if it is
 // non-blocking; proc or file for open; memory or file for mmap; "-" for other calls. NUMBER is the
 // call's index, from 1, among those of this role, group and kind. WHAT is an error such as ENOSPC,
-// or a delay in milliseconds.
+// a delay in milliseconds, or SIGKILL, which ends the calling process.
 //
 // --counts: after the end of all processes, writes lines "ROLE CALL KIND COUNT". --log: gets a line
 // when the fault happens. Calls of the dynamic loader never fail, because its messages are not
@@ -115,6 +115,7 @@ struct Fault {
   Key key;
   std::uint64_t number = 0;
   int error = 0;
+  bool kills = false;
   milliseconds delay{0};
 };
 
@@ -138,8 +139,10 @@ Fault parse_fault(const std::string& text) {
       words.back() += letter;
   errno = EINVAL;
   if (words.size() != 5) give_up(text);
-  Fault fault{{words[0], words[1], words[2]}, std::stoull(words[3]), 0, milliseconds(0)};
-  if (const auto error = kErrors.find(words[4]); error != kErrors.end())
+  Fault fault{{words[0], words[1], words[2]}, std::stoull(words[3])};
+  if (words[4] == "SIGKILL")
+    fault.kills = true;
+  else if (const auto error = kErrors.find(words[4]); error != kErrors.end())
     fault.error = error->second;
   else
     fault.delay = milliseconds(std::stoi(words[4]));
@@ -337,6 +340,10 @@ class Supervisor {
     if (!fault || fault->key != *key || fault->number != number) return answer(call.id, 0);
     std::ofstream(arguments_.log, std::ios::app)
         << "system call " << call.data.nr << " of process " << call.pid << std::endl;
+    if (fault->kills) {
+      ::kill(static_cast<pid_t>(call.pid), SIGKILL);  // a thread's number is good, too
+      return;
+    }
     if (fault->error != 0) return answer(call.id, fault->error);
     late_.emplace(Clock::now() + fault->delay, call.id);
   }

@@ -102,6 +102,9 @@ class Look {
 
   void add_problems(const Snapshot& taken) {
     const auto add = [this](const std::string& text) { look_.problems.push_back(text); };
+    if (options_.stopped_too_long)
+      add("it was stopped for 45 ms without an end, so it was read while it ran: native stacks may "
+          "be missing or end early");
     if (taken.refused == EPERM && look_.traced_by != 0)
       add("pid " + std::to_string(look_.traced_by) + " (" + look_.tracer +
           ") traces it, so it cannot be stopped: native stacks may end early");

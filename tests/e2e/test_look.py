@@ -118,6 +118,21 @@ def test_python_threads_have_their_functions_and_lines(version: str, sandbox: Sa
     end(process)
 
 
+def test_an_interpreter_without_dynamic_symbols_is_found_by_its_section(sandbox: Sandbox) -> None:
+    program_text = Path(PYTHON).read_bytes()
+    if b"\0_PyRuntime\0" not in program_text:
+        pytest.skip("this Python is in a library")
+    python = sandbox.files / "python3"
+    python.write_bytes(program_text.replace(b"\0_PyRuntime\0", b"\0_PyRuntimX\0").replace(b"\0Py_Version\0", b"\0Py_VersioX\0"))
+    python.chmod(0o755)
+    file = sandbox.files / "train.py"
+    file.write_text(SCRIPT)
+    process = sandbox.start(file, tool=python, env={"PYTHONHOME": "/usr"})
+    process.wait_for(b"ready")
+    wait_until(lambda: places(look_at(process)["threads"][0], file)[:1] == [("wait", 9)], "the main thread to wait")
+    end(process)
+
+
 def test_python_and_native_frames_are_in_their_order(sandbox: Sandbox) -> None:
     process, file = script(sandbox, PYTHON)
     main = look_at(process)["threads"][0]

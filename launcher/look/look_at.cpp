@@ -189,6 +189,10 @@ class Look {
       thread.merged = merged.merged;
       thread.holds_gil = python != pythons.end() && python->second->holds_gil;
       thread.problem = problem_of(at->second, native != nullptr);
+      if (thread.problem.empty() && python != pythons.end() && !python->second->complete)
+        thread.problem = frames.size() >= options_.depth
+                             ? "more Python frames are left out (--depth)"
+                             : "the rest of its Python frames cannot be read";
     }
     for (const auto* python : unknown) {
       if (python->frames.empty()) continue;

@@ -121,7 +121,7 @@ class Worker {
 
   bool take_text() {
     const auto end = received_.find('\n');
-    if (end == std::string::npos || end > kLongestHeader) return false;
+    if (end > kLongestHeader) return false;  // also if there is none
     std::size_t size = 0;
     std::from_chars(received_.data(), received_.data() + end, size);
     if (received_.size() - end - 1 < size) return false;

@@ -13,7 +13,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Optional
 
-NO_ELASTIC = ("a job keeps its number of ranks; hvdrun --max-restarts starts one that has failed again, from its last "
+_NO_STATES = ("elastic states are for PyTorch; hvdrun --max-restarts starts a job that has failed again, from its last "
               "checkpoint")
 _LAUNCHER = "hvdrun -np N starts a program on hosts and in SLURM, and horovod.run() a function"
 _KERAS = "horovod.keras and horovod.tensorflow.keras have its functions and callbacks"
@@ -25,12 +25,15 @@ _COMPILED = "nothing is compiled against a framework; horovod.torch and horovod.
 MODULES = {
     "common": ("hvd.job",),  # empty in Horovod since 0.13; programs import init() and rank() from it
     "common.basics": ("horovod._common",),
+    "common.elastic": ("hvd.elastic", "horovod._common"),
     "common.exceptions": ("horovod._common",),
     "common.process_sets": ("hvd.process_sets",),
     "common.util": ("horovod._common",),
     "keras": ("hvd.keras",),
     "keras.callbacks": ("hvd.keras.callbacks",),
     "runner": ("horovod._runner",),
+    "runner.elastic": ("hvd.elastic",),
+    "runner.elastic.worker": ("hvd.elastic",),
     "tensorflow": ("hvd.tensorflow", "horovod._tensorflow", "horovod._common"),
     "tensorflow.compression": ("hvd.tensorflow.compression",),
     "tensorflow.functions": ("hvd.tensorflow",),
@@ -41,6 +44,9 @@ MODULES = {
     "tensorflow.util": ("horovod._tensorflow",),
     "torch": ("hvd.torch", "horovod._common"),
     "torch.compression": ("hvd.torch.compression",),
+    "torch.elastic": ("hvd.torch.elastic", "horovod._common"),
+    "torch.elastic.sampler": ("hvd.torch.elastic.sampler",),
+    "torch.elastic.state": ("hvd.torch.elastic.state", "hvd.torch.elastic"),
     "torch.functions": ("hvd.torch",),
     "torch.mpi_ops": ("hvd.torch", "horovod._common"),
     "torch.optimizer": ("hvd.torch", "hvd.torch.optimizer", "horovod._common"),
@@ -50,15 +56,13 @@ MODULES = {
 # Modules that do not exist, with all their submodules, names in modules, and the replacement.
 REFUSED = {
     "_keras": _KERAS,
-    "common.elastic": NO_ELASTIC,
     "data": "the loaders of PyTorch and TensorFlow take its place",
-    "keras.elastic": NO_ELASTIC,
+    "keras.elastic": _NO_STATES,
     "mxnet": "MXNet is retired, and hvd is for PyTorch, TensorFlow and Keras",
     "ray": _LAUNCHER,
     "run": _LAUNCHER,  # a package of Horovod's before 0.21
     "runner.common": _LAUNCHER,
     "runner.driver": _LAUNCHER,
-    "runner.elastic": NO_ELASTIC,
     "runner.gloo_run": _LAUNCHER,
     "runner.http": _LAUNCHER,
     "runner.js_run": _LAUNCHER,
@@ -70,12 +74,11 @@ REFUSED = {
     "runner.util": _LAUNCHER,
     "spark": _LAUNCHER,
     "tensorflow.data": "tf.data.experimental.service has what is needed",
-    "tensorflow.elastic": NO_ELASTIC,
+    "tensorflow.elastic": _NO_STATES,
     "tensorflow.gradient_aggregation": _AGGREGATION,
     "tensorflow.gradient_aggregation_eager": _AGGREGATION,
-    "tensorflow.keras.elastic": NO_ELASTIC,
+    "tensorflow.keras.elastic": _NO_STATES,
     "tensorflow.mpi_lib": _COMPILED,
-    "torch.elastic": NO_ELASTIC,
     "tensorflow.LocalGradientAggregationHelper": _AGGREGATION,
     "tensorflow.mpi_ops.MPI_LIB": _COMPILED,
     "torch.mpi_lib": _COMPILED,

@@ -138,7 +138,8 @@ def test_horovod_torch_has_every_public_name_of_hvd_torch(sandbox: Sandbox) -> N
         from horovod.torch.sync_batch_norm import SyncBatchNorm
         from horovod.common.process_sets import ProcessSet, global_process_set
         assert horovod.torch.__all__ == hvd.torch.__all__
-        assert all(getattr(horovod.torch, name) is getattr(hvd.torch, name) for name in hvd.torch.__all__)
+        assert all(getattr(horovod.torch, name) is getattr(hvd.torch, name) for name in hvd.torch.__all__ if name != "elastic")
+        assert horovod.torch.elastic.TorchState is hvd.torch.elastic.TorchState
         assert DistributedOptimizer is hvd.torch.DistributedOptimizer
         assert Compression is hvd.torch.Compression and issubclass(FP16Compressor, Compressor)
         assert str(ProcessSet([1, 0])) == "ProcessSet(process_set_id=None, ranks=[0, 1], mpi_comm=None)"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness import PYTHON, Done, Sandbox, python_environment
+from rank_cases import PYTHONS
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 STEPS = 12  # of elastic_torch.py
@@ -101,6 +102,17 @@ def test_a_cnn_has_the_undisturbed_loss_after_two_losses(sandbox: Sandbox) -> No
     done = run(sandbox, 3, "elastic_torch.py", STEPS, "2:6:backward", "0:6:sync").expect(0)
     assert "size 1 generation 3" in done.out_text, done
     assert math.isclose(loss_of(done), expected_loss(sandbox), rel_tol=1e-5), done
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("how", ["loop", "fit"])
+def test_a_keras_model_has_the_undisturbed_loss_after_two_losses(sandbox: Sandbox, how: str) -> None:
+    program, python = PROGRAMS / "elastic_keras.py", PYTHONS["tensorflow"]
+    done = sandbox.run("-np", 3, "--min-np", 1, "--bind-to", "none", "-H", "localhost:3", python, program, how, 10, "2:3",
+                       "0:7", env=python_environment()).expect(0)
+    assert "size 1 generation 3" in done.out_text, done
+    alone = sandbox.run(program, how, 10, tool=python, env=python_environment()).expect(0)
+    assert math.isclose(loss_of(done), loss_of(alone), rel_tol=1e-5), done
 
 
 def random_deaths(ranks: int, seed: int) -> list[str]:

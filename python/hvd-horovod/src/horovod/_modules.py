@@ -13,8 +13,6 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Optional
 
-_NO_STATES = ("elastic states are for PyTorch; hvdrun --max-restarts starts a job that has failed again, from its last "
-              "checkpoint")
 _LAUNCHER = "hvdrun -np N starts a program on hosts and in SLURM, and horovod.run() a function"
 _KERAS = "horovod.keras and horovod.tensorflow.keras have its functions and callbacks"
 _AGGREGATION = "DistributedOptimizer(backward_passes_per_step=N) adds up the gradients of N steps"
@@ -31,14 +29,17 @@ MODULES = {
     "common.util": ("horovod._common",),
     "keras": ("hvd.keras",),
     "keras.callbacks": ("hvd.keras.callbacks",),
+    "keras.elastic": ("hvd.keras.elastic",),
     "runner": ("horovod._runner",),
     "runner.elastic": ("hvd.elastic",),
     "runner.elastic.worker": ("hvd.elastic",),
     "tensorflow": ("hvd.tensorflow", "horovod._tensorflow", "horovod._common"),
     "tensorflow.compression": ("hvd.tensorflow.compression",),
+    "tensorflow.elastic": ("hvd.tensorflow.elastic", "horovod._common"),
     "tensorflow.functions": ("hvd.tensorflow",),
     "tensorflow.keras": ("hvd.tensorflow.keras", "horovod._common"),
     "tensorflow.keras.callbacks": ("hvd.tensorflow.keras.callbacks", "horovod._common"),
+    "tensorflow.keras.elastic": ("hvd.tensorflow.keras.elastic", "horovod._common"),
     "tensorflow.mpi_ops": ("hvd.tensorflow", "horovod._tensorflow", "horovod._common"),
     "tensorflow.sync_batch_norm": ("hvd.tensorflow",),
     "tensorflow.util": ("horovod._tensorflow",),
@@ -57,7 +58,6 @@ MODULES = {
 REFUSED = {
     "_keras": _KERAS,
     "data": "the loaders of PyTorch and TensorFlow take its place",
-    "keras.elastic": _NO_STATES,
     "mxnet": "MXNet is retired, and hvd is for PyTorch, TensorFlow and Keras",
     "ray": _LAUNCHER,
     "run": _LAUNCHER,  # a package of Horovod's before 0.21
@@ -74,10 +74,8 @@ REFUSED = {
     "runner.util": _LAUNCHER,
     "spark": _LAUNCHER,
     "tensorflow.data": "tf.data.experimental.service has what is needed",
-    "tensorflow.elastic": _NO_STATES,
     "tensorflow.gradient_aggregation": _AGGREGATION,
     "tensorflow.gradient_aggregation_eager": _AGGREGATION,
-    "tensorflow.keras.elastic": _NO_STATES,
     "tensorflow.mpi_lib": _COMPILED,
     "tensorflow.LocalGradientAggregationHelper": _AGGREGATION,
     "tensorflow.mpi_ops.MPI_LIB": _COMPILED,

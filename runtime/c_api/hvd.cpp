@@ -199,6 +199,7 @@ hvd_status hvd_report_failure(const char* text) {
     if (!page.ok()) return report(libhvd::with_context(what, page.error()));
     const std::lock_guard lock(process().failure);
     page->set_failure(text, libhvd::quotes_peer_error(text), libhvd::monotonic_ns());
+    process().reported_failure = true;
     return HVD_OK;
   });
 }

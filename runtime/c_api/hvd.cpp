@@ -3,7 +3,7 @@
 #include "hvd/hvd.h"
 
 #include "c_api/c_api.hpp"
-#include "c_api/membership.hpp"
+#include "c_api/session_life.hpp"
 #include "common/clock.hpp"
 #include "gpu/image.hpp"
 

@@ -1,4 +1,4 @@
-#include "c_api/membership.hpp"
+#include "c_api/session_life.hpp"
 
 #include "c_api/c_api.hpp"
 #include "common/clock.hpp"

@@ -20,8 +20,10 @@
 namespace hvdrun {
 namespace {
 
-// A stopped thread runs a little when it is let go, before it waits again.
-constexpr std::chrono::milliseconds kSettle{30};
+// A stopped thread runs a little when it is let go, before it waits again. On a busy machine it
+// waits for a processor first.
+constexpr std::chrono::milliseconds kSettle{10};
+constexpr std::chrono::milliseconds kMostSettle{500};
 // glibc's control block of a thread is at most so much after pthread_self().
 constexpr Address kControlBlock = 4096;
 
@@ -52,7 +54,7 @@ class Look {
     Snapshot first;
     if (options_.twice) {
       first = snapshot();
-      std::this_thread::sleep_for(kSettle);
+      settle();
       watch();
     }
     const Snapshot last = snapshot();
@@ -74,6 +76,19 @@ class Look {
         take_snapshot(pid_, memory_, mappings_, calls_, python_ ? &*python_ : nullptr, options);
     look_.pause_seconds = std::max(look_.pause_seconds, taken.pause);
     return taken;
+  }
+
+  // Waits until the threads that slept before the stop sleep again.
+  void settle() const {
+    const auto deadline = std::chrono::steady_clock::now() + kMostSettle;
+    const auto runs = [this](const ThreadLook& thread) {
+      const auto stat = read_stat(pid_, "task/" + std::to_string(thread.tid) + "/stat");
+      return thread.state == 'S' && stat && stat->state == 'R';
+    };
+    do {
+      std::this_thread::sleep_for(kSettle);
+    } while (std::any_of(look_.threads.begin(), look_.threads.end(), runs) &&
+             std::chrono::steady_clock::now() < deadline);
   }
 
   // Says what moves while the process is not stopped.

@@ -327,6 +327,7 @@ def test_the_process_does_not_notice_looks(mode: str, looks: int, sandbox: Sandb
 def test_what_moves_is_found_by_two_looks(sandbox: Sandbox) -> None:
     process, file = script(sandbox, PYTHON)
     wait_until(lambda: any(name == "compute" for thread in look_at(process)["threads"] for name, _ in places(thread, file)), "a loop")
+    wait_until(lambda: process_state(process.pid) == "S", "the main thread to sleep again")
     threads = look_at(process, "--twice", "--interval", 300)["threads"]
     main = threads[0]["movement"]
     assert main["switches"] == 0 and main["cpu_s"] == 0 and not main["stack_changed"], main

@@ -344,7 +344,7 @@ TEST(Generations, AMemberThatHasLeftAndLingersIsNotEnded) {
   EXPECT_EQ(text(job.generations.members_deadline_passed("did not come")), Lines{"go 2: 0"});
 }
 
-TEST(Generations, AMemberThatWasNotToldToComeIsToldBeforeItIsLate) {
+TEST(Generations, AMemberThatWasNotAskedToComeIsAskedBeforeItIsLate) {
   Job job(2);
   job.begin();
   job.generations.left(0);

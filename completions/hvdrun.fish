@@ -2,7 +2,7 @@
 # Made from the option tables by tests/unit/cli/completion_text.cpp; not edited by hand.
 
 # The options that a value follows.
-set -g __hvdrun_valued -np --num-proc --np -H --hosts --hostfile -hostfile --include --exclude --nnodes --ranks-per-host --map-by --bind-to --cpus-per-rank --gpu-bind --chdir --working-directory --wdir -x --for --pmix --wrap --start-timeout --max-restarts --max-requeues --stdin --tty -p --ssh-port -i --ssh-identity-file --ssh-client --ssh-program --network-interface --network-interfaces --agent-path --host-timeout --fusion-threshold-mb --cache-capacity --autotune-log-file --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --label --color --fold-lines --progress --only-rank --output-filename --on-output-error --report --timeline-filename --kill-signal --grace --exit-timeout --config-file
+set -g __hvdrun_valued -np --num-proc --np -H --hosts --hostfile -hostfile --include --exclude --nnodes --ranks-per-host --map-by --bind-to --cpus-per-rank --gpu-bind --chdir --working-directory --wdir -x --for --pmix --wrap --start-timeout --min-np --min-num-proc --reset-timeout --max-restarts --max-requeues --stdin --tty -p --ssh-port -i --ssh-identity-file --ssh-client --ssh-program --network-interface --network-interfaces --agent-path --host-timeout --fusion-threshold-mb --cache-capacity --autotune-log-file --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --label --color --fold-lines --progress --only-rank --output-filename --on-output-error --report --timeline-filename --kill-signal --grace --exit-timeout --config-file
 set -g __hvdrun_batch_valued --nodes -N --gpus-per-node --cpus-per-node --time -t --partition -p --account -A --qos -q --mem --array --dependency --signal --mail --sbatch-arg --job-name -J --output --error --chdir -D --module --conda --venv --container --template --template-path --set -o --script-file
 set -g __hvdrun_scale_valued --repeat --devices --drop-epochs --metric --epoch-time --loss --accuracy
 set -g __hvdrun_commands run help sbatch salloc templates jobs follow cancel scale
@@ -96,6 +96,8 @@ complete -c hvdrun -n '__hvdrun_takes_options' -l horovod -f -d 'run a Python pr
 complete -c hvdrun -n '__hvdrun_takes_options' -l pmix -x -a 'auto on off' -d 'run a PMIx server for the ranks; auto: if all hosts have libpmix'
 complete -c hvdrun -n '__hvdrun_takes_options' -l wrap -x -d 'start each rank, or only RANKS, by a debugger or profiler: COMMAND program arguments; a shell on the rank\'s host expands $RANK in it'
 complete -c hvdrun -n '__hvdrun_takes_options' -l start-timeout -x -d 'give up if the job has not started after this time'
+complete -c hvdrun -n '__hvdrun_takes_options' -l min-np -l min-num-proc -x -d 'continue without ranks that are lost, as long as M are left: the others stay in their processes; the program must use hvd::elastic or hvd_reform'
+complete -c hvdrun -n '__hvdrun_takes_options' -l reset-timeout -x -d 'with --min-np: after a loss, end a rank that does not come within this time'
 complete -c hvdrun -n '__hvdrun_takes_options' -l max-restarts -x -d 'after a failure, restart the whole job on the remaining hosts, at most R times'
 complete -c hvdrun -n '__hvdrun_takes_options' -l max-requeues -x -d 'in a SLURM job: if the program stops in good order before its end, on a signal or because its time is nearly up, put the job back into the queue, at most R times'
 complete -c hvdrun -n '__hvdrun_takes_options' -l stdin -x -a 'none all' -d 'which rank reads the standard input of hvdrun'

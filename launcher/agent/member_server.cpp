@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <string_view>
 #include <utility>
@@ -23,7 +24,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr int kBacklog = 4096;
-constexpr std::size_t kMostStrangers = 64;  // connections that have not greeted
+// Connections that have not greeted, besides those of the members, which may all come at once.
+constexpr std::size_t kMostStrangers = 64;
 constexpr milliseconds kAcceptPause{100};
 // A process that ends closes its connection a moment before its end is known.
 constexpr milliseconds kProcessEnds{1000};
@@ -32,17 +34,25 @@ bool would_block(int error) {
   return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
 }
 
-bool is_own_user(int socket) {
+// Returns the process that has connected; nullopt: it is of another user.
+std::optional<pid_t> own_peer(int socket) {
   ucred peer{};
   socklen_t size = sizeof peer;
-  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
-         peer.uid == ::geteuid();
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.uid != ::geteuid())
+    return std::nullopt;
+  return peer.pid;
+}
+
+// Returns whether a process has ended. 0: it is in a PID namespace that this one does not see.
+bool has_ended(pid_t process) {
+  return process != 0 && ::kill(process, 0) != 0 && errno == ESRCH;
 }
 
 }  // namespace
 
 struct MemberServer::Connection {
   Fd socket;
+  pid_t peer = 0;  // the process that has connected
   AgentFrameReader reader{kMostFromMember};
   std::optional<std::uint32_t> member = {};  // after it has greeted
   std::uint32_t pid = 0;
@@ -104,12 +114,15 @@ void MemberServer::accept() {
     acceptable_.disable();
     return accept_again_.start(kAcceptPause);
   }
-  if (!is_own_user(socket.get())) return;
+  const auto peer = own_peer(socket.get());
+  if (!peer) return;
   const auto is_stranger = [](const Connection& one) { return !one.member; };
-  if (std::ranges::count_if(connections_, is_stranger) >= std::ptrdiff_t{kMostStrangers})
+  const auto most = static_cast<std::ptrdiff_t>(kMostStrangers + members_.size());
+  if (std::ranges::count_if(connections_, is_stranger) >= most)
     close(std::ranges::find_if(connections_, is_stranger));
   const auto added = connections_.insert(connections_.end(), Connection{});
   added->socket = std::move(socket);
+  added->peer = *peer;
   added->readable =
       FdEvent(loop_, added->socket.get(), FdEvent::readable, [this, added] { on_readable(added); });
   added->writable =
@@ -176,14 +189,20 @@ bool MemberServer::take(Connections::iterator connection, const AgentFrame& fram
 }
 
 // A member has one connection: of its first process that asks. Another process is refused as long
-// as that one is connected.
+// as that one is connected and lives. (A child that it has left may hold its connection.)
 bool MemberServer::greet(Connections::iterator connection, const AgentFrame& frame) {
   if (frame.kind != AgentFrameKind::hello) return false;
   const auto hello = decode_hello(frame.payload);
   if (!hello || !std::ranges::equal(hello->key, *key_) || hello->version != kAgentMessagesVersion ||
       !members_.contains(hello->member))
     return false;
-  if (const auto other = by_member_.find(hello->member); other != by_member_.end()) {
+  auto other = by_member_.find(hello->member);
+  if (other != by_member_.end() && has_ended(other->second->peer)) {
+    read(other->second);
+    close(other->second);
+    other = by_member_.end();
+  }
+  if (other != by_member_.end()) {
     if (!std::exchange(warned_, true))
       warn_(
           fmt::format("rank {}: process {} called hvd_init while process {} of the same rank "

@@ -207,6 +207,10 @@ bool Generations::waits_for_newcomers() const {
 Actions Generations::members_deadline_passed(const std::string& text) {
   Actions actions;
   if (!waits_for_members()) return actions;
+  if (state_.phase == Phase::gathering && !state_.announced) {
+    announce(OverKind::failed, {}, actions);
+    if (!actions.empty()) return actions;
+  }
   std::vector<std::uint32_t> late;
   for (const auto number : state_.list) {
     const auto& member = state_.members[number];
@@ -229,6 +233,7 @@ Actions Generations::newcomers_deadline_passed() {
 void Generations::gather() {
   ++state_.generation;
   state_.phase = Phase::gathering;
+  state_.announced = false;
   state_.awaits_left = false;
   for (const auto number : state_.list) state_.members[number].part.reset();
 }
@@ -237,6 +242,7 @@ void Generations::gather() {
 // unless that has begun.
 void Generations::announce(OverKind kind, std::vector<LostMember> lost, Actions& actions) {
   if (state_.phase != Phase::gathering) gather();
+  state_.announced = true;
   action::Over over{{state_.generation, kind, std::move(lost)}, {}};
   for (const auto number : state_.list) {
     const auto& member = state_.members[number];

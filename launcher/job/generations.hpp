@@ -150,7 +150,7 @@ class Generations {
   bool waits_for_members() const;
   bool waits_for_newcomers() const;
   // Ends the members that have not come, or whose part is missing. `text`: "did not come within
-  // 120 s".
+  // 120 s". Members that were not told to come are told now.
   Actions members_deadline_passed(const std::string& text);
   Actions newcomers_deadline_passed();
 
@@ -163,6 +163,7 @@ class Generations {
     std::vector<std::uint32_t> list;   // the members of the last generation, in the order of ranks
     std::uint32_t exchange = 0;        // the present one; 0: no member has taken part yet
     std::uint32_t exchanges = 0;       // the last one that is complete
+    bool announced = false;            // the one that is gathered, to all that are needed
     bool awaits_left = false;          // members that have left come again (hvd_init), or end
     bool finish_began = false;         // a member has finished
     std::uint32_t failed_wirings = 0;  // in a row, and no member was lost

@@ -344,6 +344,18 @@ TEST(Generations, AMemberThatHasLeftAndLingersIsNotEnded) {
   EXPECT_EQ(text(job.generations.members_deadline_passed("did not come")), Lines{"go 2: 0"});
 }
 
+TEST(Generations, AMemberThatWasNotAskedToComeIsAskedBeforeItIsLate) {
+  Job job(2);
+  job.begin();
+  job.generations.left(0);
+  job.start(0);  // again, while the other one trains
+  EXPECT_TRUE(job.generations.waits_for_members());
+  EXPECT_EQ(text(job.generations.members_deadline_passed("did not come")),
+            Lines{"over 2 to 1: failed"});
+  EXPECT_EQ(text(job.generations.members_deadline_passed("did not come")),
+            (Lines{"end 1: did not come", "go 2: 0"}));
+}
+
 TEST(Generations, AMemberThatExitsWithoutLeavingEndsTheGeneration) {
   Job job(2);
   job.begin();

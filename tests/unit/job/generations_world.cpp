@@ -317,8 +317,8 @@ std::uint64_t World::hash() const {
   mix(bytes(deaths_, cuts_, resets_, ends_, restarts_, ended_));
   mix(std::uint64_t{reset_in_} << 32 | std::uint64_t{end_in_} << 16 | restart_in_);
   const auto& state = launcher_.state();
-  mix(bytes(state.phase, state.generation, state.exchange, state.exchanges, state.awaits_left,
-            state.finish_began, state.failed_wirings));
+  mix(bytes(state.phase, state.generation, state.exchange, state.exchanges, state.announced,
+            state.awaits_left, state.finish_began, state.failed_wirings));
   for (const auto member : state.list) mix(member);
   for (std::size_t i = 0; i < size_; ++i) {
     const auto& own = processes_[i];

@@ -32,6 +32,16 @@ TEST(NamedRanks, RefusesRanksThatTheJobDoesNotHave) {
   EXPECT_TRUE(check_named_ranks(job, 1));
 }
 
+TEST(NamedRanks, RefusesToLeaveMoreRanksThanTheJobHas) {
+  JobSpec job;
+  job.elastic.min_ranks = 3;
+  EXPECT_TRUE(check_named_ranks(job, 3));
+  const auto refused = check_named_ranks(job, 2);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message, "--min-np 3 is more than the 2 ranks of the job");
+  EXPECT_EQ(refused.error().exit_code, kExitUsage);
+}
+
 Host host(const std::string& name, std::optional<int> slots, int cores) {
   Host host;
   host.name = host.address = name;

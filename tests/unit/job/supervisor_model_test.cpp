@@ -138,7 +138,7 @@ void check_end(const World& world, const JobSpec& spec, const Report& report) {
                                       [](const Rank& rank) { return rank.failed_by_itself(); });
   if (!last.disturbed && !world.interrupted && any_failed && !spec.stop.exit_timeout &&
       !(world.elastic && (last.members_ended || last.one_wiring_failed || report.exit_code == 0 ||
-                         report.stopped_early))) {
+                          report.stopped_early))) {
     EXPECT_TRUE(report.first_failure) << report.reason;
   }
 

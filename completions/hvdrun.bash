@@ -13,7 +13,7 @@ _hvdrun_options_with_value='-np --num-proc --np -H --hosts --hostfile -hostfile 
 --nnodes --ranks-per-host --map-by --bind-to --cpus-per-rank --gpu-bind --chdir --working-directory --wdir -x --for --pmix --wrap --start-timeout
 --max-restarts --max-requeues -p --ssh-port -i --ssh-identity-file --ssh-client --ssh-program --network-interface --network-interfaces
 --agent-path --host-timeout --fusion-threshold-mb --cache-capacity --autotune-log-file
---stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --stdin --tty --label --color --progress --only-rank --output-filename --on-output-error --report
+--stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --stdin --tty --label --color --fold-lines --progress --only-rank --output-filename --on-output-error --report
 --timeline-filename --kill-signal --grace --exit-timeout --config-file'
 
 # Of sbatch and salloc, besides those above.
@@ -42,7 +42,7 @@ _hvdrun_values() {
     --bind-to) words='core numa none auto' ;;
     --map-by) words='slot node' ;;
     --gpu-bind) words='all single none' ;;
-    --pmix) words='auto on off' ;;
+    --pmix | --fold-lines) words='auto on off' ;;
     --for) words='accelerate jax mlx tensorflow torchrun' ;;
     --stdin) words='none all 0' ;;
     --ssh-client) words='auto libssh openssh' ;;

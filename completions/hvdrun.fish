@@ -2,7 +2,7 @@
 # Made from the option tables by tests/unit/cli/completion_text.cpp; not edited by hand.
 
 # The options that a value follows.
-set -g __hvdrun_valued -np --num-proc --np -H --hosts --hostfile -hostfile --include --exclude --nnodes --ranks-per-host --map-by --bind-to --cpus-per-rank --gpu-bind --chdir --working-directory --wdir -x --for --pmix --wrap --start-timeout --max-restarts --max-requeues --stdin --tty -p --ssh-port -i --ssh-identity-file --ssh-client --ssh-program --network-interface --network-interfaces --agent-path --host-timeout --fusion-threshold-mb --cache-capacity --autotune-log-file --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --label --color --progress --only-rank --output-filename --on-output-error --report --timeline-filename --kill-signal --grace --exit-timeout --config-file
+set -g __hvdrun_valued -np --num-proc --np -H --hosts --hostfile -hostfile --include --exclude --nnodes --ranks-per-host --map-by --bind-to --cpus-per-rank --gpu-bind --chdir --working-directory --wdir -x --for --pmix --wrap --start-timeout --max-restarts --max-requeues --stdin --tty -p --ssh-port -i --ssh-identity-file --ssh-client --ssh-program --network-interface --network-interfaces --agent-path --host-timeout --fusion-threshold-mb --cache-capacity --autotune-log-file --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --label --color --fold-lines --progress --only-rank --output-filename --on-output-error --report --timeline-filename --kill-signal --grace --exit-timeout --config-file
 set -g __hvdrun_batch_valued --nodes -N --gpus-per-node --cpus-per-node --time -t --partition -p --account -A --qos -q --mem --array --dependency --signal --mail --sbatch-arg --job-name -J --output --error --chdir -D --module --conda --venv --container --template --template-path --set -o --script-file
 set -g __hvdrun_scale_valued --repeat --devices --drop-epochs --metric --epoch-time --loss --accuracy
 set -g __hvdrun_commands run help sbatch salloc templates jobs follow cancel scale
@@ -118,6 +118,7 @@ complete -c hvdrun -n '__hvdrun_takes_options' -l stall-check-shutdown-time-seco
 complete -c hvdrun -n '__hvdrun_takes_options' -l label -x -a 'none rank rank@host' -d 'text before each line of output; a TEMPLATE is text with {rank}, {host}, {local_rank}, {size}, {time} or {stream}'
 complete -c hvdrun -n '__hvdrun_takes_options' -o prefix-timestamp -l prefix-output-with-timestamp -f -d 'print the time, in ms, before each line of output'
 complete -c hvdrun -n '__hvdrun_takes_options' -l color -x -a 'auto always never' -d 'colour the labels by rank, and the words error and warning; auto: on a terminal'
+complete -c hvdrun -n '__hvdrun_takes_options' -l fold-lines -x -a 'auto on off' -d 'print lines that several ranks print at about the same time once; auto: on a terminal'
 complete -c hvdrun -n '__hvdrun_takes_options' -l progress -x -a 'auto always never log' -d 'show how far a training is on a line at the bottom of the terminal, or print it every minute (log)'
 complete -c hvdrun -n '__hvdrun_takes_options' -l only-rank -x -d 'show only the output of these ranks, such as 0,4-7'
 complete -c hvdrun -n '__hvdrun_takes_options' -l output-filename -x -a '(__fish_complete_directories)' -d 'also write the output of each rank to DIR/rank.0007/stdout and stderr'

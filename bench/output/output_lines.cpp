@@ -35,6 +35,7 @@ struct Case {
   std::size_t line_length;
   const char* label;
   bool timestamps;
+  FoldLines fold = FoldLines::off;
 };
 
 Placement placement() {
@@ -61,6 +62,7 @@ double run_once(const Case& test, std::size_t bytes, int fd) {
   OutputSpec spec;
   spec.label = test.label;
   spec.timestamps = test.timestamps;
+  spec.fold = test.fold;
   auto output = Output::open(loop.get(), spec, {}, {fd, 2});
   if (output) static_cast<void>((*output)->begin(placement()));
   if (!output) {
@@ -109,6 +111,8 @@ int main(int argc, char** argv) {
       {"100-byte lines, no label", 100, "none", false},
       {"10-byte lines, [rank]", 10, "rank", false},
       {"10000-byte lines, [rank]", 10000, "rank", false},
+      {"100-byte lines, folded", 100, "rank", false, FoldLines::on},
+      {"10-byte lines, folded", 10, "rank", false, FoldLines::on},
   };
   std::printf("%-30s %12s %12s   (MB/s)\n", "", "/dev/null", "pipe");
   for (const Case& test : cases) {

@@ -73,6 +73,13 @@ Result<RankStreams> make_streams(const LaunchRank& rank, bool ordered) {
   return streams;
 }
 
+// Returns whether a child has died. It is not reaped.
+bool has_died(pid_t pid) {
+  siginfo_t info{};
+  return ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+         info.si_pid == pid;
+}
+
 }  // namespace
 
 SpawnRequest RankProcesses::request_for(const LaunchMessage& job, Start& start,
@@ -152,7 +159,7 @@ std::vector<RankProcesses::Exit> RankProcesses::reap() {
     if (at == ranks_.end()) continue;  // an orphan that a rank left to us
     at->alive = false;
     at->wait_status = status;
-    if (!stopping_) at->died_before_stop = true;
+    if (!stopping_ && !at->killed) at->died_before_stop = true;
     --alive_;
     exits.push_back({static_cast<std::size_t>(at - ranks_.begin()), to_seconds(usage.ru_utime),
                      to_seconds(usage.ru_stime),
@@ -175,22 +182,20 @@ void RankProcesses::signal_all(std::initializer_list<int> signals) const {
   }
 }
 
-void RankProcesses::kill(int rank) const {
-  const pid_t first = pid_of(rank);
-  if (first == 0) return;
-  for (const auto& process : descendants_of(first, all_processes())) ::kill(process.pid, SIGKILL);
-  ::kill(-first, SIGKILL);
+void RankProcesses::kill(int rank) {
+  const auto at = std::find_if(ranks_.begin(), ranks_.end(), [rank](const RankProcess& process) {
+    return process.rank == rank && process.alive;
+  });
+  if (at == ranks_.end()) return;
+  at->killed = !has_died(at->pid);
+  for (const auto& process : descendants_of(at->pid, all_processes())) ::kill(process.pid, SIGKILL);
+  ::kill(-at->pid, SIGKILL);
 }
 
 void RankProcesses::begin_stop() {
   stopping_ = true;
-  for (auto& rank : ranks_) {
-    siginfo_t info{};
-    if (rank.alive &&
-        ::waitid(P_PID, static_cast<id_t>(rank.pid), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-        info.si_pid == rank.pid)
-      rank.died_before_stop = true;
-  }
+  for (auto& rank : ranks_)
+    if (rank.alive && !rank.killed && has_died(rank.pid)) rank.died_before_stop = true;
 }
 
 pid_t RankProcesses::pid_of(int rank) const {

@@ -25,8 +25,9 @@ struct RankProcess {
   pid_t pid = 0;
   std::chrono::steady_clock::time_point started;
   bool alive = false;
-  bool died_before_stop = false;
-  int wait_status = 0;  // once not alive
+  bool died_before_stop = false;  // by itself
+  bool killed = false;            // by kill()
+  int wait_status = 0;            // once not alive
 };
 
 // The parent's ends of a rank's standard streams. Of a rank with a terminal all are one
@@ -77,7 +78,7 @@ class RankProcesses {
   void signal_all(std::initializer_list<int> signals) const;
 
   // Kills a rank with its processes.
-  void kill(int rank) const;
+  void kill(int rank);
 
   // Marks the ranks that have died before the stop. Ranks that die from now on are not marked,
   // because the stop may have ended them.

@@ -453,6 +453,14 @@ constexpr Option kOptions[] = {
                                                 {"never", ColorMode::never}}),
                     job.output.color);
      }},
+    {"fold-lines",
+     {"--fold-lines"},
+     word,
+     output,
+     "auto|on|off",
+     "auto",
+     "print lines that several ranks print at about the same time once; auto: on a terminal",
+     [](JobSpec& job, Value v) { return store(parse_folding(v), job.output.fold); }},
     {"progress",
      {"--progress"},
      word,
@@ -475,16 +483,7 @@ constexpr Option kOptions[] = {
      "RANKS",
      "all",
      "show only the output of these ranks, such as 0,4-7",
-     [](JobSpec& job, Value v) {
-       if (v == "all") {
-         job.output.only_ranks.reset();
-         return Result<void>();
-       }
-       auto ranks = RankSet::parse(v);
-       if (!ranks)
-         return Result<void>(fail("needs ranks such as 0,4-7, not " + quote(v), kExitUsage));
-       return store(std::move(ranks), job.output.only_ranks);
-     }},
+     [](JobSpec& job, Value v) { return store(parse_shown_ranks(v), job.output.only_ranks); }},
     {"output-filename",
      {"--output-filename"},
      word,

@@ -164,6 +164,18 @@ Result<std::string> parse_label(std::string_view text) {
   return std::string(text);
 }
 
+Result<std::optional<RankSet>> parse_shown_ranks(std::string_view text) {
+  if (text == "all") return std::optional<RankSet>();
+  auto ranks = RankSet::parse(text);
+  if (!ranks) return usage_error("needs ranks such as 0,4-7, not " + quote(text));
+  return std::optional(std::move(*ranks));
+}
+
+Result<FoldLines> parse_folding(std::string_view text) {
+  return parse_choice<FoldLines>(
+      text, {{"auto", FoldLines::automatic}, {"on", FoldLines::on}, {"off", FoldLines::off}});
+}
+
 Result<InputSpec> parse_input(std::string_view text) {
   if (text == "none") return InputSpec{InputSpec::To::none, 0};
   if (text == "all") return InputSpec{InputSpec::To::all, 0};

@@ -61,6 +61,12 @@ Result<WrapSpec> parse_wrap(std::string_view text);
 
 Result<std::string> parse_label(std::string_view text);
 
+// Reads ranks such as "0,4-7". Returns nullopt for "all".
+Result<std::optional<RankSet>> parse_shown_ranks(std::string_view text);
+
+// Reads auto, on or off.
+Result<FoldLines> parse_folding(std::string_view text);
+
 // Reads none, all, or a rank.
 Result<InputSpec> parse_input(std::string_view text);
 

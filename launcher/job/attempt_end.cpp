@@ -65,7 +65,8 @@ AttemptEnd Attempt::finish() {
   if (const auto* const membership = running_ ? running_->membership() : nullptr) {
     report.generations = membership->report();
     mark_lost_members(*report.generations, table.ranks());
-    verdict = judge_generations(cause, table.ranks(), table.end_order(), *report.generations);
+    verdict =
+        judge_generations(cause, lost_host, table.ranks(), table.end_order(), *report.generations);
   } else {
     verdict = judge_end(cause, lost_host, table.ranks(), table.end_order());
   }

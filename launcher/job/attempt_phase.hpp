@@ -74,6 +74,9 @@ struct AttemptParts {
 // Returns the cause of a stop that an agent's error is.
 StopCause agent_failure(const Error& error);
 
+// After a rank has failed because another one left: that one is about to end, and is to blame.
+inline constexpr std::chrono::milliseconds kPeersEnd{1000};
+
 // Returns "2.5 s".
 std::string seconds_text(std::chrono::milliseconds time);
 

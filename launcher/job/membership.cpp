@@ -35,6 +35,7 @@ Generations::Limits limits_of(const ElasticSpec& elastic) {
 
 // Returns "was killed by SIGKILL".
 std::string how_lost(const RankReport& rank) {
+  if (rank.stopped_by_us && !failed_by_itself(rank)) return "was stopped by its agent";
   return (rank.signal != 0 ? "was " : "ended with ") + describe_end(rank);
 }
 
@@ -44,7 +45,13 @@ Membership::Membership(AttemptParts& attempt)
     : attempt_(attempt),
       generations_(limits_of(attempt.job.spec.elastic), first_members(attempt)),
       history_(attempt.table.ranks().size()),
-      deadline_(attempt.job.loop, [this] { on_deadline(); }) {}
+      deadline_(attempt.job.loop, [this] { on_deadline(); }),
+      stop_timer_(attempt.job.loop, [this] { attempt_.stop({}); }) {}
+
+void Membership::leave() {
+  deadline_.cancel();
+  stop_timer_.cancel();
+}
 
 double Membership::now() const {
   return std::chrono::duration<double>(attempt_.job.loop.now() - attempt_.begun).count();
@@ -69,6 +76,10 @@ Result<void> Membership::take(const AgentState& agent, const Frame& frame) {
 
 void Membership::ended(const RankReport& rank) {
   const auto member = static_cast<std::uint32_t>(rank.placement.rank);
+  last_failed_for_a_peer_ = failed_for_a_peer(rank);
+  const bool is_to_blame = failed_by_itself(rank) && !last_failed_for_a_peer_;
+  if (stop_timer_.pending() && (is_to_blame || attempt_.table.all_ended()))
+    return attempt_.stop({});
   if (succeeded(rank)) return carry_out(generations_.finished(member));
   if (!std::exchange(one_has_come_, true) && !attempt_.table.all_ended())
     attempt_.note(
@@ -115,7 +126,6 @@ void Membership::end_member(const action::EndMember& action) {
   if (report.exited) return;
   attempt_.note(
       warning_text(fmt::format("rank {} on {} {}; ending it", rank, report.host, action.text)));
-  attempt_.table.end_by_us(rank);
   attempt_.agents->on_host(attempt_.table.host_index(rank))
       .send(FrameType::end_member, pack_number(action.member));
 }
@@ -142,14 +152,19 @@ void Membership::note_opened() {
 }
 
 void Membership::stop(action::CannotContinue::Why why) {
-  if (why == action::CannotContinue::Why::too_few)
+  if (why == action::CannotContinue::Why::too_few) {
+    const auto left = std::ranges::count_if(generations_.state().members, [](const auto& member) {
+      return member.state != Generations::Member::State::lost;
+    });
     attempt_.note(fmt::format("{} left, fewer than --min-np {}: stopping",
-                              attempt_.table.running().size() == 1
-                                  ? "1 rank is"
-                                  : fmt::format("{} ranks are", attempt_.table.running().size()),
+                              left == 1 ? "1 rank is" : fmt::format("{} ranks are", left),
                               *attempt_.job.spec.elastic.min_ranks));
+  }
+  deadline_.cancel();
   if (why == action::CannotContinue::Why::wiring_fails)
-    attempt_.note(warning_text("the ranks could not connect to each other again: stopping"));
+    return attempt_.stop(
+        {EndKind::rank_failed, "the ranks could not connect to each other", kExitLauncher});
+  if (last_failed_for_a_peer_ && !attempt_.table.all_ended()) return stop_timer_.start(kPeersEnd);
   attempt_.stop({});
 }
 
@@ -165,8 +180,10 @@ void Membership::watch_deadline(bool anew) {
 
 void Membership::on_deadline() {
   const auto generation = generations_.state().generation;
+  const bool gathers = generations_.state().phase == Generations::Phase::gathering;
   carry_out(generations_.members_deadline_passed(
-      fmt::format("did not come to generation {} within {} (--reset-timeout)", generation,
+      fmt::format("did not {} generation {} within {} (--reset-timeout)",
+                  gathers ? "come to" : "connect to the others of", generation,
                   seconds_text(attempt_.job.spec.elastic.reset_timeout))));
 }
 

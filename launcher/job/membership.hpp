@@ -24,8 +24,8 @@ class Membership {
  public:
   explicit Membership(AttemptParts& attempt);
 
-  // Its timer no longer runs.
-  void leave() { deadline_.cancel(); }
+  // Its timers no longer run.
+  void leave();
 
   // Takes a frame of a member. Error: the agent violates the protocol.
   Result<void> take(const AgentState& agent, const Frame& frame);
@@ -57,10 +57,12 @@ class Membership {
   AttemptParts& attempt_;
   Generations generations_;
   GenerationHistory history_;
-  std::vector<std::uint32_t> opened_;  // the last generation that was open: its members, by rank
-  std::vector<action::Lost> losses_;   // since then
-  bool one_has_come_ = false;          // or there was a warning that none has
-  TimeoutTimer deadline_;              // of members that the others wait for
+  std::vector<std::uint32_t> opened_;    // the last generation that was open: its members, by rank
+  std::vector<action::Lost> losses_;     // since then
+  bool one_has_come_ = false;            // or there was a warning that none has
+  bool last_failed_for_a_peer_ = false;  // the last member that has ended
+  TimeoutTimer deadline_;                // of members that the others wait for
+  Timer stop_timer_;  // the job cannot continue, and the rank to blame is about to end
 };
 
 }  // namespace hvdrun

@@ -1,5 +1,6 @@
 #include "job/rank_environment.hpp"
 
+#include "common/agent_messages.hpp"
 #include "common/text.hpp"
 #include "common/variables.h"
 #include "job/host_addresses.hpp"
@@ -28,7 +29,7 @@ constexpr std::array<std::string_view, 12> kForeignPrefixes{
     "PMIX_", "PMI_",          "OMPI_COMM_",  "OMPI_MCA_orte_", "OMPI_MCA_ess", "ORTE_",
     "PRTE_", "OMPI_UNIVERSE", "SLURM_STEP_", "SLURM_CPU_BIND", "SLURM_SRUN_",  "SLURM_MPI_",
 };
-constexpr std::array<std::string_view, 31> kForeignNames{
+constexpr std::array<std::string_view, 33> kForeignNames{
     "SLURM_STEPID",
     "SLURM_PROCID",
     "SLURM_LOCALID",
@@ -56,6 +57,8 @@ constexpr std::array<std::string_view, 31> kForeignNames{
     HVD_ENV_RESTART_COUNT,
     HVD_ENV_JOB_ID,
     HVD_ENV_JOB_KEY,
+    common::kAgentVariable,
+    common::kMemberVariable,
     "TORCHELASTIC_RUN_ID",
     "TORCHELASTIC_USE_AGENT_STORE",
     "TORCHELASTIC_RESTART_COUNT",

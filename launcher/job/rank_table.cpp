@@ -60,7 +60,7 @@ Result<const RankReport*> RankTable::exited(const ExitedMessage& message, Clock:
   } else {
     rank.exit_code = WEXITSTATUS(message.wait_status);
   }
-  rank.stopped_by_us = rank.stopped_by_us || !message.before_stop;
+  rank.stopped_by_us = !message.before_stop;
   rank.lost_connection = message.lost_connection;
   rank.out_of_memory = message.out_of_memory;
   rank.seconds = message.seconds;

@@ -28,9 +28,6 @@ class RankTable {
   void started(int rank, int pid);
   void aborted(const AbortedMessage& message);
 
-  // hvdrun ends this rank, which is not to blame for the signal.
-  void end_by_us(int rank) { ranks_[static_cast<std::size_t>(rank)].stopped_by_us = true; }
-
   // Takes what an agent has seen of its GPUs.
   void used_gpu_memory(const GpuRecord& record);
 

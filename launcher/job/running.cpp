@@ -19,8 +19,6 @@ using std::chrono::milliseconds;
 
 // After a rank has succeeded and others run on, this long before it is said.
 constexpr milliseconds kEarlyExitNote{5000};
-// After a rank has failed because another one left: that one is about to end, and is to blame.
-constexpr milliseconds kPeersEnd{1000};
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include "look/proc_files.hpp"
 
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <sstream>
 #include <utility>
@@ -23,7 +24,7 @@
 namespace hvdrun {
 namespace {
 
-constexpr int kMostProcesses = 5000;
+constexpr std::chrono::milliseconds kSearchLimit{300};
 constexpr std::size_t kMostNamed = 3;
 
 #ifndef SYS_pidfd_open
@@ -77,40 +78,6 @@ int access_of(pid_t pid, int fd) {
   const auto flags = fields.find("flags");
   if (flags == fields.end()) return O_RDONLY;
   return static_cast<int>(std::strtol(flags->second.c_str(), nullptr, 8) & O_ACCMODE);
-}
-
-// Returns whether a process has the pipe open for the given access.
-bool has_end(pid_t pid, const std::string& link, int access) {
-  const std::string folder = "/proc/" + std::to_string(pid) + "/fd";
-  DIR* directory = ::opendir(folder.c_str());
-  if (directory == nullptr) return false;
-  bool found = false;
-  while (const dirent* entry = found ? nullptr : ::readdir(directory)) {
-    std::array<char, 64> target{};
-    const ssize_t size =
-        ::readlinkat(::dirfd(directory), entry->d_name, target.data(), target.size());
-    if (size <= 0 || std::string_view(target.data(), static_cast<std::size_t>(size)) != link)
-      continue;
-    const int has = access_of(pid, std::atoi(entry->d_name));  // NOLINT: digits
-    found = has == access || has == O_RDWR;
-  }
-  ::closedir(directory);
-  return found;
-}
-
-std::vector<pid_t> holders(const std::string& link, int access) {
-  std::vector<pid_t> found;
-  DIR* proc = ::opendir("/proc");
-  if (proc == nullptr) return found;
-  int looked = 0;
-  while (const dirent* entry = ::readdir(proc)) {
-    const pid_t pid = std::atoi(entry->d_name);  // NOLINT: 0 if it is no number
-    if (pid <= 0 || pid == ::getpid()) continue;
-    if (++looked > kMostProcesses || found.size() > kMostNamed) break;
-    if (has_end(pid, link, access)) found.push_back(pid);
-  }
-  ::closedir(proc);
-  return found;
 }
 
 }  // namespace
@@ -172,7 +139,52 @@ std::string Descriptors::socket(int fd, const std::string& link) const {
   return words + (domain == AF_UNIX ? "" : waiting_bytes(same.get()));
 }
 
-std::string Descriptors::pipe(int fd, const std::string& link) const {
+// Finds the pipes of all processes that can be seen, as far as time allows; first those of this
+// one.
+void Descriptors::find_pipes() {
+  if (!pipes_.empty()) return;
+  const auto deadline = std::chrono::steady_clock::now() + kSearchLimit;
+  add_pipes_of(pid_);
+  DIR* proc = ::opendir("/proc");
+  if (proc == nullptr) return;
+  while (const dirent* entry = ::readdir(proc)) {
+    const pid_t pid = std::atoi(entry->d_name);  // NOLINT: 0 if it is no number
+    if (pid <= 0 || pid == ::getpid() || pid == pid_) continue;
+    if (std::chrono::steady_clock::now() > deadline) break;
+    add_pipes_of(pid);
+  }
+  ::closedir(proc);
+}
+
+void Descriptors::add_pipes_of(pid_t pid) {
+  DIR* directory = ::opendir(("/proc/" + std::to_string(pid) + "/fd").c_str());
+  if (directory == nullptr) return;
+  while (const dirent* entry = ::readdir(directory)) {
+    std::array<char, 64> target{};
+    const ssize_t size =
+        ::readlinkat(::dirfd(directory), entry->d_name, target.data(), target.size());
+    if (size <= 0) continue;
+    const std::string link(target.data(), static_cast<std::size_t>(size));
+    if (link.starts_with("pipe:"))
+      pipes_[link].emplace_back(pid, std::atoi(entry->d_name));  // NOLINT: digits
+  }
+  ::closedir(directory);
+}
+
+// Returns the processes that have the pipe open for an access.
+std::vector<pid_t> Descriptors::holders(const std::string& link, int access) {
+  find_pipes();
+  std::vector<pid_t> found;
+  for (const auto& [pid, fd] : pipes_[link]) {
+    const int has = access_of(pid, fd);
+    if ((has == access || has == O_RDWR) && (found.empty() || found.back() != pid))
+      found.push_back(pid);
+    if (found.size() > kMostNamed) break;
+  }
+  return found;
+}
+
+std::string Descriptors::pipe(int fd, const std::string& link) {
   const bool reads = access_of(pid_, fd) == O_RDONLY;
   const auto others = holders(link, reads ? O_WRONLY : O_RDONLY);
   std::string names;

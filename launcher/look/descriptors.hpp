@@ -9,6 +9,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <sys/types.h>
@@ -39,11 +40,15 @@ class Descriptors {
   };
   void read_mounts();
   std::string socket(int fd, const std::string& link) const;
-  std::string pipe(int fd, const std::string& link) const;
+  std::string pipe(int fd, const std::string& link);
+  void find_pipes();
+  void add_pipes_of(pid_t pid);
+  std::vector<pid_t> holders(const std::string& link, int access);
   std::string file(int fd, const std::string& link);
 
   pid_t pid_;
-  std::map<int, Mount> mounts_;  // by their ids
+  std::map<int, Mount> mounts_;                                      // by their ids
+  std::map<std::string, std::vector<std::pair<pid_t, int>>> pipes_;  // who has each, and as what fd
 };
 
 // Returns "10.0.0.2:41000", "[fe80::1]:80" or the path of a Unix socket for the bytes of a socket

@@ -102,6 +102,9 @@ class Look {
 
   void add_problems(const Snapshot& taken) {
     const auto add = [this](const std::string& text) { look_.problems.push_back(text); };
+    if (options_.stopped_too_long)
+      add("it was stopped for 45 ms without an end, so it was read while it ran: native stacks may "
+          "be missing or end early");
     if (taken.refused == EPERM && look_.traced_by != 0)
       add("pid " + std::to_string(look_.traced_by) + " (" + look_.tracer +
           ") traces it, so it cannot be stopped: native stacks may end early");
@@ -186,6 +189,10 @@ class Look {
       thread.merged = merged.merged;
       thread.holds_gil = python != pythons.end() && python->second->holds_gil;
       thread.problem = problem_of(at->second, native != nullptr);
+      if (thread.problem.empty() && python != pythons.end() && !python->second->complete)
+        thread.problem = frames.size() >= options_.depth
+                             ? "more Python frames are left out (--depth)"
+                             : "the rest of its Python frames cannot be read";
     }
     for (const auto* python : unknown) {
       if (python->frames.empty()) continue;

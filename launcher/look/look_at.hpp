@@ -16,10 +16,11 @@
 namespace hvdrun {
 
 struct LookOptions {
-  bool stop = true;    // false: the process is not stopped, and threads that run have no stack
-  bool twice = false;  // looks twice, and says what moved
+  bool stop = true;  // false: the process is not stopped, and threads that run have no stack
+  bool stopped_too_long = false;  // a look before this one did, so this one does not stop it
+  bool twice = false;             // looks twice, and says what moved
   std::chrono::milliseconds interval{500};           // between the two
-  std::size_t depth = 64;                            // frames of a stack, of each language
+  std::size_t depth = 128;                           // frames of a stack, of each language
   std::atomic<std::uint64_t>* stop_began = nullptr;  // as in Stop
   std::function<void(const ProcessLook&)> publish;
 };

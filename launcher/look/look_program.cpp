@@ -5,7 +5,9 @@
 #include "look/look_worker.hpp"
 
 #include <array>
+#include <cerrno>
 #include <charconv>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <optional>
@@ -33,7 +35,7 @@ is stopped for at most 50 ms. The output is a line of JSON for each process.
   --twice           looks twice, and says what moved
   --interval MS     with --twice: the time between the looks (default: 500)
   --time-limit S    gives up a process after so many seconds (default: 5)
-  --depth N         at most N frames of a stack in each language (default: 64)
+  --depth N         at most N frames of a stack in each language (default: 128)
   --no-stop         does not stop the process; threads that run have no native stack
   --help            prints this
 
@@ -139,7 +141,9 @@ int look_program(int argc, char** argv) {
   bool found = false;
   run_looks(parsed.request, [&](pid_t pid, const std::string& printed) {
     if (printed.empty()) {
-      std::fprintf(stderr, "hvdrun-look: error: there is no process %d\n", pid);
+      const bool is_gone = ::kill(pid, 0) != 0 && errno == ESRCH;
+      std::fprintf(stderr, "hvdrun-look: error: %s %d\n",
+                   is_gone ? "there is no process" : "nothing was found of process", pid);
       return;
     }
     found = true;

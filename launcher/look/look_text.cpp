@@ -60,11 +60,20 @@ std::string waiting_time(const std::vector<const ThreadLook*>& threads) {
   return " for " + (time(least) == time(most) ? "" : time(least) + " to ") + time(most);
 }
 
-std::string movement_words(const Movement& moved) {
+// Returns "" if it is not known of all of them, or if it differs.
+std::string movement_words(const std::vector<const ThreadLook*>& threads) {
+  const auto stays = [](const ThreadLook* thread) {
+    return thread->movement && thread->movement->switches == 0 &&
+           thread->movement->cpu_seconds <= 0;
+  };
+  if (!threads[0]->movement) return {};
+  const Movement& moved = *threads[0]->movement;
   const std::string span = fmt::format("in {:.1f} s", moved.seconds);
-  if (moved.switches == 0 && moved.cpu_seconds <= 0) return "it has not moved " + span;
-  return fmt::format("{} it used {:.0f} % of a processor and left it {} times; its stack {}", span,
-                     100 * moved.cpu_seconds / moved.seconds, moved.switches,
+  if (std::all_of(threads.begin(), threads.end(), stays))
+    return fmt::format("    {} not moved {}\n", threads.size() == 1 ? "it has" : "they have", span);
+  if (threads.size() > 1) return {};
+  return fmt::format("    {} it used {:.0f} % of a processor and left it {} times; its stack {}\n",
+                     span, 100 * moved.cpu_seconds / moved.seconds, moved.switches,
                      moved.frame_moved ? "changed" : "is the same");
 }
 
@@ -80,8 +89,7 @@ std::string thread_text(const std::vector<const ThreadLook*>& threads, bool all)
     text += ", in the kernel's " + thread.wait_channel;
   if (thread.holds_gil) text += "; holds Python's lock (GIL)";
   text += "\n";
-  if (threads.size() == 1 && thread.movement)
-    text += "    " + movement_words(*thread.movement) + "\n";
+  text += movement_words(threads);
   if (!thread.problem.empty()) text += "    " + thread.problem + "\n";
   const bool has_python = std::any_of(thread.stack.begin(), thread.stack.end(),
                                       [](const LookFrame& frame) { return frame.is_python; });

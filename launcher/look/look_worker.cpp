@@ -48,13 +48,14 @@ void write_all(int fd, const std::string& text) {
   }
 }
 
-[[noreturn]] void work(const LookRequest& request, pid_t pid, bool stop, int out, Began* began,
+[[noreturn]] void work(const LookRequest& request, pid_t pid, bool again, int out, Began* began,
                        pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);
   ::setpriority(PRIO_PROCESS, 0, -10);  // only with the right to it: the process waits for us
   LookOptions options;
-  options.stop = stop;
+  options.stop = request.stop && !again;
+  options.stopped_too_long = again;
   options.twice = request.twice;
   options.interval = request.interval;
   options.depth = request.depth;
@@ -72,7 +73,7 @@ class Worker {
  public:
   Worker(const LookRequest& request, pid_t pid, Began* began)
       : request_(request), pid_(pid), began_(began) {
-    start(request.stop);
+    start(false);
   }
 
   int fd() const { return out_.get(); }
@@ -98,14 +99,15 @@ class Worker {
     if (began != 0 && monotonic_ns() - began > static_cast<std::uint64_t>(longest)) {
       finish();
       *began_ = 0;
-      start(false);
+      start(true);
     } else if (Clock::now() > deadline_) {
       finish();
     }
   }
 
  private:
-  void start(bool stop) {
+  // `again`: this time without a stop.
+  void start(bool again) {
     std::array<int, 2> ends{};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) return;
     out_.reset(ends[0]);
@@ -113,13 +115,13 @@ class Worker {
     const pid_t parent = ::getpid();
     deadline_ = Clock::now() + request_.limit;
     child_ = ::fork();
-    if (child_ == 0) work(request_, pid_, stop, in.get(), began_, parent);
+    if (child_ == 0) work(request_, pid_, again, in.get(), began_, parent);
     if (child_ < 0) out_.reset();
   }
 
   bool take_text() {
     const auto end = received_.find('\n');
-    if (end == std::string::npos || end > kLongestHeader) return false;
+    if (end > kLongestHeader) return false;  // also if there is none
     std::size_t size = 0;
     std::from_chars(received_.data(), received_.data() + end, size);
     if (received_.size() - end - 1 < size) return false;

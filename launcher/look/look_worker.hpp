@@ -21,7 +21,7 @@ struct LookRequest {
   bool twice = false;
   std::chrono::milliseconds interval{500};
   std::chrono::milliseconds limit{5000};  // for each process
-  std::size_t depth = 64;
+  std::size_t depth = 128;
   std::function<std::string(const ProcessLook&)> print;  // a look as text or JSON
 };
 

@@ -3,6 +3,8 @@
 #include "common/fd.hpp"
 #include "look/elf_image.hpp"
 
+#include <array>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <set>

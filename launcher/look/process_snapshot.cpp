@@ -7,6 +7,9 @@
 #include <chrono>
 #include <thread>
 
+#include <pthread.h>
+#include <sched.h>
+
 namespace hvdrun {
 namespace {
 
@@ -120,8 +123,12 @@ Snapshot take_snapshot(pid_t pid, const Memory& memory, const std::vector<Mappin
                        const std::map<pid_t, SystemCallState>& calls, const PythonProcess* python,
                        const SnapshotOptions& options) {
   Snapshot snapshot;
-  std::thread tracer(
-      [&] { snapshot = Reader(pid, memory, mappings, calls, python, options).read(); });
+  std::thread tracer([&] {
+    // The process waits for this thread. Only root may give it precedence.
+    const sched_param first{1};
+    ::pthread_setschedparam(::pthread_self(), SCHED_FIFO, &first);
+    snapshot = Reader(pid, memory, mappings, calls, python, options).read();
+  });
   tracer.join();
   return snapshot;
 }

@@ -38,7 +38,7 @@ struct Snapshot {
 
 struct SnapshotOptions {
   bool stop = true;
-  std::size_t depth = 64;  // Python's frames
+  std::size_t depth = 128;  // Python's frames
   std::atomic<std::uint64_t>* began = nullptr;
 };
 

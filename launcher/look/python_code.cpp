@@ -9,7 +9,6 @@ namespace {
 constexpr std::size_t kMostText = 1024;
 constexpr std::int64_t kMostTable = 1 << 20;
 constexpr std::size_t kInstruction = 2;  // bytes
-constexpr Address kTags = 3;
 
 // The bits of a text's state where the kind begins, in one build or another.
 constexpr std::array<std::uint32_t, 3> kKindBits{2, 8, 16};

@@ -64,6 +64,23 @@ std::optional<Address> find_cookie(const Memory& memory, const ElfImage& image) 
   return std::nullopt;
 }
 
+// Returns the version from the text that sys.version has, "3.11.2 (main, Apr 28 2025) [GCC …",
+// which the interpreter keeps in its data; "" if it is not there.
+std::string find_version(const Memory& memory, const ElfImage& image) {
+  static const std::regex kVersion("(3\\.[0-9]{1,2}\\.[0-9]{1,2})[^ ]* \\([^)]*\\) \n?\\[.*");
+  constexpr std::size_t kLongest = 250;
+  for (const auto& [start, size] : image.data()) {
+    std::string part(std::min(size, kMostData), '\0');
+    part.resize(memory.read_some(start, part.data(), part.size()));
+    for (auto at = part.find("3."); at != std::string::npos; at = part.find("3.", at + 1)) {
+      const std::string text = part.substr(at, std::min(kLongest, part.find('\0', at) - at));
+      std::smatch match;
+      if (std::regex_match(text, match, kVersion)) return match[1];
+    }
+  }
+  return {};
+}
+
 std::optional<Address> find_runtime(pid_t pid, const Memory& memory, const ElfImage& image,
                                     const std::string& file) {
   if (const auto symbol = image.symbol("_PyRuntime")) return symbol;
@@ -72,6 +89,11 @@ std::optional<Address> find_runtime(pid_t pid, const Memory& memory, const ElfIm
   if (const auto in_file = find_in_file(path, ".PyRuntime", "_PyRuntime"))
     return image.bias() + *in_file;
   return std::nullopt;
+}
+
+// Returns 11 for "3.11.2"; 0 for "".
+int minor_of(const std::string& version) {
+  return version.starts_with("3.") ? std::atoi(version.c_str() + 2) : 0;  // NOLINT: digits
 }
 
 std::string version_text(std::uint32_t hex) {
@@ -90,20 +112,21 @@ Result<std::optional<PythonProcess>, std::string> PythonProcess::find(
     PythonProcess process(memory);
     process.runtime_ = *runtime;
     process.file_ = file;
-    int minor = minor_by_names(mappings);
-    std::uint32_t hex = 0;
     if (const auto symbol = image->symbol("Py_Version"))
-      hex = static_cast<std::uint32_t>(memory.get<std::uint64_t>(*symbol).value_or(0));
-    if ((hex >> 24U) == 3) minor = static_cast<int>((hex >> 16U) & 0xffU);
-    process.version_ = hex != 0 ? version_text(hex) : "3." + std::to_string(minor);
+      process.version_ =
+          version_text(static_cast<std::uint32_t>(memory.get<std::uint64_t>(*symbol).value_or(0)));
+    else
+      process.version_ = find_version(memory, *image);
+    int minor = minor_of(process.version_);
+    if (minor == 0) minor = minor_by_names(mappings);
     if (minor != 0 && (minor < kOldestPython || minor > kNewestPython))
       return "this is Python 3." + std::to_string(minor) + "; stacks are read of 3." +
              std::to_string(kOldestPython) + " to 3." + std::to_string(kNewestPython);
     auto layout = read_python_layout(memory, *runtime);
-    if (layout && hex == 0) process.version_ = "3." + std::to_string(layout->minor);
     if (!layout) layout = known_python_layout(minor);
     if (!layout) return std::string("the version of this Python is not known");
     process.layout_ = *layout;
+    if (process.version_.empty()) process.version_ = "3." + std::to_string(layout->minor);
     if (!process.check()) return std::string("Python's list of threads cannot be read");
     return std::optional(std::move(process));
   }

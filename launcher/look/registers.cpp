@@ -24,7 +24,9 @@ constexpr long kRestartUnlessHandled = -514;
 std::optional<user_regs_struct> read_all(pid_t tid) {
   user_regs_struct all{};
   iovec place{&all, sizeof all};
-  if (::ptrace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &place) != 0) return std::nullopt;
+  // A thread of a 32-bit program has fewer.
+  if (::ptrace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &place) != 0 || place.iov_len != sizeof all)
+    return std::nullopt;
   return all;
 }
 #elif defined(__aarch64__)
@@ -76,7 +78,9 @@ void resume_system_call(pid_t tid) {
 std::optional<Registers> read_registers(pid_t tid) {
   user_regs_struct all{};
   iovec place{&all, sizeof all};
-  if (::ptrace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &place) != 0) return std::nullopt;
+  // A thread of a 32-bit program has fewer.
+  if (::ptrace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &place) != 0 || place.iov_len != sizeof all)
+    return std::nullopt;
   Registers registers;
   registers.values.assign(all.regs, all.regs + kStackNumber);
   registers.values.push_back(all.sp);

@@ -46,6 +46,8 @@ struct EnvironmentChange {
 };
 
 enum class ColorMode { automatic, always, never };
+// Whether equal lines of several ranks are shown once. Automatic: on a terminal.
+enum class FoldLines { automatic, on, off };
 // How the training's progress is shown.
 enum class ProgressMode {
   automatic,  // a status line, if stderr is a terminal where one can be drawn
@@ -61,6 +63,7 @@ struct OutputSpec {
   std::string label;
   bool timestamps = false;  // prefix every line with the time it was read from the rank, in ms
   ColorMode color = ColorMode::automatic;
+  FoldLines fold = FoldLines::automatic;
   ProgressMode progress = ProgressMode::automatic;
   std::filesystem::path directory;    // --output-filename; empty: no files
   JobPart part;                       // a later one appends to the files of earlier ones

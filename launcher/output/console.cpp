@@ -15,16 +15,21 @@ Result<std::unique_ptr<Console>> Console::make(const OutputSpec& spec, Place out
 }
 
 Console::Console(std::optional<LabelTemplate> label, const OutputSpec& spec, Place out, Place err)
-    : label_(std::move(label)), only_ranks_(spec.only_ranks), out_(spec, std::move(out)) {
+    : label_(std::move(label)),
+      only_ranks_(spec.only_ranks),
+      out_(spec, std::move(out)),
+      apart_(spec.terminal_rank) {
   if (err.queue != nullptr) err_.emplace(spec, std::move(err));
 }
 
 void Console::begin(const Placement& placement) {
+  show_folded();
   const auto label = label_ ? *label_ : *parse_label(default_label(placement.size));
   out_.labels = Labels(label, placement, out_.options);
   if (err_) err_->labels = Labels(label, placement, err_->options);
   const auto size = static_cast<std::size_t>(placement.size);
-  if (shown_.size() == size) return;
+  is_closed_.assign(size * 2, false);
+  if (shown_.size() == size) return begin_folders();
   assemblers_.clear();
   shown_.clear();
   assemblers_.reserve(size * 2);
@@ -35,6 +40,30 @@ void Console::begin(const Placement& placement) {
     assemblers_.emplace_back(rank, Stream::err);
     shown_.push_back(!only_ranks_ || only_ranks_->contains(rank));
   }
+  begin_folders();
+}
+
+void Console::begin_folders() {
+  std::vector<int> streams;
+  for (std::size_t rank = 0; rank < shown_.size(); ++rank) {
+    const bool prints = shown_[rank] && (!apart_ || static_cast<std::size_t>(*apart_) != rank);
+    streams.push_back(!prints ? 0 : err_ ? 1 : 2);
+  }
+  if (out_.folder) out_.folder->begin(streams);
+  if (err_ && err_->folder) err_->folder->begin(std::move(streams));
+}
+
+void Console::plan_folders() {
+  for (auto* each : {&out_, err_ ? &*err_ : nullptr}) {
+    if (each == nullptr || !each->folder) continue;
+    const auto next = each->folder->next_tick();
+    if (next && (!next_tick_ || *next_tick_ > *next)) next_tick_ = next;
+  }
+}
+
+void Console::show_folded() {
+  for (auto* each : {&out_, err_ ? &*err_ : nullptr})
+    if (each != nullptr && each->folder) each->folder->flush();
 }
 
 LineAssembler* Console::assembler(int rank, Stream stream) {
@@ -53,8 +82,10 @@ bool Console::shows_on_terminal(int rank, Stream stream) const {
 void Console::write(int rank, Stream stream, std::string_view bytes, OutputTime time, Steady now) {
   LineAssembler* lines = assembler(rank, stream);
   if (lines == nullptr) return;
+  now_ = now;
   auto to = outlet(stream);
   lines->feed(to, bytes, time, now);
+  if (to.folder != nullptr) plan_folders();
   if (!lines->waits()) return;
   const auto index = static_cast<std::size_t>(lines - assemblers_.data());
   if (!is_waiting_[index]) {
@@ -70,10 +101,18 @@ void Console::close(int rank, Stream stream) {
   if (lines == nullptr) return;
   auto to = outlet(stream);
   lines->close(to);
+  const auto index = static_cast<std::size_t>(lines - assemblers_.data());
+  if (to.folder == nullptr || is_closed_[index]) return;
+  is_closed_[index] = true;
+  to.folder->close(rank);
+  plan_folders();
 }
 
 void Console::tick(Steady now, bool held_back) {
   if (!next_tick_ || now < *next_tick_) return;
+  now_ = now;
+  for (auto* each : {&out_, err_ ? &*err_ : nullptr})
+    if (each != nullptr && each->folder) each->folder->tick(now);
   // A late call means that hvdrun was stopped or busy. The rest of a line may have arrived
   // meanwhile, so the loop gets one more turn to read it.
   const bool late = now - *next_tick_ > LineAssembler::kQuiet / 2;
@@ -81,7 +120,7 @@ void Console::tick(Steady now, bool held_back) {
     postponed_ = true;
     quiet_from_ = now;
     next_tick_ = now + LineAssembler::kQuiet;
-    return;
+    return plan_folders();
   }
   postponed_ = false;
   next_tick_.reset();
@@ -98,6 +137,7 @@ void Console::tick(Steady now, bool held_back) {
     is_waiting_[index] = false;
     return true;
   });
+  plan_folders();
 }
 
 }  // namespace hvdrun

@@ -7,6 +7,7 @@
 #include "model/placement.hpp"
 #include "output/label.hpp"
 #include "output/line_assembler.hpp"
+#include "output/line_folder.hpp"
 #include "output/screen.hpp"
 #include "output/stream.hpp"
 
@@ -30,6 +31,7 @@ class Console {
     Screen::Columns columns;
     Labels::Color color = Labels::Color::off;
     bool terminal = false;
+    bool folds = false;  // equal lines of several ranks are shown once
   };
 
   // `err` has no queue if stdout and stderr are the same place. Error: the label is wrong
@@ -45,7 +47,13 @@ class Console {
   void close(int rank, Stream stream);
   // Returns whether what the rank writes to the stream goes to the terminal that notes go to.
   bool shows_on_terminal(int rank, Stream stream) const;
-  void note(std::string_view text) { screen(Stream::err).note(text); }
+  // Lines that wait to be folded are shown first.
+  void note(std::string_view text) {
+    show_folded();
+    screen(Stream::err).note(text);
+  }
+  // Shows the lines that wait to be folded.
+  void show_folded();
   // See Screen.
   void status(std::vector<std::string> fields) { screen(Stream::err).status(std::move(fields)); }
   void draw_status() { screen(Stream::err).draw_status(); }
@@ -65,11 +73,14 @@ class Console {
         : screen(*place.queue, std::move(place.columns), place.terminal),
           is_terminal(place.terminal),
           options{spec.timestamps, place.color},
-          labels({}, {}, options) {}
+          labels({}, {}, options) {
+      if (place.folds) folder.emplace(screen, labels);
+    }
     Screen screen;
     bool is_terminal;
     Labels::Options options;
     Labels labels;
+    std::optional<LineFolder> folder;
   };
 
   Console(std::optional<LabelTemplate> label, const OutputSpec& spec, Place out, Place err);
@@ -77,8 +88,16 @@ class Console {
   Face& face(Stream stream) { return stream == Stream::err && err_ ? *err_ : out_; }
   Screen& screen(Stream stream) { return face(stream).screen; }
   LineAssembler::Outlet outlet(Stream stream) {
-    return {face(stream).screen, face(stream).labels, held_};
+    auto& to = face(stream);
+    return {to.screen, to.labels, held_, folder_of(to), now_};
   }
+  // Returns nullptr if lines are not folded there.
+  static LineFolder* folder_of(Face& face) {
+    return face.folder && face.labels.can_name_several() ? &*face.folder : nullptr;
+  }
+  void begin_folders();
+  // Lets next_tick_ be no later than the folders need.
+  void plan_folders();
   // Returns nullptr for a rank that is not shown.
   LineAssembler* assembler(int rank, Stream stream);
 
@@ -94,6 +113,9 @@ class Console {
   std::vector<bool> is_waiting_;
   std::optional<Steady> next_tick_;
   Steady quiet_from_{};
+  Steady now_{};                    // of the last call
+  std::vector<bool> is_closed_;     // by assembler
+  const std::optional<int> apart_;  // the rank that has the terminal, and prints no lines here
   bool postponed_ = false;
 };
 

@@ -161,6 +161,10 @@ Labels::Labels(const LabelTemplate& label, const Placement& placement, Options o
     }
   }
   if (label.aligned) align(parts_, count);
+  names_several_ = label.aligned && label.pieces.size() == 3 &&
+                   label.pieces[1].field == LabelField::rank && label.pieces[2].text == "] ";
+  is_stamped_ = options.timestamps;
+  if (!parts_.empty()) width_ = width_of(parts_.data(), count);
   if (options.color != Color::off && !label.pieces.empty())
     for (std::size_t i = 0; i < parts_.size(); i += count)
       colorize(&parts_[i], count,
@@ -176,6 +180,15 @@ Labels::Labels(const LabelTemplate& label, const Placement& placement, Options o
   }
   parts_ = std::move(stamped);
   ++times_;
+}
+
+std::string_view Labels::of_several(std::string_view ranks, OutputTime time) {
+  made_.clear();
+  if (is_stamped_) made_.append(time_text_.of(time)).append(" ");
+  const auto begin = made_.size();
+  made_.append("[").append(ranks).append("] ");
+  if (made_.size() - begin < width_) made_.append(width_ - (made_.size() - begin), ' ');
+  return made_;
 }
 
 std::string_view Labels::of(int rank, Stream stream, OutputTime time) {

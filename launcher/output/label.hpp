@@ -66,10 +66,19 @@ class Labels {
   // Returns the label of a line that began at `time`. Valid until the next call.
   std::string_view of(int rank, Stream stream, OutputTime time);
 
+  // Returns whether lines of several ranks can share a label: it is "[{rank}] ", as by default.
+  bool can_name_several() const { return names_several_; }
+
+  // Returns the label of a line that several ranks printed. `ranks` is "0-3,7".
+  std::string_view of_several(std::string_view ranks, OutputTime time);
+
  private:
   // Labels, cut at their times: times_ + 1 parts for each rank and stream, in order.
   std::vector<std::string> parts_;
   std::size_t times_ = 0;
+  bool names_several_ = false;
+  bool is_stamped_ = false;
+  std::size_t width_ = 0;  // of an aligned label
   TimeText time_text_;
   std::string made_;
 };

@@ -68,7 +68,11 @@ void LineAssembler::feed(Outlet& outlet, std::string_view bytes, OutputTime time
     const auto* newline =
         static_cast<const char*>(::memrchr(from, '\n', distance(from, plain_end)));
     if (newline != nullptr) {
-      outlet.screen.whole_lines(label(outlet, time), {from, distance(from, newline + 1)});
+      const std::string_view lines(from, distance(from, newline + 1));
+      if (outlet.folder != nullptr)
+        outlet.folder->add(rank_, stream_, lines, time, outlet.now);
+      else
+        outlet.screen.whole_lines(label(outlet, time), lines);
       from = newline + 1;
       if (from == end) return;
     }
@@ -137,19 +141,23 @@ void LineAssembler::finish(Outlet& outlet, std::string_view piece, OutputTime ti
   if (text_.empty() && !begun_) began_ = time;
   text_.append(segments.last);
   outlet.held += segments.last.size();
-  if (begun_)
-    outlet.screen.rest(owner(), label(outlet, began_), text_, tail);
-  else
-    outlet.screen.line(owner(), label(outlet, began_), text_, tail);
+  show_end(outlet, tail);
   reset_line(outlet);
 }
 
 void LineAssembler::close(Outlet& outlet) {
-  if (begun_)
-    outlet.screen.rest(owner(), label(outlet, began_), text_, "\n");
-  else if (!text_.empty())
-    outlet.screen.line(owner(), label(outlet, began_), text_, "\n");
+  if (begun_ || !text_.empty()) show_end(outlet, "\n");
   reset_line(outlet);
+}
+
+void LineAssembler::show_end(Outlet& outlet, std::string_view tail) {
+  if (outlet.folder != nullptr && !begun_ && !progress_ && text_.size() < LineFolder::kLongestLine)
+    return outlet.folder->add(rank_, stream_, text_ + std::string(tail), began_, outlet.now);
+  if (outlet.folder != nullptr) outlet.folder->show_lines_of(rank_);
+  if (begun_)
+    outlet.screen.rest(owner(), label(outlet, began_), text_, tail);
+  else
+    outlet.screen.line(owner(), label(outlet, began_), text_, tail);
 }
 
 void LineAssembler::drop_text(Outlet& outlet) {
@@ -195,6 +203,7 @@ void LineAssembler::give_back(Outlet& outlet, std::string_view bytes) {
 }
 
 void LineAssembler::show_unfinished(Outlet& outlet, Steady now) {
+  if (outlet.folder != nullptr) outlet.folder->show_lines_of(rank_);
   const std::string_view before = label(outlet, began_);
   const auto rest = take_unfinished_character(outlet);
   fresh_ = false;

@@ -16,6 +16,7 @@
 #pragma once
 
 #include "output/label.hpp"
+#include "output/line_folder.hpp"
 #include "output/screen.hpp"
 #include "output/stream.hpp"
 
@@ -49,7 +50,9 @@ class LineAssembler {
   struct Outlet {
     Screen& screen;
     Labels& labels;
-    std::size_t& held;  // bytes of unfinished lines, over all streams of the job
+    std::size_t& held;             // bytes of unfinished lines, over all streams of the job
+    LineFolder* folder = nullptr;  // takes whole lines in place of the screen
+    Steady now{};                  // for the folder
   };
 
   LineAssembler(int rank, Stream stream) : rank_(rank), stream_(stream) {}
@@ -78,6 +81,8 @@ class LineAssembler {
   void extend(Outlet& outlet, std::string_view piece, OutputTime time, Steady now);
   void append(Outlet& outlet, std::string_view piece);
   void finish(Outlet& outlet, std::string_view piece, OutputTime time);
+  // Shows text_ and the tail as the end of a line, or as a whole one.
+  void show_end(Outlet& outlet, std::string_view tail);
   void drop_text(Outlet& outlet);
   // The end of text_ that no line may be cut in. give_back() appends it again.
   std::string take_unfinished_character(Outlet& outlet);

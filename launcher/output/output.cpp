@@ -95,7 +95,7 @@ class Output::Impl {
 
   Outgoing* add_sink(int fd, const char* name);
   void make_events();
-  Console::Place place_of(Outgoing* outgoing, ColorMode mode) const;
+  Console::Place place_of(Outgoing* outgoing, const OutputSpec& spec) const;
   ProgressStyle find_progress_style(ProgressMode mode, int out) const;
   // Whether hvdrun's own lines are on the terminal that a rank has.
   bool has_shared_notes() const { return shared_ && sinks_.size() == 1; }
@@ -141,13 +141,13 @@ Result<std::unique_ptr<Output::Impl>> Output::Impl::make(event_base* loop, const
   Outgoing* out =
       impl->add_sink(descriptors.out, shared ? "hvdrun's stdout and stderr" : "hvdrun's stdout");
   Outgoing* err = shared ? nullptr : impl->add_sink(descriptors.err, "hvdrun's stderr");
-  auto place = impl->place_of(out, spec.color);
+  auto place = impl->place_of(out, spec);
   if (spec.terminal_rank) {
     impl->shared_ = std::make_unique<SharedTerminal>(*place.queue, std::move(place.columns));
     place.queue = &impl->shared_->lines();
     place.columns = nullptr;
   }
-  const auto err_place = impl->place_of(err, spec.color);
+  const auto err_place = impl->place_of(err, spec);
   impl->colors_notes_ = (shared ? place : err_place).color != Labels::Color::off;
   HVD_TRY(impl->console_, Console::make(spec, place, err_place));
   impl->progress_style_ = impl->find_progress_style(spec.progress, descriptors.out);
@@ -160,7 +160,7 @@ Output::Impl::Outgoing* Output::Impl::add_sink(int fd, const char* name) {
   return sinks_.back().get();
 }
 
-Console::Place Output::Impl::place_of(Outgoing* outgoing, ColorMode mode) const {
+Console::Place Output::Impl::place_of(Outgoing* outgoing, const OutputSpec& spec) const {
   if (outgoing == nullptr) return {};
   Sink& sink = outgoing->sink;
   const auto environment = TerminalEnvironment::of_process();
@@ -168,7 +168,9 @@ Console::Place Output::Impl::place_of(Outgoing* outgoing, ColorMode mode) const 
   place.queue = &sink.queue();
   if (can_erase(sink)) place.columns = [&sink] { return sink.columns(); };
   place.terminal = sink.is_terminal();
-  if (wants_color(mode, sink.is_terminal(), environment))
+  place.folds =
+      spec.fold == FoldLines::on || (spec.fold == FoldLines::automatic && sink.is_terminal());
+  if (wants_color(spec.color, sink.is_terminal(), environment))
     place.color = environment.has_256_colors() ? Labels::Color::many : Labels::Color::few;
   return place;
 }
@@ -371,6 +373,7 @@ bool Output::Impl::idle() const {
 }
 
 void Output::Impl::flush(std::chrono::milliseconds timeout) {
+  console_->show_folded();
   const auto until = Steady::now() + timeout;
   for (;;) {
     for (const auto& outgoing : sinks_) outgoing->blocked = false;

@@ -63,6 +63,7 @@ std::string describe(const Repair::Lost& lost) {
 }  // namespace
 
 Verdict judge_generations(const std::optional<StopCause>& cause,
+                          const std::optional<LostHost>& lost_host,
                           const std::vector<RankReport>& ranks,
                           const std::vector<std::size_t>& order,
                           const GenerationsReport& generations) {
@@ -70,20 +71,30 @@ Verdict judge_generations(const std::optional<StopCause>& cause,
   std::vector<RankReport> decided;
   for (const auto member : deciding) decided.push_back(ranks[member]);
   if (std::all_of(decided.begin(), decided.end(), succeeded))
-    return judge_end(cause, std::nullopt, decided, {});
-  for (const auto& losses : chain_of_losses(generations)) {
-    if (losses.empty()) continue;
+    return judge_end(cause, lost_host, decided, {});
+  const auto chain = chain_of_losses(generations);
+  for (const auto& losses : chain) {
+    const bool is_last = &losses == &chain.back();
+    if (losses.empty() && !is_last) continue;
     std::set<std::size_t> members;
+    // Others have failed after they had left, or when the job was no longer repaired.
+    if (is_last) members.insert(deciding.begin(), deciding.end());
     for (const auto& lost : losses) members.insert(lost.member);
-    auto verdict = judge_end(cause, std::nullopt, ranks, only(order, members));
-    if (verdict.first_failure || (cause && cause->exit_code)) return verdict;
+    auto verdict = judge_end(cause, lost_host, ranks, only(order, members));
+    const auto& first = verdict.first_failure;
+    const bool is_known = first ? !failed_for_a_peer(ranks[*first])
+                                : lost_host.has_value() || (cause && cause->exit_code);
+    if (is_known) return verdict;
+    const auto ended = std::ranges::find_if_not(
+        losses, [&](const auto& lost) { return failed_by_itself(ranks[lost.member]); });
+    if (ended == losses.end()) return verdict;
     // hvdrun ended it, or its host is lost.
-    const auto& first = ranks[losses.front().member];
-    verdict.reason =
-        fmt::format("rank {} on {} {}", first.placement.rank, first.host, losses.front().text);
+    const auto& rank = ranks[ended->member];
+    verdict = judge_end(cause, std::nullopt, ranks, {});
+    verdict.reason = fmt::format("rank {} on {} {}", rank.placement.rank, rank.host, ended->text);
     return verdict;
   }
-  return judge_end(cause, std::nullopt, ranks, only(order, {deciding.begin(), deciding.end()}));
+  return {};  // not reached: the chain has an end
 }
 
 void mark_lost_members(const GenerationsReport& generations, std::vector<RankReport>& ranks) {

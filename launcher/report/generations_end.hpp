@@ -18,8 +18,10 @@ namespace hvdrun {
 // The job has succeeded if every member of the last generation and every member that had left
 // exited with 0. A loss is repaired when a later generation has committed its state. Losses that
 // were not repaired form a chain, up to the job's end. The first one is to blame; among those of
-// one generation, the one that find_first_failure() finds.
+// one generation, the one that find_first_failure() finds. A rank that hvdrun ended is to blame
+// before one that failed because of another.
 Verdict judge_generations(const std::optional<StopCause>& cause,
+                          const std::optional<LostHost>& lost_host,
                           const std::vector<RankReport>& ranks,
                           const std::vector<std::size_t>& order,
                           const GenerationsReport& generations);

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from typing import Any, NoReturn, Optional
+from typing import Any, Optional
 
 from .types import Average, ReduceOp, Sum
 
@@ -38,11 +38,3 @@ def groups_of(groups: Any, num_groups: int) -> Any:
         return groups
     warnings.warn("Parameter `num_groups` has been replaced by `groups`", DeprecationWarning, stacklevel=3)
     return num_groups if groups is None else groups
-
-
-def refuse_elastic(module: str, name: str) -> NoReturn:
-    """Raises AttributeError for an unknown name of a module, with advice for `elastic`. For __getattr__ of modules."""
-    if name == "elastic":
-        raise AttributeError(f"{module}.elastic: there are no elastic states: hvdrun restarts the ranks, and a "
-                             "checkpoint takes the place of the state; see docs/train/checkpoints.md")
-    raise AttributeError(f"module {module!r} has no attribute {name!r}")

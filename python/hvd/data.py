@@ -119,9 +119,12 @@ def _shard_options(samples: int, batch: int, epoch: int, seed: int, shuffle: boo
                    rank: Optional[int], size: Optional[int]) -> _ShardOptions:
     if remainder not in _REMAINDERS:
         raise ValueError(f'hvd: remainder={remainder!r}: "uneven", "pad" or "drop"')
-    rank, size = place(rank, size)
-    if size < 1:
-        raise errors.InvalidArgumentError(f"hvd: size={size}: there is at least one rank")
+    if rank is None and size is None:
+        rank, size = 0, 0  # those of the job, also when hvd.elastic has changed them
+    else:
+        rank, size = place(rank, size)
+        if size < 1:
+            raise errors.InvalidArgumentError(f"hvd: size={size}: there is at least one rank")
     return _ShardOptions(ctypes.sizeof(_ShardOptions), samples, batch, epoch, seed, int(shuffle),
                          _REMAINDERS[remainder], rank, size)
 
@@ -159,7 +162,8 @@ class Shard:
     be smaller by one than another's, or empty. "pad" repeats samples of the epoch's beginning at its end until all
     ranks have the same number. "drop" leaves out the epoch's last samples, fewer than there are ranks. With "pad" and
     "drop" the batch must be a multiple of the size.
-    rank, size: None for those of this job.
+    rank, size: None for those of this job. These are the present ones in each call, also after hvd.elastic has changed
+    them; the other ranks then share what is left of the steps.
 
     Errors: InvalidArgumentError, which names the argument; SystemCallError if the order does not fit into memory.
     """
@@ -170,22 +174,22 @@ class Shard:
         self._shard = c_void_p()
         check(lib.hvd_shard_create(byref(options), byref(self._shard)))
         self._free = weakref.finalize(self, lib.hvd_shard_free, self._shard)
-        self._steps = _number(lib.hvd_shard_steps, c_int64, self._shard)
 
     def __len__(self) -> int:
         """Returns the number of steps, the same on all ranks."""
-        return self._steps
+        return _number(lib.hvd_shard_steps, c_int64, self._shard)
 
     def __getitem__(self, step: int) -> Indices:
         """Returns the indices of this rank's samples in a step."""
-        if not -self._steps <= step < self._steps:
-            raise IndexError(f"hvd: step {step} of an epoch of {self._steps}")
+        steps = len(self)
+        if not -steps <= step < steps:
+            raise IndexError(f"hvd: step {step} of an epoch of {steps}")
         indices, count = POINTER(c_int64)(), c_size_t()
-        check(lib.hvd_shard_step(self._shard, step % self._steps, byref(indices), byref(count)))
+        check(lib.hvd_shard_step(self._shard, step % steps, byref(indices), byref(count)))
         return _int64(indices, count.value)
 
     def __iter__(self) -> Iterator[Indices]:
-        return (self[step] for step in range(self._steps))
+        return (self[step] for step in range(len(self)))
 
     def batch_size(self, step: int) -> int:
         """Returns the samples of all ranks in a step: the divisor for a sum of their gradients."""

@@ -1,7 +1,7 @@
 // The C ABI of hvd/elastic.h.
 #include "c_api/c_api.hpp"
 #include "c_api/give.hpp"
-#include "c_api/membership.hpp"
+#include "c_api/session_life.hpp"
 #include "session/elastic_state.hpp"
 
 #include <cstddef>

@@ -3,7 +3,7 @@
 #include "hvd/hvd.h"
 
 #include "c_api/c_api.hpp"
-#include "c_api/membership.hpp"
+#include "c_api/session_life.hpp"
 #include "common/clock.hpp"
 #include "gpu/image.hpp"
 
@@ -199,6 +199,7 @@ hvd_status hvd_report_failure(const char* text) {
     if (!page.ok()) return report(libhvd::with_context(what, page.error()));
     const std::lock_guard lock(process().failure);
     page->set_failure(text, libhvd::quotes_peer_error(text), libhvd::monotonic_ns());
+    process().reported_failure = true;
     return HVD_OK;
   });
 }

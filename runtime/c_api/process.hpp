@@ -28,6 +28,8 @@ struct Process {
   std::shared_ptr<StartCounts> starts = std::make_shared<StartCounts>();
   SharedBuffers buffers;  // of hvd_alloc and hvd_register
   std::mutex failure;     // serialises hvd_report_failure
+  // Since hvd_init. The process is about to end with an error, so it does not leave in good order.
+  std::atomic<bool> reported_failure{false};
   bool handlers_set = false;
   std::atomic<int> root_bodies{0};  // that run now; see RootBody
   // This is a child that was forked while its parent had a session, a link or something lasting.

@@ -357,3 +357,22 @@ def test_a_job_piped_into_head_in_a_shell_ends(sandbox: Sandbox) -> None:
     done = subprocess.run(words, env=sandbox.environment(), stdout=subprocess.PIPE, timeout=TIME_LIMIT, check=False)
     assert done.stdout in (b"[0] y\n", b"[1] y\n")
     wait_until(lambda: not sandbox.processes(), "the end of the job")
+
+
+def test_a_line_of_all_ranks_is_printed_once_with_fold_lines(sandbox: Sandbox) -> None:
+    # Each rank waits for the others, so that all print within a second.
+    program = "touch at.$HVD_RANK; while [ $(ls at.* | wc -l) -lt 4 ]; do sleep 0.01; done; seq -f 'line %.0f' 500; echo rank $HVD_RANK"
+    words = ("-np", 4, "--oversubscribe", "--output-filename", "logs", "sh", "-c", program)
+    lines = [f"line {number}" for number in range(1, 501)]
+    done = sandbox.run("--fold-lines", "on", *words).expect(0)
+    folders = sorted((sandbox.files / "logs").glob("rank.*"))
+    for rank in range(4):
+        assert folders[rank].joinpath("stdout").read_text().splitlines() == [*lines, f"rank {rank}"]
+        shown = []
+        for line in done.out_lines:
+            ranks, _, text = line.partition("] ")
+            if any(int(part.partition("-")[0]) <= rank <= int(part.rpartition("-")[2]) for part in ranks[1:].split(",")):
+                shown.append(text)
+        assert shown == [*lines, f"rank {rank}"], done
+    assert len(done.out_lines) < 4 * 501
+    assert len(sandbox.run(*words).expect(0).out_lines) == 4 * 501

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from . import _backend  # noqa: F401 (first: reports what is missing)
-from hvd._retired import refuse_elastic
 from hvd.tensorflow.keras import *  # noqa: F403
 from hvd.tensorflow.keras import __all__  # noqa: F401
 
-from . import callbacks  # type: ignore[no-redef]  # noqa: F401 (makes hvd.keras.callbacks importable)
-
-
-def __getattr__(name: str) -> Any:
-    refuse_elastic(__name__, name)
+from . import callbacks, elastic  # type: ignore[no-redef]  # noqa: F401 (makes hvd.keras.callbacks importable)

@@ -14,7 +14,6 @@ from typing import Any
 
 from . import _framework  # noqa: F401 (first: reports a missing TensorFlow)
 from .. import errors
-from .._retired import refuse_elastic
 from ..capabilities import (ccl_built, cuda_built, ddl_built, gloo_built, gloo_enabled, mpi_built, mpi_enabled,
                             mpi_threads_supported, nccl_built, rocm_built)
 from ..errors import Error
@@ -24,6 +23,7 @@ from ..process_sets import (ProcessSet, add_process_set, get_process_set_ids_and
                             process_set_ids, remove_process_set)
 from ..timeline import start_timeline, stop_timeline
 from ..types import Adasum, Average, Max, Min, Product, ReduceOp, Sum
+from . import elastic
 from .collectives import (allgather, allreduce, alltoall, barrier, broadcast, broadcast_, grouped_allgather,
                           grouped_allreduce, grouped_reducescatter, join, reducescatter)
 from .compression import Compression
@@ -40,7 +40,7 @@ def __getattr__(name: str) -> Any:
     if name == "SyncBatchNormalization":  # imports Keras, which takes seconds
         from .sync_batch_norm import SyncBatchNormalization
         return SyncBatchNormalization
-    refuse_elastic(__name__, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 __all__ = [
@@ -49,7 +49,7 @@ __all__ = [
     "PartialDistributedGradientTape", "ProcessSet", "Product", "ReduceOp", "Sum", "SyncBatchNormalization",
     "add_process_set", "allgather", "allgather_object", "allreduce", "alltoall", "barrier", "broadcast", "broadcast_",
     "broadcast_global_variables", "broadcast_object", "broadcast_object_fn", "broadcast_variables", "ccl_built",
-    "cross_rank", "cross_size", "cuda_built", "ddl_built", "errors", "get_process_set_ids_and_ranks",
+    "cross_rank", "cross_size", "cuda_built", "ddl_built", "elastic", "errors", "get_process_set_ids_and_ranks",
     "global_process_set", "gloo_built", "gloo_enabled", "grouped_allgather", "grouped_allreduce",
     "grouped_reducescatter", "init", "is_homogeneous", "is_initialized", "join", "local_device", "local_rank",
     "local_rank_op", "local_size", "local_size_op", "mpi_built", "mpi_enabled", "mpi_threads_supported", "nccl_built",

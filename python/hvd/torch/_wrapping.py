@@ -28,6 +28,9 @@ class Wrapped(torch.optim.Optimizer):
         """Pickles and copies as the plain optimizer: a wrapped one is bound to this process's parameters."""
         return _unfilled, (_plain_class(self),), self.__getstate__()
 
+    def forget_step(self) -> None:
+        """Drops what is left of a step that was interrupted. For hvd.elastic, after a rank was lost."""
+
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Loads a state. Training does not change `state_dict`."""
         load_copy(super().load_state_dict, self, state_dict)

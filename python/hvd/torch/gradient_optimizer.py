@@ -95,9 +95,16 @@ class GradientOptimizer(Wrapped):
         self._reducer.check_names(self.param_groups)
         self._reducer.adopt(self.param_groups)
 
+    def forget_step(self) -> None:
+        self._reducer.abandon()
+        self._forget_synchronization()
+
+    def _forget_synchronization(self) -> None:
+        self._synchronized = False
+        self._should_synchronize = True
+
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Loads a state. Gradients computed since the last step() are dropped."""
         self._reducer.reset()
-        self._synchronized = False
-        self._should_synchronize = True
+        self._forget_synchronization()
         super().load_state_dict(state_dict)

@@ -9,6 +9,7 @@ If all ranks are on one host, a gradient that backward() has made moves into mem
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 import weakref
@@ -274,6 +275,14 @@ class Reducer:
             gradient.copy_(reduced)
         if tensor.grad is not gradient and tensor.requires_grad:
             tensor.grad = gradient
+
+    def abandon(self) -> None:
+        """Waits for the reductions in flight, whatever comes of them, and drops the gradients."""
+        for reduction in self._reductions:
+            if reduction.handle is not None:
+                with contextlib.suppress(Exception):
+                    reduction.handle.wait()
+        self.reset()
 
     def reset(self) -> None:
         """Drops the gradients computed since the last step."""

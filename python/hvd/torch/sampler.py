@@ -46,9 +46,18 @@ class DistributedSampler(Sampler[int]):
         self._shuffle = shuffle
         self._seed = seed
         self._remainder = remainder
-        self._rank, self._size = place(rank, size)
+        self._given = rank, size
         self._epoch = 0
         self._first_step = 0
+        self.reset()
+
+    def reset(self) -> None:
+        """Divides the samples among the present ranks of the job. A TorchState calls it after each reset.
+
+        `local_batch` may change: make the DataLoader anew. Errors: those of the constructor.
+        """
+        self._rank, self._size = place(*self._given)
+        batch = self._batch
         self.local_batch = local_batch(batch, self._rank, self._size)  # this rank's samples in a step
         if batch < self._size:  # checked alike on all ranks, also on those that have a sample
             raise ValueError(f"hvd: batch={batch} leaves ranks without a sample in every step: it is for all "
@@ -76,6 +85,12 @@ class DistributedSampler(Sampler[int]):
             raise ValueError(f"hvd: first_step={first_step} of an epoch of {self.steps} steps")
         self._epoch = epoch
         self._first_step = first_step
+
+    def state_dict(self) -> dict[str, int]:
+        return {"epoch": self._epoch, "first_step": self._first_step}
+
+    def load_state_dict(self, state_dict: dict[str, int]) -> None:
+        self.set_epoch(state_dict["epoch"], state_dict["first_step"])
 
     def batch_size(self, step: int) -> int:
         """Returns the samples of all ranks in a step of the epoch: the divisor for a sum of their gradients."""

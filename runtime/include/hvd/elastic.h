@@ -43,18 +43,18 @@ HVD_API int hvd_newest(void);
 /* Leaves this generation, and comes to the next one, like hvd_shutdown and hvd_init. Call it after
  * HVD_ERROR_PEER. All ranks may also have agreed to call it, for example by an allreduce; then
  * nothing was lost.
- *   Every rank that lives must call it. It waits until all have, or have ended. hvdrun ends a rank
- * that does not come within --reset-timeout seconds. If another rank dies in the meantime, it waits
- * for the generation after that. Calls of other threads return errors meanwhile; only one thread of
- * a process may call it. Afterwards rank and size may be others; see hvd_rank, ....
- * hvd_local_device stays. Shared buffers, checkpoints, watched signals and progress go on. Shards
- * and readers (hvd/data.h) that were made with size 0 use the new rank and size. Process sets are
- * gone: make them again. Handles of the old generation are errors that name it. The timeline
- * continues in a file of its own, "run.generation-2.json". HVD_ERROR_UNSUPPORTED: the job is
- * another one (hvd_elastic). HVD_ERROR_NOT_INITIALIZED: this is before hvd_init or after
- * hvd_shutdown. HVD_ERROR_REMOVED: the job does not want this process any more. HVD_ERROR_PEER: the
- * agent of this host has ended. After the last two the process is in no generation, as after
- * hvd_shutdown. */
+ *   Every rank that lives must call it, each on one thread. It waits until all have, or have ended.
+ * hvdrun ends a rank that does not come within --reset-timeout seconds. If another rank dies in the
+ * meantime, it waits for the generation after that. Calls of other threads return errors meanwhile.
+ *   Afterwards rank and size may be others; see hvd_rank, .... hvd_local_device stays. Shared
+ * buffers, checkpoints, logs, watched signals and progress stay usable. Shards and readers
+ * (hvd/data.h) that were made with size 0 use the new rank and size. Process sets are gone: make
+ * them again. Handles of the old generation are errors that name it. The timeline continues in a
+ * file of its own, "run.generation-2.json".
+ *   HVD_ERROR_UNSUPPORTED: the job is another one (hvd_elastic). HVD_ERROR_NOT_INITIALIZED: this is
+ * before hvd_init or after hvd_shutdown. HVD_ERROR_REMOVED: the job does not want this process any
+ * more. HVD_ERROR_PEER: the agent of this host has ended. After the last two the process is in no
+ * generation, as after hvd_shutdown. */
 HVD_API hvd_status hvd_reform(void);
 
 /* ---- State -------------------------------------------------------------------------------- */

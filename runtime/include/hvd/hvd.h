@@ -540,7 +540,8 @@ HVD_API hvd_status hvd_set_metric(const char* name, double value);
  * of several lines) once for all ranks that report the same, so the caller need not print it. Works
  * also before hvd_init and after hvd_shutdown. The last call replaces earlier ones. A text of more
  * than 16 KB loses its middle. A text that contains the message of an HVD_ERROR_PEER is taken for
- * the consequence of another rank's failure.
+ * the consequence of another rank's failure. In a job that continues when ranks are lost
+ * (hvd/elastic.h) this rank is lost when it ends, also if it calls hvd_shutdown before.
  *   Any status but HVD_OK means that hvdrun will not show the text, so the caller should print it.
  * HVD_ERROR_UNSUPPORTED: there is no hvdrun. HVD_ERROR_FORKED: called in a child of the rank, whose
  * end is not the rank's. HVD_ERROR_INVALID_ARGUMENT: `text` is null or empty. */

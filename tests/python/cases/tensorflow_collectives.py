@@ -218,8 +218,8 @@ def case_invalid_arguments_are_errors() -> None:
         hvd.allreduce(tf.zeros(3), device_dense="/gpu:0")
     with raises(RuntimeError, "broadcast_variables"):
         hvd.broadcast_global_variables(0)
-    with raises(AttributeError, "elastic", "checkpoint"):
-        hvd.elastic
+    with raises(RuntimeError, "Session", "checkpoint"):
+        hvd.elastic.TensorFlowState([], session=1)
 
 
 def case_different_shapes_of_ranks_are_an_error_on_all_ranks() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 
 import torch
 
@@ -83,14 +82,6 @@ def case_unknown_reductions_are_errors() -> None:
     with raises(ValueError, "op"):
         hvd.allreduce(torch.ones(2), op=17)
     works()
-
-
-def case_using_elastic_training_is_an_error_that_names_it() -> None:
-    for name in ("run", "TorchState", "ObjectState", "ElasticSampler"):
-        with raises(hvd.HorovodInternalError, f"elastic.{name}"):
-            getattr(hvd.elastic, name)
-    elastic = importlib.import_module("hvd.torch.elastic")
-    assert elastic is hvd.elastic and not hasattr(elastic, "__wrapped__")
 
 
 def case_a_second_call_with_a_name_in_flight_is_an_error() -> None:

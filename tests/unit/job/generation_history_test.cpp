@@ -68,11 +68,6 @@ TEST(GenerationHistory, HasEachGenerationWithItsLossesAndTimes) {
   EXPECT_EQ(generations[1].pause_seconds, 2.5);
   EXPECT_EQ(generations[1].seconds, 7.5);
   EXPECT_FALSE(generations[1].committed);
-  const auto renumbered = job.history().renumbered();
-  ASSERT_EQ(renumbered.size(), 2u);
-  EXPECT_EQ(renumbered[1].member, 2u);
-  EXPECT_EQ(renumbered[1].before, 2u);
-  EXPECT_EQ(renumbered[1].rank, 1u);
 }
 
 TEST(GenerationHistory, AGenerationHasCommittedIfAllItsSurvivorsHave) {

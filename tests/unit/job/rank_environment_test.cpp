@@ -270,7 +270,8 @@ TEST(JobEnvironment, DropsTheVariablesOfAnOuterLauncher) {
                            {"OMPI_MCA_orte_x", "1"}, {"OMPI_MCA_btl", "self"},
                            {"PMIX_MCA_x", "kept"},   {"SLURM_PROCID", "4"},
                            {"SLURM_STEP_ID", "0"},   {"SLURM_JOB_ID", "9"},
-                           {"HVD_STATUS", "/x@0"},   {"TORCHELASTIC_RUN_ID", "t"}};
+                           {"HVD_STATUS", "/x@0"},   {"TORCHELASTIC_RUN_ID", "t"},
+                           {"HVD_AGENT", "/x"},      {"HVD_MEMBER", "3"}};
   const auto got = job_environment(caller, {});
   EXPECT_EQ(got, (std::vector<std::string>{"CCL_ATL_TRANSPORT=ofi", "CCL_PROCESS_LAUNCHER=torchrun",
                                            "HOME=/root", "OMPI_MCA_btl=self", "PMIX_MCA_x=kept",

@@ -1,23 +1,15 @@
-// Runs the supervisor (job, attempt, verdict, restarts) in a simulated world. Hosts, agents, ranks
-// and time are values. A seed decides which faults each of them has. The tests compare the report
-// of the job with what the ranks really did.
-//
-// Only the agents are simulated: they send the frames that real agents would send. The supervisor
-// is the real one. Frames are packed and parsed as on a real link.
-#include "base/event_loop.hpp"
+// Runs the supervisor (job, attempt, verdict, restarts) in a simulated world (simulated_job.hpp),
+// and compares the report of the job with what the ranks really did. The supervisor is the real
+// one.
 #include "base/system.hpp"
-#include "base/version.hpp"
-#include "job/job.hpp"
 #include "job/requeue.hpp"
 #include "job/restart.hpp"
-#include "protocol/messages.hpp"
 #include "report/report_text.hpp"
 #include "seeds.hpp"
+#include "simulated_job.hpp"
 
 #include <algorithm>
 #include <csignal>
-#include <deque>
-#include <map>
 #include <memory>
 #include <optional>
 #include <random>
@@ -34,592 +26,12 @@
 namespace hvdrun {
 namespace {
 
-using Clock = TimeSource::Clock;
-using Millis = std::chrono::milliseconds;
-
-// How a rank ends that is not stopped.
-enum class Fate { exits_0, exits_3, is_killed, aborts, leaves_without_finalize };
-
-// What a rank does when it is asked to end.
-enum class OnStop { dies, exits_0, ignores };
-
-// The probability of each event. Per rank and attempt:
-struct Chances {
-  double rank_fails = 0.15;
-  double rank_lasts = 0.05;  // far longer than the others
-  // Per agent and attempt:
-  double agent_is_killed = 0.04;
-  double link_is_cut = 0.04;  // no frame passes any more, and no end of file
-  double agent_pauses = 0.08;
-  double agent_gives_up = 0.03;  // it hears nothing of the launcher and ends its ranks
-  double agent_never_greets = 0.02;
-  double program_is_missing = 0.02;  // on that host
-  // Per frame to the launcher:
-  double frame_is_doubled = 0.003;
-  // Per history:
-  double launcher_pauses = 0.15;  // for up to a minute
-  double user_interrupts = 0.12;
-  double user_asks = 0.05;  // by SIGQUIT, for the states of the ranks
-
-  static Chances none() { return {0, 0.05, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.05}; }
-};
-
-// What a rank really did in one attempt, whatever was reported.
-struct Rank {
-  Fate fate = Fate::exits_0;
-  OnStop on_stop = OnStop::dies;
-  bool had_to_stop = false;
-  bool started = false;
-  bool alive = false;
-  bool signalled = false;  // by a part of hvdrun, before its end
-  bool aborted = false;
-  bool lost_a_peer = false;  // it failed because another rank's host was lost
-  bool reaped = false;       // the agent has reported its end
-  int wait_status = 0;
-
-  bool failed_by_itself() const {
-    return aborted || (!lost_a_peer && started && !alive && !signalled &&
-                       (wait_status != 0 || fate == Fate::leaves_without_finalize));
-  }
-  bool succeeded() const {
-    return started && !alive && !signalled && !lost_a_peer && wait_status == 0 &&
-           !failed_by_itself();
-  }
-};
-
-struct AttemptTruth {
-  std::vector<Rank> ranks;  // by number
-  std::set<std::string> hosts;
-  std::set<std::string> unreachable;  // those of `hosts` that the launcher cannot reach
-  bool disturbed = false;             // an agent, a link or a frame had a fault
-  bool ranks_succeeded() const {
-    return std::all_of(ranks.begin(), ranks.end(),
-                       [](const auto& rank) { return rank.succeeded(); });
-  }
-};
-
-class SimulatedAgents;
-struct SimulatedAgent;
-
-class World final : public TimeSource {
- public:
-  World(std::uint64_t seed, const Chances& its_chances, std::size_t ranks, bool verbose)
-      : chances(its_chances), random_(seed), ranks_(ranks), verbose_(verbose) {
-    if (chance(chances.launcher_pauses))
-      in(between(1, 6000), [this] {
-        const auto time = between(500, 60000);
-        say("the launcher pauses for {} ms", time.count());
-        frozen_until_ = now_ + time;
-      });
-    static constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP};
-    if (chance(chances.user_interrupts)) {
-      const int signal = kSignals[static_cast<std::size_t>(between(0, 2).count())];
-      const auto first = between(1, 8000);
-      in(first, [this, signal] { send_signal(signal); });
-      if (chance(0.3)) in(first + between(1, 2000), [this, signal] { send_signal(signal); });
-    }
-    if (chance(chances.user_asks)) in(between(1, 6000), [this] { send_signal(SIGQUIT); });
-  }
-
-  Clock::time_point now() const override { return now_; }
-
-  bool run_due() override {
-    if (frozen_until_) return pass(std::nullopt);
-    if (!withheld_.empty()) {
-      const auto event = std::move(withheld_.front());
-      withheld_.pop_front();
-      event();
-      return true;
-    }
-    if (events_.empty() || events_.begin()->first > now_) return false;
-    run_first();
-    return true;
-  }
-
-  bool pass(std::optional<Clock::time_point> limit) override {
-    if (frozen_until_) {
-      if (!events_.empty() && events_.begin()->first <= *frozen_until_) {
-        now_ = std::max(now_, events_.begin()->first);
-        run_first();
-      } else {
-        now_ = *frozen_until_;
-        frozen_until_.reset();
-        say("the launcher continues");
-      }
-      return true;
-    }
-    if (events_.empty() && !limit) return false;
-    auto next = limit.value_or(Clock::time_point::max());
-    if (!events_.empty()) next = std::min(next, events_.begin()->first);
-    now_ = std::max(now_, next);
-    return true;
-  }
-
-  MakeAgents make_agents();
-  AttemptTruth& begin_attempt() {
-    auto& made = attempts.emplace_back();
-    made.ranks.resize(ranks_);
-    for (auto& rank : made.ranks) {
-      if (chance(chances.rank_fails)) rank.fate = static_cast<Fate>(between(1, 4).count());
-      rank.on_stop = static_cast<OnStop>(between(0, 2).count());
-      rank.had_to_stop = chance(0.1);
-    }
-    return made;
-  }
-
-  bool chance(double probability) {
-    return std::uniform_real_distribution<>(0, 1)(random_) < probability;
-  }
-  Millis between(int low, int high) {
-    return Millis(std::uniform_int_distribution<>(low, high)(random_));
-  }
-  void at(Clock::time_point time, std::function<void()> event) {
-    events_.emplace(std::max(time, now_), std::move(event));
-  }
-  void in(Millis delay, std::function<void()> event) { at(now_ + delay, std::move(event)); }
-  void at_the_launcher(Clock::time_point time, std::function<void()> event) {
-    at(time, [this, event = std::move(event)]() mutable {
-      if (frozen_until_ || !withheld_.empty())
-        withheld_.push_back(std::move(event));
-      else
-        event();
-    });
-  }
-
-  template <class... Arguments>
-  void say(fmt::format_string<Arguments...> text, Arguments&&... arguments) const {
-    if (!verbose_) return;
-    const auto time = std::chrono::duration_cast<Millis>(now_.time_since_epoch()).count();
-    fmt::print("{:7} ms  {}\n", time, fmt::format(text, std::forward<Arguments>(arguments)...));
-  }
-
-  const Chances chances;
-  std::vector<AttemptTruth> attempts;
-  std::vector<std::shared_ptr<SimulatedAgent>> agents;  // of the running attempt
-  bool interrupted = false;
-
- private:
-  void run_first() {
-    const auto event = std::move(events_.begin()->second);
-    events_.erase(events_.begin());
-    event();
-  }
-
-  void send_signal(int signal) {
-    at_the_launcher(now_, [this, signal] {
-      say("{} comes", signal_name(signal));
-      if (signal != SIGQUIT) interrupted = true;
-      ::raise(signal);
-    });
-  }
-
-  std::mt19937_64 random_;
-  const std::size_t ranks_;
-  const bool verbose_;
-  Clock::time_point now_{};
-  std::multimap<Clock::time_point, std::function<void()>> events_;
-  std::deque<std::function<void()>> withheld_;     // from a launcher that is paused
-  std::optional<Clock::time_point> frozen_until_;  // until then the launcher is paused
-};
-
-// One agent with its guard and ranks. Its events share it: they may come after its attempt.
-struct SimulatedAgent : std::enable_shared_from_this<SimulatedAgent> {
-  SimulatedAgent(World& its_world, SimulatedAgents& its_owner, AgentState& its_state)
-      : world(its_world), owner(&its_owner), state(&its_state) {}
-
-  void begin();
-  void receive(FrameType type, std::string payload);
-  void handle(FrameType type, const std::string& payload);
-  void launch(LaunchMessage message);
-  void let_live(int number);
-  void end_rank(int number, int wait_status);
-  void stop(bool by_kill, Millis grace);
-  void consider_leaving();
-  void leave();
-  void die();
-  void cut_link();
-
-  void send(FrameType type, const std::string& payload);
-  void close_link(std::string failure, Millis delay);
-
-  Rank& rank(int number) {
-    return world.attempts[attempt_index].ranks[static_cast<std::size_t>(number)];
-  }
-  void disturb() { world.attempts[attempt_index].disturbed = true; }
-  void now_unreachable() { world.attempts[attempt_index].unreachable.insert(host); }
-  // Runs the event at once, or when the agent is no longer paused.
-  void when_it_runs(Millis delay, std::function<void()> event) {
-    world.in(delay, [self = shared_from_this(), event = std::move(event)] {
-      if (!self->alive) return;
-      if (self->paused_until <= self->world.now()) return event();
-      self->world.at(self->paused_until, [self, event] {
-        if (self->alive) event();
-      });
-    });
-  }
-
-  World& world;
-  SimulatedAgents* owner;  // null after its attempt
-  AgentState* state;       // must not be used after its attempt
-  std::size_t attempt_index = 0;
-  std::string host;
-  bool alive = true;
-  bool cut = false;
-  std::optional<Clock::time_point> cut_at;
-  bool closing = false;  // the launcher is about to see the link's end
-  bool stopping = false;
-  bool released = false;
-  bool left = false;
-  std::size_t hosts = 1;
-  std::vector<int> numbers;  // of its ranks that have started
-  bool launched = false;
-  Clock::time_point paused_until{};
-  Clock::time_point last_up{};  // frames do not overtake each other
-  Clock::time_point last_down{};
-};
-
-class SimulatedLink final : public FrameSender {
- public:
-  explicit SimulatedLink(std::shared_ptr<SimulatedAgent> agent) : agent_(std::move(agent)) {}
-  void send(FrameType type, std::uint32_t, std::string_view payload) override {
-    agent_->receive(type, std::string(payload));
-  }
-  void send_shared(FrameType type, std::uint32_t, const SharedPayload& payload) override {
-    agent_->receive(type, *payload);
-  }
-
- private:
-  std::shared_ptr<SimulatedAgent> agent_;
-};
-
-class SimulatedAgents final : public Agents {
- public:
-  SimulatedAgents(World& world, Events events) : Agents(std::move(events)), world_(world) {}
-  ~SimulatedAgents() override {
-    for (const auto& agent : world_.agents) agent->owner = nullptr;
-  }
-
-  Result<void> start(Start start) override {
-    world_.begin_attempt();
-    world_.agents.clear();
-    for (const auto& host : start.hosts) {
-      auto& state = add_agent(host);
-      auto agent = std::make_shared<SimulatedAgent>(world_, *this, state);
-      agent->host = host.name;
-      agent->attempt_index = world_.attempts.size() - 1;
-      state.link = std::make_unique<SimulatedLink>(agent);
-      world_.agents.push_back(agent);
-      world_.attempts.back().hosts.insert(host.name);
-    }
-    for (const auto& agent : world_.agents) agent->begin();
-    return {};
-  }
-  std::string stage(const AgentState& agent) const override {
-    return agent.life.gone() || agent.life.has(AgentPhase::running) ? "" : "it starts";
-  }
-  void give_up(AgentState& state, std::string failure) override {
-    loss_of(state).why = std::move(failure);
-    world_.agents[state.number]->die();
-  }
-  std::vector<std::string> kill() override {
-    std::vector<std::string> killed;
-    for (const auto& agent : world_.agents) {
-      if (agent->state->life.gone()) continue;
-      killed.push_back(agent->host);
-      agent->disturb();
-      agent->die();
-    }
-    return killed;
-  }
-  std::string last_note() const override { return {}; }
-  std::vector<std::string> reap(const std::vector<pid_t>&) override {
-    for (const auto& agent : world_.agents) {
-      auto& state = *agent->state;
-      loss_of(state).cleared_away =
-          state.life.has(AgentPhase::greeted) && !state.life.done() && !agent->cut;
-    }
-    return {};
-  }
-
-  void deliver(AgentState& state, FrameType type, const std::string& payload) {
-    if (state.life.link_closed()) return;
-    reach(state);
-    events_.on_frame(state, Frame{type, kToLauncher, payload});
-  }
-  void deliver_end(AgentState& state, const std::string& failure,
-                   std::optional<Clock::time_point> host_heard) {
-    if (state.life.gone()) return;
-    if (!state.life.done()) loss_of(state).host_heard = host_heard;
-    explain_loss(state, failure);
-    end(state);
-  }
-
- private:
-  void cut_starting() override {
-    for (const auto& agent : world_.agents)
-      if (!agent->state->life.has(AgentPhase::greeted)) agent->die();
-  }
-
-  World& world_;
-};
-
-MakeAgents World::make_agents() {
-  return [this](Agents::Events events) {
-    return std::make_unique<SimulatedAgents>(*this, std::move(events));
-  };
-}
-
-void SimulatedAgent::begin() {
-  const auto& chances = world.chances;
-  const auto schedule_fault = [this](double chance, const char* what, auto event) {
-    if (!world.chance(chance)) return;
-    world.in(world.between(1, 6000), [self = shared_from_this(), what, event] {
-      if (!self->alive || self->left) return;
-      self->world.say("{}: {}", self->host, what);
-      self->disturb();
-      event(*self);
-    });
-  };
-  schedule_fault(chances.agent_is_killed, "the agent is killed", [](auto& self) {
-    if (self.owner != nullptr && !self.state->life.has(AgentPhase::greeted)) self.now_unreachable();
-    self.die();
-  });
-  schedule_fault(chances.link_is_cut, "the link is cut", [](auto& self) { self.cut_link(); });
-  schedule_fault(chances.agent_gives_up, "the agent gives up", [](auto& self) {
-    // Its message may be lost or wrong: the ends of the ranks decide.
-    if (self.world.chance(0.5))
-      self.send(FrameType::failed, pack(FailedMessage{"the agent heard nothing", kExitLauncher}));
-    if (self.launched)
-      self.stop(false, Millis(1000));
-    else
-      self.leave();
-  });
-  if (world.chance(chances.agent_pauses))
-    world.in(world.between(1, 6000), [self = shared_from_this()] {
-      self->paused_until = self->world.now() + self->world.between(500, 40000);
-      self->world.say("{}: the agent pauses", self->host);
-    });
-  if (world.chance(chances.agent_never_greets)) {
-    world.say("{}: will not greet", host);
-    now_unreachable();
-    return disturb();
-  }
-  when_it_runs(world.between(1, 300), [this] {
-    HelloMessage hello;
-    hello.version = kVersion;
-    hello.host = host;
-    hello.pid = 100;
-    hello.ports.resize(
-        static_cast<std::size_t>(world.between(0, 4).count()));  // sometimes the right number
-    send(FrameType::hello, pack(hello));
-  });
-}
-
-void SimulatedAgent::send(FrameType type, const std::string& payload) {
-  if (!alive || cut || left) return;
-  last_up = std::max(last_up, world.now() + world.between(0, 10));
-  const int times = world.chance(world.chances.frame_is_doubled) ? 2 : 1;
-  if (times == 2) disturb();
-  for (int i = 0; i < times; ++i)
-    world.at_the_launcher(last_up, [self = shared_from_this(), type, payload] {
-      if (self->owner == nullptr || self->cut) return;
-      self->world.say("{}: > frame {}", self->host, static_cast<int>(type));
-      self->owner->deliver(*self->state, type, payload);
-    });
-}
-
-void SimulatedAgent::close_link(std::string failure, Millis delay) {
-  if (std::exchange(closing, true)) return;
-  last_up = std::max(last_up, world.now() + delay);
-  world.at_the_launcher(last_up, [self = shared_from_this(), failure = std::move(failure)] {
-    if (self->owner != nullptr)
-      self->owner->deliver_end(*self->state, failure, self->cut ? self->cut_at : std::nullopt);
-  });
-}
-
-void SimulatedAgent::receive(FrameType type, std::string payload) {
-  if (!alive || cut) return;
-  last_down = std::max(last_down, world.now() + world.between(0, 5));
-  world.at(last_down, [self = shared_from_this(), type, payload = std::move(payload)] {
-    if (!self->cut)
-      self->when_it_runs(Millis(0), [self, type, payload] { self->handle(type, payload); });
-  });
-}
-
-void SimulatedAgent::handle(FrameType type, const std::string& payload) {
-  if (left) return;
-  world.say("{}: < frame {}", host, static_cast<int>(type));
-  switch (type) {
-    case FrameType::hold_ports: {
-      PortsMessage ports;
-      ports.ports.resize(static_cast<std::size_t>(parse<HoldPortsMessage>(payload).value().count));
-      return send(FrameType::ports, pack(ports));
-    }
-    case FrameType::launch:
-      return launch(parse<LaunchMessage>(payload).value());
-    case FrameType::stop:
-      return stop(false, parse<StopMessage>(payload).value().grace);
-    case FrameType::kill:
-      return stop(true, Millis(0));
-    case FrameType::release:
-      released = true;
-      return consider_leaving();
-    case FrameType::query_states: {
-      StatesMessage states;
-      states.purpose = static_cast<StatesPurpose>(*parse_number(payload));
-      for (const int number : numbers) {
-        RankState of_rank;
-        of_rank.rank = number;
-        of_rank.state = rank(number).alive ? "S" : "ended";
-        states.ranks.push_back(of_rank);
-      }
-      return send(FrameType::states, pack(states));
-    }
-    default:
-      return;
-  }
-}
-
-void SimulatedAgent::launch(LaunchMessage message) {
-  hosts = message.pmix_namespace.empty() ? 1 : message.hosts.size();
-  launched = true;
-  StartedMessage started;
-  const bool fails = world.chance(world.chances.program_is_missing);
-  if (!fails && !stopping) {
-    for (const auto& each : message.ranks) {
-      numbers.push_back(each.rank);
-      auto& its = rank(each.rank);
-      its.started = its.alive = true;
-      started.pids.emplace_back(each.rank, 1000 + each.rank);
-      let_live(each.rank);
-    }
-  }
-  if (stopping) return consider_leaving();
-  send(FrameType::started, pack(started));
-  if (!fails) return;
-  world.say("{}: no such program", host);
-  disturb();
-  send(FrameType::failed, pack(FailedMessage{"cannot run ./train", kExitNotFound}));
-}
-
-void SimulatedAgent::let_live(int number) {
-  const auto time = world.chance(world.chances.rank_lasts) ? world.between(60000, 600000)
-                                                           : world.between(1, 5000);
-  world.in(time, [self = shared_from_this(), number] {
-    Rank& its = self->rank(number);
-    if (!its.alive || its.signalled) return;
-    switch (its.fate) {
-      case Fate::exits_0:
-      case Fate::leaves_without_finalize:
-        return self->end_rank(number, 0);
-      case Fate::exits_3:
-        return self->end_rank(number, 3 << 8);
-      case Fate::is_killed:
-        return self->end_rank(number, SIGSEGV);
-      case Fate::aborts:
-        its.aborted = true;
-        self->when_it_runs(Millis(0), [self, number] {
-          self->send(FrameType::aborted, pack(AbortedMessage{number, 7, "no"}));
-        });
-        return self->end_rank(number, 7 << 8);
-    }
-  });
-}
-
-// Ends a rank. The agent notices when it is not paused.
-void SimulatedAgent::end_rank(int number, int wait_status) {
-  Rank& its = rank(number);
-  if (!its.alive) return;
-  its.alive = false;
-  its.wait_status = wait_status;
-  world.say("{}: rank {} ended with {:#x}{}", host, number, wait_status,
-            its.signalled ? ", signalled" : "");
-  when_it_runs(Millis(0), [this, number] {
-    Rank& ended = rank(number);
-    ended.reaped = true;
-    ExitedMessage message;
-    message.rank = number;
-    message.wait_status = ended.wait_status;
-    message.before_stop = !ended.signalled;
-    message.lost_connection = !ended.signalled && ended.fate == Fate::leaves_without_finalize;
-    message.counters.had_to_stop = ended.had_to_stop;
-    message.agent_clock = std::chrono::duration<double>(world.now().time_since_epoch()).count();
-    send(FrameType::exited, pack(message));
-    consider_leaving();
-  });
-}
-
-void SimulatedAgent::stop(bool by_kill, Millis grace) {
-  if (stopping && !by_kill) return;
-  stopping = true;
-  for (const int number : numbers) {
-    Rank& its = rank(number);
-    if (!its.alive) continue;
-    const auto end = [this, self = shared_from_this(), number](Millis delay, int status) {
-      world.in(delay, [self, number, status] { self->end_rank(number, status); });
-    };
-    its.signalled = true;
-    if (by_kill) {
-      end(world.between(0, 5), SIGKILL);
-      continue;
-    }
-    if (its.on_stop == OnStop::dies) end(world.between(0, 50), SIGTERM);
-    if (its.on_stop == OnStop::exits_0) end(world.between(0, 50), 0);
-    end(grace, SIGKILL);
-  }
-  consider_leaving();
-}
-
-void SimulatedAgent::consider_leaving() {
-  const bool any_alive = std::any_of(numbers.begin(), numbers.end(),
-                                     [this](int number) { return !rank(number).reaped; });
-  if (left || any_alive || !(launched || stopping)) return;
-  if (numbers.empty() && !stopping) return;  // starting failed: the launcher will send stop
-  if (hosts > 1 && !stopping && !released) return;
-  leave();
-}
-
-void SimulatedAgent::leave() {
-  if (left) return;
-  send(FrameType::done, pack(DoneMessage{}));
-  left = true;
-  alive = false;
-  close_link("", world.between(0, 10));
-}
-
-// Kills the agent. Its guard kills the ranks.
-void SimulatedAgent::die() {
-  if (!alive) return;
-  for (const int number : numbers) {
-    Rank& its = rank(number);
-    if (!its.alive) continue;
-    its.signalled = true;
-    its.alive = false;
-    its.wait_status = SIGKILL;
-  }
-  alive = false;
-  close_link("", world.between(0, 20));
-}
-
-// Cuts the link. The launcher gives the host up after --host-timeout, the agent ends after 15 times
-// that.
-void SimulatedAgent::cut_link() {
-  cut = true;
-  cut_at = world.now();
-  now_unreachable();
-  close_link("the host has not answered for 5 s (--host-timeout)", Millis(5000));
-  world.in(Millis(75000), [self = shared_from_this()] { self->die(); });
-  // Ranks of other hosts may notice in a collective, before the launcher does.
-  if (numbers.empty() || !world.chance(0.5)) return;
-  for (const auto& other : world.agents)
-    for (const int number : other->numbers)
-      world.in(world.between(3000, 4900), [other, number] {
-        Rank& its = other->rank(number);
-        if (other->cut || !other->alive || !its.alive || its.signalled) return;
-        its.lost_a_peer = true;
-        other->end_rank(number, 1 << 8);
-      });
-}
+using simulated::AttemptTruth;
+using simulated::Chances;
+using simulated::ElasticJob;
+using simulated::Millis;
+using simulated::Rank;
+using simulated::World;
 
 // --- one history, and the checks of its report ---------------------------------------------------
 
@@ -633,6 +45,18 @@ struct History {
   JobSpec spec;
   Plan plan;
 };
+
+void make_elastic(World& world, JobSpec& spec) {
+  ElasticJob job;
+  job.uses_hvd = world.chance(0.9);
+  job.reforms = world.chance(0.8);
+  job.least = static_cast<std::size_t>(world.between(1, *spec.ranks).count());
+  job.reset_timeout = world.between(1000, 130000);
+  spec.pmix = PmixMode::off;
+  spec.elastic.min_ranks = static_cast<int>(job.least);
+  spec.elastic.reset_timeout = job.reset_timeout;
+  world.elastic = job;
+}
 
 History draw(World& world, std::size_t hosts, std::size_t ranks) {
   History history;
@@ -650,6 +74,7 @@ History draw(World& world, std::size_t hosts, std::size_t ranks) {
   spec.max_requeues = static_cast<int>(world.between(0, 1).count());
   spec.stop.grace = world.between(0, 3000);
   if (world.chance(0.1)) spec.stop.exit_timeout = world.between(1, 3000);
+  if (world.chance(world.chances.is_elastic)) make_elastic(world, spec);
   for (std::size_t i = 0; i < hosts; ++i) {
     Host host;
     host.name = host.address = fmt::format("n{}", i + 1);
@@ -683,8 +108,7 @@ void check_end(const World& world, const JobSpec& spec, const Report& report) {
   EXPECT_EQ(says_succeeded, report.exit_code == 0);
 
   // A job that had to stop early is not complete.
-  const bool had_to_stop = std::any_of(last.ranks.begin(), last.ranks.end(),
-                                       [](const Rank& rank) { return rank.had_to_stop; });
+  const bool had_to_stop = last.had_to_stop();
   if (report.stopped_early) {
     EXPECT_TRUE(had_to_stop && last.ranks_succeeded());
     EXPECT_EQ(report.exit_code, kExitTimeout);
@@ -706,12 +130,15 @@ void check_end(const World& world, const JobSpec& spec, const Report& report) {
 
   // The rank that is named as the first failure failed by itself.
   if (report.first_failure) {
-    EXPECT_TRUE(last.ranks[static_cast<std::size_t>(*report.first_failure)].failed_by_itself())
+    const auto& rank = last.ranks[static_cast<std::size_t>(*report.first_failure)];
+    EXPECT_TRUE(rank.failed_by_itself() || (rank.lost_a_peer && last.one_ended_without_leaving))
         << "rank " << *report.first_failure;
   }
   const bool any_failed = std::any_of(last.ranks.begin(), last.ranks.end(),
                                       [](const Rank& rank) { return rank.failed_by_itself(); });
-  if (!last.disturbed && !world.interrupted && any_failed && !spec.stop.exit_timeout) {
+  if (!last.disturbed && !world.interrupted && any_failed && !spec.stop.exit_timeout &&
+      !(world.elastic && (last.members_ended || last.one_wiring_failed || report.exit_code == 0 ||
+                         report.stopped_early))) {
     EXPECT_TRUE(report.first_failure) << report.reason;
   }
 
@@ -753,7 +180,8 @@ void check_end(const World& world, const JobSpec& spec, const Report& report) {
 
   // After an interrupt and no earlier failure, the exit code is that of the signal.
   if (world.interrupted && !last.disturbed && !any_failed && report.exit_code != 0 &&
-      !report.stopped_early && !spec.stop.exit_timeout && world.attempts.size() == 1) {
+      !last.members_ended && !last.one_wiring_failed && !report.stopped_early &&
+      !spec.stop.exit_timeout && world.attempts.size() == 1) {
     const int signal = signal_of(report.exit_code);
     EXPECT_TRUE(signal == SIGINT || signal == SIGTERM || signal == SIGHUP) << report.exit_code;
   }
@@ -761,7 +189,100 @@ void check_end(const World& world, const JobSpec& spec, const Report& report) {
   // After hvdrun has returned, only agents that it cannot reach are alive.
   for (const auto& agent : world.agents) EXPECT_TRUE(!agent->alive || agent->cut) << agent->host;
   const auto time = std::chrono::duration<double>(world.now().time_since_epoch()).count();
-  EXPECT_LT(time, 2500.0) << "it took too long";
+  EXPECT_LT(time, world.elastic ? 10000.0 : 2500.0) << "it took too long";
+}
+
+// --- elastic jobs --------------------------------------------------------------------------------
+
+// The last generation that has had the rank; -1: none.
+std::ptrdiff_t last_generation_of(const AttemptTruth& truth, std::size_t rank) {
+  auto at = static_cast<std::ptrdiff_t>(truth.generations.size()) - 1;
+  for (; at >= 0; --at) {
+    const auto& members = truth.generations[static_cast<std::size_t>(at)].members;
+    if (std::find(members.begin(), members.end(), rank) != members.end()) break;
+  }
+  return at;
+}
+
+std::size_t count_committed(const AttemptTruth& truth, std::size_t generation) {
+  const auto& its = truth.generations[generation];
+  return static_cast<std::size_t>(std::ranges::count_if(its.members, [&](std::uint32_t number) {
+    const auto& commits = truth.ranks[number].member.commits_in;
+    const auto found = commits.find(its.number);
+    return found != commits.end() && found->second > its.most_commits;
+  }));
+}
+
+// Returns whether all members of a generation after this one have surely committed their state.
+bool was_repaired(const AttemptTruth& truth, std::ptrdiff_t generation) {
+  for (auto next = static_cast<std::size_t>(generation + 1); next < truth.generations.size();
+       ++next)
+    if (count_committed(truth, next) == truth.generations[next].members.size()) return true;
+  return false;
+}
+
+// Returns whether a member of a generation between these has committed its state.
+bool may_be_repaired(const AttemptTruth& truth, std::ptrdiff_t from, std::ptrdiff_t to) {
+  for (auto next = from + 1; next <= to; ++next)
+    if (count_committed(truth, static_cast<std::size_t>(next)) > 0) return true;
+  return false;
+}
+
+// A loss that was repaired is not to blame, and one that was not is to blame before a later one.
+void check_blamed_member(const AttemptTruth& truth, const Report& report) {
+  if (!report.first_failure) return;
+  const auto blamed = static_cast<std::size_t>(*report.first_failure);
+  if (truth.ranks[blamed].member.state == simulated::Member::State::left) return;
+  const auto its = last_generation_of(truth, blamed);
+  EXPECT_FALSE(was_repaired(truth, its)) << "rank " << blamed;
+  if (truth.disturbed) return;
+  for (std::size_t other = 0; other < truth.ranks.size(); ++other) {
+    const auto generation = last_generation_of(truth, other);
+    if (generation >= its || !truth.ranks[other].failed_by_itself() ||
+        truth.ranks[other].member.state == simulated::Member::State::left)
+      continue;
+    EXPECT_TRUE(may_be_repaired(truth, generation, its))
+        << "rank " << other << " failed before rank " << blamed;
+  }
+}
+
+void check_generations(const AttemptTruth& truth, const GenerationsReport& report) {
+  ASSERT_EQ(report.generations.size(), truth.generations.size());
+  std::set<std::size_t> lost;
+  for (const auto& loss : report.lost_at_start) EXPECT_TRUE(lost.insert(loss.member).second);
+  for (std::size_t i = 0; i < report.generations.size(); ++i) {
+    const auto& reported = report.generations[i];
+    EXPECT_EQ(reported.number, truth.generations[i].number);
+    EXPECT_TRUE(std::ranges::equal(reported.members, truth.generations[i].members));
+    EXPECT_TRUE(reported.joined.empty());
+    EXPECT_GE(reported.seconds, 0);
+    EXPECT_GE(reported.pause_seconds, 0);
+    for (const auto member : reported.members) EXPECT_FALSE(lost.contains(member)) << member;
+    for (const auto& loss : reported.lost) {
+      EXPECT_TRUE(lost.insert(loss.member).second) << loss.member << " is lost twice";
+      EXPECT_NE(std::ranges::find(reported.members, loss.member), reported.members.end());
+      EXPECT_FALSE(loss.text.empty());
+    }
+    if (i == 0) continue;
+    for (const auto member : report.generations[i - 1].members) {
+      const auto& rank = truth.ranks[member];
+      EXPECT_TRUE(lost.contains(member) || !rank.alive ||
+                  std::ranges::find(reported.members, member) != reported.members.end() ||
+                  rank.member.state == simulated::Member::State::left)
+          << member << " was left out";
+    }
+  }
+}
+
+void check_elastic_end(const World& world, const Report& report) {
+  const AttemptTruth& last = world.attempts.back();
+  const bool were_placed = std::ranges::any_of(last.ranks, &Rank::started);
+  if (were_placed || !world.elastic) {
+    EXPECT_EQ(report.generations.has_value(), world.elastic.has_value());
+  }
+  if (!world.elastic || !report.generations) return;
+  check_generations(last, *report.generations);
+  check_blamed_member(last, report);
 }
 
 void run_history(std::uint64_t seed, const Chances& chances, bool verbose) {
@@ -783,6 +304,7 @@ void run_history(std::uint64_t seed, const Chances& chances, bool verbose) {
   world.say("exit code {}, first_failure {}, reason \"{}\"", report->exit_code,
             report->first_failure.value_or(-1), report->reason);
   check_end(world, history.spec, *report);
+  check_elastic_end(world, *report);
 }
 
 class Supervisor : public testing::Test {
@@ -836,6 +358,15 @@ TEST_F(Supervisor, ReportsCorrectlyWhenAnAgentLeavesBeforeItsRanks) {
   chances.agent_gives_up = 0.5;
   chances.agent_pauses = 0.5;
   run_many(seeds::seed(200'000), 3 * histories(), chances);
+}
+
+TEST_F(Supervisor, ReportsElasticJobsCorrectly) {
+  Chances chances = Chances::none();
+  chances.is_elastic = 1;
+  chances.rank_fails = 0.2;
+  chances.member_dies = 0.02;
+  chances.member_disconnects = chances.member_is_stopped = 0.01;
+  run_many(seeds::seed(300'000), 2 * histories(), chances);
 }
 
 class SupervisorHistories : public Supervisor, public testing::WithParamInterface<int> {};

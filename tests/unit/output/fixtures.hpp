@@ -42,6 +42,7 @@ class TestConsole {
   explicit TestConsole(Setup setup) {
     Console::Place out{&out_, {}, {}, setup.terminal},
         err{setup.shared ? nullptr : &err_, {}, {}, setup.terminal};
+    out.folds = err.folds = setup.spec.fold == FoldLines::on;
     columns_ = setup.columns;
     if (setup.columns >= 0) out.columns = err.columns = [this] { return columns_; };
     auto made = Console::make(setup.spec, out, err);

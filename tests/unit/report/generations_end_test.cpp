@@ -48,78 +48,117 @@ GenerationsReport generations(const std::vector<std::vector<std::size_t>>& losse
 }
 
 TEST(JudgeGenerations, SucceedsIfTheLastGenerationDoes) {
-  const auto verdict = judge_generations(std::nullopt, {kSucceeded, kKilled, kSucceeded}, {1, 0, 2},
-                                         generations({{1}, {}}, {false, false}));
+  const auto verdict =
+      judge_generations(std::nullopt, std::nullopt, {kSucceeded, kKilled, kSucceeded}, {1, 0, 2},
+                        generations({{1}, {}}, {false, false}));
   EXPECT_EQ(verdict.kind, EndKind::succeeded);
   EXPECT_EQ(verdict.exit_code, 0);
 }
 
 TEST(JudgeGenerations, FailsIfAMemberOfTheLastGenerationDoes) {
-  const auto verdict = judge_generations(std::nullopt, {kSucceeded, ended(3), kSucceeded},
-                                         {0, 1, 2}, generations({{1}}, {true}));
+  const auto verdict =
+      judge_generations(std::nullopt, std::nullopt, {kSucceeded, ended(3), kSucceeded}, {0, 1, 2},
+                        generations({{1}}, {true}));
   EXPECT_EQ(verdict.kind, EndKind::rank_failed);
   EXPECT_EQ(verdict.first_failure, 1u);
   EXPECT_EQ(verdict.exit_code, 3);
 }
 
 TEST(JudgeGenerations, FailsIfAMemberFailsAfterItHasLeft) {
-  const auto verdict = judge_generations(std::nullopt, {ended(3), kKilled, kSucceeded}, {1, 2, 0},
-                                         generations({{1}, {}}, {true, true}));
+  const auto verdict =
+      judge_generations(std::nullopt, std::nullopt, {ended(3), kKilled, kSucceeded}, {1, 2, 0},
+                        generations({{1}, {}}, {true, true}));
   EXPECT_EQ(verdict.first_failure, 0u);
   EXPECT_EQ(verdict.exit_code, 3);
 }
 
 TEST(JudgeGenerations, TheFirstLossOfAChainIsToBlame) {
   // Each loss causes the next one: the same sample fails on each rank.
-  const auto verdict = judge_generations(std::nullopt, {ended(3), ended(4), kKilled}, {1, 0, 2},
-                                         generations({{1}, {0}, {2}}, {false, false, false}));
+  const auto verdict =
+      judge_generations(std::nullopt, std::nullopt, {ended(3), ended(4), kKilled}, {1, 0, 2},
+                        generations({{1}, {0}, {2}}, {false, false, false}));
   EXPECT_EQ(verdict.first_failure, 1u);
   EXPECT_EQ(verdict.exit_code, 4);
 }
 
 TEST(JudgeGenerations, ALossThatWasRepairedIsNotToBlame) {
-  const auto verdict = judge_generations(std::nullopt, {ended(3), ended(4), kKilled}, {1, 0, 2},
-                                         generations({{1}, {0}, {2}}, {true, true, false}));
+  const auto verdict =
+      judge_generations(std::nullopt, std::nullopt, {ended(3), ended(4), kKilled}, {1, 0, 2},
+                        generations({{1}, {0}, {2}}, {true, true, false}));
   EXPECT_EQ(verdict.first_failure, 0u);
   EXPECT_EQ(verdict.exit_code, 3);
 }
 
 TEST(JudgeGenerations, AmongTheLossesOfAGenerationTheWorstIsToBlame) {
-  const auto verdict = judge_generations(std::nullopt, {ended(1), kKilled, ended(1)}, {0, 1, 2},
-                                         generations({{0, 1, 2}}, {false}));
+  const auto verdict = judge_generations(std::nullopt, std::nullopt, {ended(1), kKilled, ended(1)},
+                                         {0, 1, 2}, generations({{0, 1, 2}}, {false}));
   EXPECT_EQ(verdict.first_failure, 1u);
   EXPECT_EQ(verdict.exit_code, 128 + SIGKILL);
 }
 
 TEST(JudgeGenerations, NamesAMemberThatHvdrunHadToEnd) {
   const StopCause cause{EndKind::rank_failed, "", std::nullopt};
-  const auto verdict =
-      judge_generations(cause, {ended_by_hvdrun(), ended_by_hvdrun(), ended_by_hvdrun()}, {1, 0, 2},
-                        generations({{1}, {}}, {false, false}));
+  const auto verdict = judge_generations(cause, std::nullopt,
+                                         {ended_by_hvdrun(), ended_by_hvdrun(), ended_by_hvdrun()},
+                                         {1, 0, 2}, generations({{1}, {}}, {false, false}));
   EXPECT_EQ(verdict.first_failure, std::nullopt);
   EXPECT_EQ(verdict.reason, "rank 0 on n1 did not come to generation 2 within 120 s");
   EXPECT_EQ(verdict.exit_code, kExitLauncher);
 }
 
+RankReport failed_for_another() {
+  auto rank = ended(1);
+  rank.failure.reported = rank.failure.because_of_peer = true;
+  return rank;
+}
+
+TEST(JudgeGenerations, NamesAMemberThatHvdrunHadToEndBeforeOneThatFailedForIt) {
+  const StopCause cause{EndKind::rank_failed, "", std::nullopt};
+  const auto verdict = judge_generations(
+      cause, std::nullopt, {failed_for_another(), ended_by_hvdrun(), failed_for_another()},
+      {1, 0, 2}, generations({{1, 0}}, {false}));
+  EXPECT_EQ(verdict.first_failure, std::nullopt);
+  EXPECT_EQ(verdict.reason, "rank 0 on n1 did not come to generation 2 within 120 s");
+}
+
+TEST(JudgeGenerations, BlamesARankThatEndedWhenTheJobCouldNotContinue) {
+  // Rank 2 closed its connections first, so the others ended before it.
+  const auto verdict =
+      judge_generations(StopCause{}, std::nullopt, {failed_for_another(), kSucceeded, ended(3)},
+                        {0, 2, 1}, generations({{0}}, {false}));
+  EXPECT_EQ(verdict.first_failure, 2u);
+}
+
+TEST(JudgeGenerations, BlamesAHostThatWasLostBeforeARankFailedForIt) {
+  auto failed = failed_for_another();
+  failed.failed_after = 4;
+  const LostHost lost{2, {EndKind::agent_lost, "the agent on n2 was lost", kExitLauncher}};
+  const auto verdict =
+      judge_generations(StopCause{}, lost, {failed, ended_by_hvdrun(), ended_by_hvdrun()},
+                        {0, 1, 2}, generations({{0}}, {false}));
+  EXPECT_EQ(verdict.reason, "the agent on n2 was lost");
+}
+
 TEST(JudgeGenerations, ALossAtTheStartIsTheFirst) {
   auto report = generations({{0}}, {false});
   report.lost_at_start.push_back({1, "died"});
-  const auto verdict =
-      judge_generations(std::nullopt, {ended(3), ended(4), ended_by_hvdrun()}, {1, 0, 2}, report);
+  const auto verdict = judge_generations(
+      std::nullopt, std::nullopt, {ended(3), ended(4), ended_by_hvdrun()}, {1, 0, 2}, report);
   EXPECT_EQ(verdict.exit_code, 4);
 }
 
 TEST(JudgeGenerations, ANewcomerThatWasInNoGenerationDecidesNothing) {
-  const auto verdict =
-      judge_generations(std::nullopt, {kSucceeded, kSucceeded, kSucceeded, ended_by_hvdrun()},
-                        {0, 1, 2, 3}, generations({{}}, {true}));
+  const auto verdict = judge_generations(std::nullopt, std::nullopt,
+                                         {kSucceeded, kSucceeded, kSucceeded, ended_by_hvdrun()},
+                                         {0, 1, 2, 3}, generations({{}}, {true}));
   EXPECT_EQ(verdict.kind, EndKind::succeeded);
 }
 
 TEST(JudgeGenerations, AnInterruptIsAnInterrupt) {
   const StopCause cause{EndKind::interrupted, "interrupted", kExitInterrupt};
-  const auto verdict = judge_generations(cause, {kKilled, ended_by_hvdrun(), ended_by_hvdrun()},
-                                         {0, 1, 2}, generations({{0}, {}}, {false, false}));
+  const auto verdict =
+      judge_generations(cause, std::nullopt, {kKilled, ended_by_hvdrun(), ended_by_hvdrun()},
+                        {0, 1, 2}, generations({{0}, {}}, {false, false}));
   EXPECT_EQ(verdict.exit_code, kExitInterrupt);
 }
 

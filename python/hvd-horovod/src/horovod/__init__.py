@@ -1,8 +1,8 @@
 """The module `horovod`, implemented with hvd, for programs written for Horovod.
 
 `horovod.torch`, `horovod.tensorflow`, `horovod.tensorflow.keras` and `horovod.keras` have the names of `hvd.torch` and
-so on; `_modules` has the table of all modules. Modules and names that hvd does not have (MXNet, Spark, Ray, elastic
-training) raise an error on import or use, which names a replacement.
+so on; `_modules` has the table of all modules. Modules and names that hvd does not have (MXNet, Spark, Ray)
+raise an error on import or use, which names a replacement.
 """
 
 from __future__ import annotations

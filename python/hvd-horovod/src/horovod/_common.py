@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Callable, NoReturn, Optional
 
 import hvd
-from hvd import capabilities, job, process_sets, timeline, types
+from hvd import capabilities, elastic, job, process_sets, timeline, types
 from hvd._retired import op_of
+from hvd.elastic import HostsUpdatedInterrupt
 from hvd.errors import Error as HorovodInternalError
 from hvd.types import Average, Sum
 
@@ -24,13 +25,6 @@ __all__ = ["EXTENSIONS", "HorovodBasics", "HorovodInternalError", "HorovodVersio
 
 
 # ---- horovod.common.exceptions --------------------------------------------------------------------
-
-class HostsUpdatedInterrupt(RuntimeError):
-    """Raised by Horovod's elastic training when the hosts change. hvd never raises it: a job keeps its ranks."""
-
-    def __init__(self, skip_sync: bool = False) -> None:
-        self.skip_sync = skip_sync
-
 
 class HorovodVersionMismatchError(ImportError):
     """Raised by Horovod if a framework has another version than at Horovod's build.
@@ -46,6 +40,24 @@ class HorovodVersionMismatchError(ImportError):
 def get_version_mismatch_message(name: str, version: str, installed_version: str) -> str:
     """Returns the text of a HorovodVersionMismatchError."""
     return f"{name} {installed_version} is installed; {version} was there at the build"
+
+
+# ---- horovod.common.elastic -----------------------------------------------------------------------
+
+class _NotificationManager:
+    """Has the functions of Horovod's, which do nothing here: libhvd itself hears of changes of the job."""
+
+    def init(self) -> None:
+        pass
+
+    def register_listener(self, listener: elastic.State) -> None:
+        pass
+
+    def remove_listener(self, listener: elastic.State) -> None:
+        pass
+
+
+notification_manager = _NotificationManager()
 
 
 # ---- horovod.common.util --------------------------------------------------------------------------

@@ -8,8 +8,6 @@ from __future__ import annotations
 import os
 import warnings
 
-from ._modules import NO_ELASTIC
-
 # Values that mean "not set", as Horovod reads a flag. Its horovod.run() sets "(None,)" for arguments not given.
 _UNSET = ("", "0", "false", "(none,)")
 
@@ -31,7 +29,7 @@ _WITHOUT_EFFECT = {
     "CPU_OPERATIONS": "hvd has collectives of its own between CPUs; HVD_TRANSPORT chooses what they go over",
     "CYCLE_TIME": "a collective begins when all ranks have submitted it",
     "DISABLE_GROUP_FUSION": _ENGINE,
-    "ELASTIC*": NO_ELASTIC,
+    "ELASTIC*": "hvdrun --min-np and --reset-timeout take its place",
     "ENABLE_ASYNC_COMPLETION": "collectives on GPUs are ordered with the stream in any case",
     "ENABLE_XLA_OPS": "no collective of hvd is compiled by XLA",
     "GLOO_TIMEOUT_SECONDS": "hvd does not use Gloo; HVD_START_TIMEOUT is the time to wait for other ranks",

@@ -13,8 +13,6 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Optional
 
-NO_ELASTIC = ("a job keeps its number of ranks; hvdrun --max-restarts starts one that has failed again, from its last "
-              "checkpoint")
 _LAUNCHER = "hvdrun -np N starts a program on hosts and in SLURM, and horovod.run() a function"
 _KERAS = "horovod.keras and horovod.tensorflow.keras have its functions and callbacks"
 _AGGREGATION = "DistributedOptimizer(backward_passes_per_step=N) adds up the gradients of N steps"
@@ -25,22 +23,31 @@ _COMPILED = "nothing is compiled against a framework; horovod.torch and horovod.
 MODULES = {
     "common": ("hvd.job",),  # empty in Horovod since 0.13; programs import init() and rank() from it
     "common.basics": ("horovod._common",),
+    "common.elastic": ("hvd.elastic", "horovod._common"),
     "common.exceptions": ("horovod._common",),
     "common.process_sets": ("hvd.process_sets",),
     "common.util": ("horovod._common",),
     "keras": ("hvd.keras",),
     "keras.callbacks": ("hvd.keras.callbacks",),
+    "keras.elastic": ("hvd.keras.elastic",),
     "runner": ("horovod._runner",),
+    "runner.elastic": ("hvd.elastic",),
+    "runner.elastic.worker": ("hvd.elastic",),
     "tensorflow": ("hvd.tensorflow", "horovod._tensorflow", "horovod._common"),
     "tensorflow.compression": ("hvd.tensorflow.compression",),
+    "tensorflow.elastic": ("hvd.tensorflow.elastic", "horovod._common"),
     "tensorflow.functions": ("hvd.tensorflow",),
     "tensorflow.keras": ("hvd.tensorflow.keras", "horovod._common"),
     "tensorflow.keras.callbacks": ("hvd.tensorflow.keras.callbacks", "horovod._common"),
+    "tensorflow.keras.elastic": ("hvd.tensorflow.keras.elastic", "horovod._common"),
     "tensorflow.mpi_ops": ("hvd.tensorflow", "horovod._tensorflow", "horovod._common"),
     "tensorflow.sync_batch_norm": ("hvd.tensorflow",),
     "tensorflow.util": ("horovod._tensorflow",),
     "torch": ("hvd.torch", "horovod._common"),
     "torch.compression": ("hvd.torch.compression",),
+    "torch.elastic": ("hvd.torch.elastic", "horovod._common"),
+    "torch.elastic.sampler": ("hvd.torch.elastic.sampler",),
+    "torch.elastic.state": ("hvd.torch.elastic.state", "hvd.torch.elastic"),
     "torch.functions": ("hvd.torch",),
     "torch.mpi_ops": ("hvd.torch", "horovod._common"),
     "torch.optimizer": ("hvd.torch", "hvd.torch.optimizer", "horovod._common"),
@@ -50,15 +57,12 @@ MODULES = {
 # Modules that do not exist, with all their submodules, names in modules, and the replacement.
 REFUSED = {
     "_keras": _KERAS,
-    "common.elastic": NO_ELASTIC,
     "data": "the loaders of PyTorch and TensorFlow take its place",
-    "keras.elastic": NO_ELASTIC,
     "mxnet": "MXNet is retired, and hvd is for PyTorch, TensorFlow and Keras",
     "ray": _LAUNCHER,
     "run": _LAUNCHER,  # a package of Horovod's before 0.21
     "runner.common": _LAUNCHER,
     "runner.driver": _LAUNCHER,
-    "runner.elastic": NO_ELASTIC,
     "runner.gloo_run": _LAUNCHER,
     "runner.http": _LAUNCHER,
     "runner.js_run": _LAUNCHER,
@@ -70,12 +74,9 @@ REFUSED = {
     "runner.util": _LAUNCHER,
     "spark": _LAUNCHER,
     "tensorflow.data": "tf.data.experimental.service has what is needed",
-    "tensorflow.elastic": NO_ELASTIC,
     "tensorflow.gradient_aggregation": _AGGREGATION,
     "tensorflow.gradient_aggregation_eager": _AGGREGATION,
-    "tensorflow.keras.elastic": NO_ELASTIC,
     "tensorflow.mpi_lib": _COMPILED,
-    "torch.elastic": NO_ELASTIC,
     "tensorflow.LocalGradientAggregationHelper": _AGGREGATION,
     "tensorflow.mpi_ops.MPI_LIB": _COMPILED,
     "torch.mpi_lib": _COMPILED,

@@ -13,7 +13,6 @@ from __future__ import annotations
 from typing import Any, Optional
 
 import hvd.tensorflow as _hvd
-from hvd._retired import refuse_elastic
 from hvd.tensorflow import (Adasum, Average, Compression, DiLoCo, Error, Gossip, LocalSGD, Max, Min, ParameterServer,
                             ProcessSet, Product, ReduceOp, Sum, add_process_set, allgather_object, barrier,
                             broadcast_global_variables, broadcast_object, broadcast_variables, ccl_built, cross_rank,
@@ -26,7 +25,7 @@ from hvd.tensorflow.gradients import Groups
 from hvd.tensorflow.sharded import sharded
 from hvd.tensorflow.sync_batch_norm import SyncBatchNormalization
 
-from . import callbacks
+from . import callbacks, elastic
 from .saving import load_model
 
 
@@ -104,16 +103,12 @@ def reducescatter(value: Any, name: Optional[str] = None, op: ReduceOp = Average
     return _hvd.reducescatter(value, name=name, op=op)
 
 
-def __getattr__(name: str) -> Any:
-    refuse_elastic(__name__, name)
-
-
 __all__ = [
     "Adasum", "Average", "Compression", "DiLoCo", "DistributedOptimizer", "Error", "Gossip", "LocalSGD", "Max", "Min",
     "ParameterServer", "PartialDistributedOptimizer", "ProcessSet", "Product", "ReduceOp", "Sum",
     "SyncBatchNormalization", "add_process_set", "allgather", "allgather_object", "allreduce", "barrier", "broadcast",
     "broadcast_global_variables", "broadcast_object", "broadcast_variables", "callbacks", "ccl_built", "cross_rank",
-    "cross_size", "cuda_built", "ddl_built", "errors", "get_process_set_ids_and_ranks", "global_process_set",
+    "cross_size", "cuda_built", "ddl_built", "elastic", "errors", "get_process_set_ids_and_ranks", "global_process_set",
     "gloo_built", "gloo_enabled", "init", "is_homogeneous", "is_initialized", "join", "load_model", "local_device",
     "local_rank", "local_size", "mpi_built", "mpi_enabled", "mpi_threads_supported", "nccl_built", "process_set_ids",
     "rank", "reducescatter", "remove_process_set", "rocm_built", "shutdown", "size", "start_timeline",

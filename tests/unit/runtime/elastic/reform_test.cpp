@@ -282,7 +282,11 @@ class Page {
   Page()
       : memory_(
             ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {}
-  void close() { ::mprotect(memory_, kBytes, PROT_NONE); }
+  // Makes the next access to it the end of this process.
+  void close() {
+    ::signal(SIGSEGV, [](int) { ::kill(::getpid(), SIGKILL); });  // and no core file
+    ::mprotect(memory_, kBytes, PROT_NONE);
+  }
   std::span<std::byte> bytes() { return {static_cast<std::byte*>(memory_), kBytes}; }
 
  private:

@@ -1,4 +1,4 @@
-#include "c_api/membership.hpp"
+#include "c_api/session_life.hpp"
 
 #include "c_api/c_api.hpp"
 #include "common/clock.hpp"
@@ -24,9 +24,10 @@ void close_session() {
   if (session) process().session_handles.end(session->process_sets_made());
 }
 
-// Says to the launcher that this member has left, if the job continues when ranks are lost.
+// Says to the launcher that this member has left, if the job continues when ranks are lost. A
+// member that ends with an error does not: it is lost, and has not finished.
 void say_goodbye() {
-  if (process().link == nullptr) return;
+  if (process().link == nullptr || process().reported_failure) return;
   static_cast<void>(process().link->leave());  // without an agent the job has ended
 }
 
@@ -113,6 +114,7 @@ hvd_status join_job(const char* what, const StartOptions& wanted) {
   if (process().session != nullptr)
     return report(fail(HVD_ERROR_INVALID_ARGUMENT,
                        std::string(what) + ": already initialised; call hvd_shutdown first"));
+  process().reported_failure = false;
   const Result<void> opened = open_session(wanted, {}, {});
   return opened.ok() ? HVD_OK : report(with_context(what, opened.error()));
 }

@@ -1,0 +1,171 @@
+#include "output/line_folder.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+#include <utility>
+
+namespace hvdrun {
+
+namespace {
+
+constexpr std::size_t kBits = 64;
+constexpr int kMostSteps = 16;  // of a search among groups with one hash
+// A longer list of ranks is cut: "[0,2,5,… 37 ranks]".
+constexpr std::size_t kLongestList = 40;
+
+// Returns the ranks as "0-2,5".
+std::string list_of(const std::vector<std::uint64_t>& bits, std::size_t count) {
+  const auto has = [&](std::size_t rank) {
+    return rank / kBits < bits.size() && (bits[rank / kBits] >> rank % kBits & 1) != 0;
+  };
+  std::string text;
+  for (std::size_t rank = 0; rank < bits.size() * kBits; ++rank) {
+    if (!has(rank)) continue;
+    std::size_t last = rank;
+    while (has(last + 1)) ++last;
+    if (text.size() > kLongestList) return text + ",… " + std::to_string(count) + " ranks";
+    if (!text.empty()) text += ',';
+    text += std::to_string(rank);
+    if (last > rank) text += "-" + std::to_string(last);
+    rank = last;
+  }
+  return text;
+}
+
+}  // namespace
+
+void LineFolder::begin(std::vector<int> streams) {
+  flush();
+  streams_ = std::move(streams);
+  next_.assign(streams_.size(), first_);
+  printing_ = static_cast<std::size_t>(
+      std::count_if(streams_.begin(), streams_.end(), [](int open) { return open > 0; }));
+}
+
+void LineFolder::add(int rank, Stream stream, std::string_view lines, OutputTime time, Steady now) {
+  const auto index = static_cast<std::size_t>(rank);
+  while (!lines.empty()) {
+    const auto line = lines.substr(0, lines.find('\n') + 1);
+    lines.remove_prefix(line.size());
+    if (line.size() > kLongestLine) {
+      show_lines_of(rank);
+      screen_.whole_lines(labels_.of(rank, stream, time), line);
+      continue;
+    }
+    const auto from = std::max(next_[index], first_);
+    // Ranks that print the same find their line in the next group.
+    if (from < end() && is_equal(group(from), stream, line)) {
+      next_[index] = from + 1;
+      join(group(from), rank);
+      continue;
+    }
+    const auto hash = std::hash<std::string_view>()(line);
+    if (const auto found = find(from, stream, line, hash)) {
+      next_[index] = *found + 1;
+      join(group(*found), rank);
+      continue;
+    }
+    auto& last = last_with_[hash];
+    groups_.push_back({std::string(line), stream, time, now, hash, last, 1, rank, {}});
+    last = next_[index] = end();
+    plan(now + kAlone);
+    held_ += line.size() + sizeof(Group);
+    if (held_ > kMostHeld) show_before(first_ + (groups_.size() + 1) / 2);
+  }
+  show_complete();
+}
+
+std::optional<std::uint64_t> LineFolder::find(std::uint64_t from, Stream stream,
+                                              std::string_view line, std::size_t hash) {
+  const auto at = last_with_.find(hash);
+  if (at == last_with_.end()) return std::nullopt;
+  std::optional<std::uint64_t> found;
+  auto next = at->second;
+  for (int step = 0; step < kMostSteps && next > from; ++step) {
+    const auto number = next - 1;
+    const auto& candidate = group(number);
+    if (is_equal(candidate, stream, line)) found = number;
+    next = candidate.previous;
+  }
+  return found;
+}
+
+void LineFolder::join(Group& group, int rank) {
+  const auto set = [&](int each) {
+    group.ranks[static_cast<std::size_t>(each) / kBits] |=
+        std::uint64_t{1} << static_cast<std::size_t>(each) % kBits;
+  };
+  if (group.count++ == 1) {
+    group.ranks.resize((streams_.size() + kBits - 1) / kBits);
+    set(group.only);
+  }
+  set(rank);
+}
+
+// Shows the newest group that every printing rank has joined, and all before it: no rank can join
+// those any more.
+void LineFolder::show_complete() {
+  if (groups_.empty()) return;
+  auto number = end();
+  while (number > first_ && group(number - 1).count < printing_) --number;
+  show_before(number);
+}
+
+void LineFolder::show_lines_of(int rank) {
+  const auto next = next_[static_cast<std::size_t>(rank)];
+  if (next > first_) show_before(next);
+}
+
+void LineFolder::close(int rank) {
+  auto& open = streams_[static_cast<std::size_t>(rank)];
+  if (open == 0 || --open > 0) return;
+  --printing_;
+  if (printing_ == 0) flush();
+  show_complete();
+}
+
+void LineFolder::flush() {
+  show_before(end());
+}
+
+void LineFolder::tick(Steady now) {
+  if (!tick_at_ || now < *tick_at_) return;
+  auto until = first_;
+  for (auto number = first_; number < end(); ++number) {
+    const auto& each = group(number);
+    const auto waited = now - each.since;
+    if (waited < kAlone) break;
+    if (each.count == 1 || waited >= kTogether) until = number + 1;
+  }
+  show_before(until);
+  tick_at_.reset();
+  for (const auto& each : groups_) plan(each.since + (each.count == 1 ? kAlone : kTogether));
+}
+
+void LineFolder::plan(Steady time) {
+  if (!tick_at_ || *tick_at_ > time) tick_at_ = time;
+}
+
+void LineFolder::show_before(std::uint64_t number) {
+  for (; first_ < number && !groups_.empty(); ++first_) {
+    const auto& oldest = groups_.front();
+    show(oldest);
+    held_ -= oldest.line.size() + sizeof(Group);
+    const auto at = last_with_.find(oldest.hash);
+    if (at != last_with_.end() && at->second == first_ + 1) last_with_.erase(at);
+    groups_.pop_front();
+  }
+}
+
+void LineFolder::show(const Group& group) {
+  if (group.count == 1)
+    return screen_.whole_lines(labels_.of(group.only, group.stream, group.time), group.line);
+  if (labelled_ != group.ranks) {
+    labelled_ = group.ranks;
+    ranks_text_ = list_of(group.ranks, group.count);
+  }
+  screen_.whole_lines(labels_.of_several(ranks_text_, group.time), group.line);
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,100 @@
+// Folds equal lines that several ranks print at about the same time into one: "[0-63] loading
+// checkpoint". LineAssemblers write into it, and it writes to the Screen of one place.
+//
+// Lines wait here in a queue of groups. A rank's line joins the first equal group after the rank's
+// own last one, or begins a group at the end, so that the order within each rank stays. A group is
+// shown, and all before it, when every rank that still prints has joined it, after kAlone if one
+// rank has printed it, after kTogether if several have, and when kMostHeld bytes wait.
+//
+// Loop thread only; nothing fails. It has no clock: the caller passes times.
+#pragma once
+
+#include "output/label.hpp"
+#include "output/screen.hpp"
+#include "output/stream.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace hvdrun {
+
+class LineFolder {
+ public:
+  using Steady = std::chrono::steady_clock::time_point;
+
+  static constexpr std::chrono::milliseconds kAlone{100};
+  static constexpr std::chrono::milliseconds kTogether{1000};
+  static constexpr std::size_t kMostHeld = 4 * 1024 * 1024;
+  // A longer line is shown at once.
+  static constexpr std::size_t kLongestLine = 64 * 1024;
+
+  LineFolder(Screen& screen, Labels& labels) : screen_(screen), labels_(labels) {}
+
+  // Sets the ranks: `streams` has, for each of them, how many of its streams come here. Shows what
+  // waits.
+  void begin(std::vector<int> streams);
+
+  // Takes lines that each end with a newline.
+  void add(int rank, Stream stream, std::string_view lines, OutputTime time, Steady now);
+
+  // Shows the rank's lines, because something follows that is shown at once.
+  void show_lines_of(int rank);
+
+  // One of the rank's streams has ended.
+  void close(int rank);
+
+  void flush();
+
+  // Returns when to call tick(); nullopt if nothing waits.
+  std::optional<Steady> next_tick() const { return groups_.empty() ? std::nullopt : tick_at_; }
+  void tick(Steady now);
+
+ private:
+  struct Group {
+    std::string line;  // with its newline
+    Stream stream = Stream::out;
+    OutputTime time{};
+    Steady since{};
+    std::size_t hash = 0;
+    std::uint64_t previous = 0;  // the number of the last group before it with that hash, plus one
+    std::size_t count = 0;       // of ranks
+    int only = 0;                // the rank, if it is one
+    std::vector<std::uint64_t> ranks;  // a bit for each; empty while there is one
+  };
+
+  // Groups have numbers in the order in which they begin. The queue has those from first_ on.
+  Group& group(std::uint64_t number) { return groups_[static_cast<std::size_t>(number - first_)]; }
+  std::uint64_t end() const { return first_ + groups_.size(); }
+  bool is_equal(const Group& group, Stream stream, std::string_view line) const {
+    return group.stream == stream && group.line == line;
+  }
+  std::optional<std::uint64_t> find(std::uint64_t from, Stream stream, std::string_view line,
+                                    std::size_t hash);
+  void join(Group& group, int rank);
+  void plan(Steady time);
+  void show_before(std::uint64_t number);
+  void show(const Group& group);
+  void show_complete();
+
+  Screen& screen_;
+  Labels& labels_;
+  std::deque<Group> groups_;
+  std::uint64_t first_ = 0;
+  std::size_t held_ = 0;
+  std::optional<Steady> tick_at_;
+  std::vector<std::uint64_t> next_;  // by rank: the number of the first group that it may join
+  std::vector<int> streams_;         // by rank: how many are open
+  std::size_t printing_ = 0;         // ranks with an open stream
+  std::unordered_map<std::size_t, std::uint64_t> last_with_;  // by hash: number plus one
+  std::vector<std::uint64_t> labelled_;                       // the ranks of ranks_text_
+  std::string ranks_text_;
+};
+
+}  // namespace hvdrun

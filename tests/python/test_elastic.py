@@ -1,0 +1,133 @@
+"""Python programs that continue when ranks are lost: hvd.elastic under hvdrun --min-np, and at fixed size."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from pathlib import Path
+
+import pytest
+
+from harness import PYTHON, Done, Sandbox, python_environment
+from rank_cases import PYTHONS
+
+PROGRAMS = Path(__file__).resolve().parent / "programs"
+STEPS = 12  # of elastic_torch.py
+
+
+def run(sandbox: Sandbox, ranks: int, program: str, *arguments: object, options: tuple[object, ...] = ("--min-np", 1)) -> Done:
+    return sandbox.run("-np", ranks, "--bind-to", "none", "-H", f"localhost:{ranks}", *options, PYTHON, PROGRAMS / program,
+                       *arguments, env=python_environment())
+
+
+def ends(done: Done) -> list[tuple[int, str, str, int]]:
+    """Returns what each rank of elastic_steps.py had in the end: steps, the size at each step, those at resets, commits."""
+    found = re.findall(r"^(?:\[\d\] )?steps (\d+) sizes (\d+) resets (\[.*\]) commits (\d+)$", done.out_text, re.MULTILINE)
+    return [(int(steps), sizes, resets, int(commits)) for steps, sizes, resets, commits in found]
+
+
+# ---- Losses -------------------------------------------------------------------------------------
+
+
+def test_a_killed_rank_is_left_out_and_no_step_is_lost(sandbox: Sandbox) -> None:
+    done = run(sandbox, 3, "elastic_steps.py", "kill").expect(0)
+    assert ends(done) == [(10, "3333322222", "[2]", 10)] * 2, done
+    assert "was lost (killed by SIGKILL): 2 ranks continue after" in done.err_text, done
+
+
+def test_the_next_best_rank_gives_its_state_if_the_newest_dies_in_sync(sandbox: Sandbox) -> None:
+    done = run(sandbox, 3, "elastic_steps.py", "root").expect(0)
+    assert ends(done) == [(10, "3333311111", "[2, 1]", 10)], done
+
+
+def test_an_exception_of_one_rank_is_a_loss(sandbox: Sandbox) -> None:
+    done = run(sandbox, 3, "elastic_steps.py", "raise").expect(0)
+    assert ends(done) == [(10, "3333322222", "[2]", 10)] * 2, done
+    assert "rank 1" in done.err_text and "2 ranks continue after" in done.err_text, done
+
+
+def test_a_mismatch_after_a_reset_ends_the_job_and_names_the_tensor(sandbox: Sandbox) -> None:
+    done = run(sandbox, 3, "elastic_steps.py", "mismatch")
+    assert done.code not in (0, None) and not done.survivors, done
+    assert 'MismatchError: allreduce "gradient of layer 3"' in done.err_text, done
+
+
+@pytest.mark.parametrize("what", ["wait", "swallow"])
+def test_a_rank_that_does_not_come_is_ended(sandbox: Sandbox, what: str) -> None:
+    """The rank is in code of the program, or catches every exception and continues."""
+    done = run(sandbox, 3, "elastic_steps.py", what, options=("--min-np", 1, "--reset-timeout", 1)).expect(0)
+    assert ends(done) == [(10, "3333311111", "[1]", 10)], done
+    assert "rank 1" in done.err_text and "did not come to generation 2 within 1 s" in done.err_text, done
+
+
+@pytest.mark.parametrize("what", ["update", "internal"])
+def test_all_ranks_form_a_new_generation_without_a_loss(sandbox: Sandbox, what: str) -> None:
+    """One rank has recorded new hosts, or the program raises HorovodInternalError on all ranks."""
+    done = run(sandbox, 3, "elastic_steps.py", what).expect(0)
+    assert ends(done) == [(10, "3333333333", "[3]", 10)] * 3, done
+
+
+# ---- Fixed size ---------------------------------------------------------------------------------
+
+
+def test_a_program_for_elastic_jobs_runs_in_any_job(sandbox: Sandbox) -> None:
+    done = run(sandbox, 2, "elastic_steps.py", "nothing", options=()).expect(0)
+    assert ends(done) == [(10, "2222222222", "[]", 10)] * 2, done
+    alone = sandbox.run(PROGRAMS / "elastic_steps.py", "nothing", tool=PYTHON, env=python_environment()).expect(0)
+    assert ends(alone) == [(10, "1111111111", "[]", 10)], alone
+
+
+def test_a_lost_rank_ends_a_job_of_fixed_size(sandbox: Sandbox) -> None:
+    done = run(sandbox, 3, "elastic_steps.py", "kill", options=("--grace", 60))
+    assert done.code == 137 and not ends(done) and not done.survivors, done
+
+
+# ---- torch --------------------------------------------------------------------------------------
+
+
+def expected_loss(sandbox: Sandbox) -> float:
+    """Returns the loss of the training on one rank, without hvdrun."""
+    done = sandbox.run(PROGRAMS / "elastic_torch.py", STEPS, tool=PYTHON, env=python_environment()).expect(0)
+    return loss_of(done)
+
+
+def loss_of(done: Done) -> float:
+    [loss] = re.findall(r"\bloss (\S+) size", done.out_text)
+    return float(loss)
+
+
+def test_a_cnn_has_the_undisturbed_loss_after_two_losses(sandbox: Sandbox) -> None:
+    """Member 2 dies in backward(). Then member 0, which has given its model to all, dies in sync."""
+    done = run(sandbox, 3, "elastic_torch.py", STEPS, "2:6:backward", "0:6:sync").expect(0)
+    assert "size 1 generation 3" in done.out_text, done
+    assert math.isclose(loss_of(done), expected_loss(sandbox), rel_tol=1e-5), done
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("how", ["loop", "fit"])
+def test_a_keras_model_has_the_undisturbed_loss_after_two_losses(sandbox: Sandbox, how: str) -> None:
+    program, python = PROGRAMS / "elastic_keras.py", PYTHONS["tensorflow"]
+    done = sandbox.run("-np", 3, "--min-np", 1, "--bind-to", "none", "-H", "localhost:3", python, program, how, 10, "2:3",
+                       "0:7", env=python_environment()).expect(0)
+    assert "size 1 generation 3" in done.out_text, done
+    alone = sandbox.run(program, how, 10, tool=python, env=python_environment()).expect(0)
+    assert math.isclose(loss_of(done), loss_of(alone), rel_tol=1e-5), done
+
+
+def random_deaths(ranks: int, seed: int) -> list[str]:
+    """Returns deaths of up to ranks - 1 members, each at a random step and point."""
+    draw = random.Random(seed)
+    members = draw.sample(range(ranks), draw.randint(1, ranks - 1))
+    points = ("step", "backward", "optimizer", "commit", "committed", "sync")
+    return [f"{member}:{draw.randrange(STEPS)}:{draw.choice(points)}" for member in members]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+def test_a_cnn_has_the_undisturbed_loss_after_random_deaths(sandbox: Sandbox, ranks: int) -> None:
+    expected = expected_loss(sandbox)
+    for seed in range(8):
+        deaths = random_deaths(ranks, seed)
+        done = run(sandbox, ranks, "elastic_torch.py", STEPS, *deaths).expect(0)
+        assert math.isclose(loss_of(done), expected, rel_tol=1e-5), (deaths, str(done))

@@ -133,6 +133,19 @@ def test_accumulated_and_clipped_gradients_survive_a_loss(sandbox: Sandbox, how:
 
 
 @pytest.mark.slow
+def test_local_sgd_continues_at_the_same_place_in_the_period_on_all_ranks(sandbox: Sandbox) -> None:
+    done = run(sandbox, 4, "elastic_torch.py", "LocalSGD", STEPS, "2:5:optimizer", "0:8:committed").expect(0)
+    assert "size 2 generation 3" in done.out_text, done
+
+
+@pytest.mark.slow
+def test_methods_with_process_sets_are_refused_in_elastic_jobs(sandbox: Sandbox) -> None:
+    done = run(sandbox, 2, "elastic_torch.py", "Gossip", STEPS)
+    assert done.code == 1 and "TorchState with Gossip" in done.err_text and not done.survivors, done
+    run(sandbox, 2, "elastic_torch.py", "Gossip", STEPS, options=()).expect(0)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("ranks", [2, 3, 4])
 def test_a_cnn_has_the_undisturbed_loss_after_random_deaths(sandbox: Sandbox, ranks: int) -> None:
     expected = loss_of(start_undisturbed(sandbox).wait().expect(0))

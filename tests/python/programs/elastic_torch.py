@@ -1,6 +1,7 @@
 """Trains a CNN in generations: elastic_torch.py HOW STEPS [MEMBER:STEP:POINT ...]. A member kills itself at its point of its step.
 
-HOW: plain; passes, with two calls of backward() a step; clip, with clip_grad_norm_() of the reduced gradients.
+HOW: plain; passes, with two calls of backward() a step; clip, with clip_grad_norm_() of the reduced gradients;
+LocalSGD and Gossip, hvd's methods of these names.
 
 Points: step, backward, optimizer, commit (before the copy), committed, and sync, of the newest rank after the loss before.
 Rank 0 prints the loss over all samples after the last step, and the members that are left.
@@ -49,8 +50,11 @@ generator = torch.Generator().manual_seed(7)
 images = torch.randn(SAMPLES, 1, 8, 8, generator=generator)
 labels = torch.randint(10, (SAMPLES,), generator=generator)
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-2, eps=1e-3)
-optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters(), op=hvd.Sum,
-                                     backward_passes_per_step=2 if HOW == "passes" else 1)
+if HOW in ("LocalSGD", "Gossip"):
+    optimizer = getattr(hvd, HOW)(optimizer, every=2)
+else:
+    optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters(), op=hvd.Sum,
+                                         backward_passes_per_step=2 if HOW == "passes" else 1)
 schedule = torch.optim.lr_scheduler.StepLR(optimizer, 5, gamma=0.8)
 model[4].weight.register_hook(lambda gradient: die_at(state.step, "backward"))
 state = State(model, optimizer, schedule=schedule, step=0, seen=[])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import PYTHON, Done, Sandbox, python_environment
+from harness import PYTHON, Done, Running, Sandbox, python_environment
 from rank_cases import PYTHONS
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
@@ -86,10 +86,9 @@ def test_a_lost_rank_ends_a_job_of_fixed_size(sandbox: Sandbox) -> None:
 # ---- torch --------------------------------------------------------------------------------------
 
 
-def expected_loss(sandbox: Sandbox) -> float:
-    """Returns the loss of the training on one rank, without hvdrun."""
-    done = sandbox.run(PROGRAMS / "elastic_torch.py", STEPS, tool=PYTHON, env=python_environment()).expect(0)
-    return loss_of(done)
+def start_undisturbed(sandbox: Sandbox, how: str = "plain") -> Running:
+    """Starts the training on one rank, without hvdrun, beside the job of the test."""
+    return sandbox.start(PROGRAMS / "elastic_torch.py", how, STEPS, tool=PYTHON, env=python_environment())
 
 
 def loss_of(done: Done) -> float:
@@ -99,9 +98,10 @@ def loss_of(done: Done) -> float:
 
 def test_a_cnn_has_the_undisturbed_loss_after_two_losses(sandbox: Sandbox) -> None:
     """Member 2 dies in backward(). Then member 0, which has given its model to all, dies in sync."""
-    done = run(sandbox, 3, "elastic_torch.py", STEPS, "2:6:backward", "0:6:sync").expect(0)
+    alone = start_undisturbed(sandbox)
+    done = run(sandbox, 3, "elastic_torch.py", "plain", STEPS, "2:6:backward", "0:6:sync").expect(0)
     assert "size 1 generation 3" in done.out_text, done
-    assert math.isclose(loss_of(done), expected_loss(sandbox), rel_tol=1e-5), done
+    assert math.isclose(loss_of(done), loss_of(alone.wait().expect(0)), rel_tol=1e-5), done
 
 
 @pytest.mark.tensorflow
@@ -124,10 +124,32 @@ def random_deaths(ranks: int, seed: int) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("how", ["passes", "clip"])
+def test_accumulated_and_clipped_gradients_survive_a_loss(sandbox: Sandbox, how: str) -> None:
+    alone = start_undisturbed(sandbox, how)
+    done = run(sandbox, 4, "elastic_torch.py", how, STEPS, "2:6:backward", "0:8:optimizer").expect(0)
+    assert "size 2 generation 3" in done.out_text, done
+    assert math.isclose(loss_of(done), loss_of(alone.wait().expect(0)), rel_tol=1e-5), done
+
+
+@pytest.mark.slow
+def test_local_sgd_continues_at_the_same_place_in_the_period_on_all_ranks(sandbox: Sandbox) -> None:
+    done = run(sandbox, 4, "elastic_torch.py", "LocalSGD", STEPS, "2:5:optimizer", "0:8:committed").expect(0)
+    assert "size 2 generation 3" in done.out_text, done
+
+
+@pytest.mark.slow
+def test_methods_with_process_sets_are_refused_in_elastic_jobs(sandbox: Sandbox) -> None:
+    done = run(sandbox, 2, "elastic_torch.py", "Gossip", STEPS)
+    assert done.code == 1 and "TorchState with Gossip" in done.err_text and not done.survivors, done
+    run(sandbox, 2, "elastic_torch.py", "Gossip", STEPS, options=()).expect(0)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("ranks", [2, 3, 4])
 def test_a_cnn_has_the_undisturbed_loss_after_random_deaths(sandbox: Sandbox, ranks: int) -> None:
-    expected = expected_loss(sandbox)
+    expected = loss_of(start_undisturbed(sandbox).wait().expect(0))
     for seed in range(8):
         deaths = random_deaths(ranks, seed)
-        done = run(sandbox, ranks, "elastic_torch.py", STEPS, *deaths).expect(0)
+        done = run(sandbox, ranks, "elastic_torch.py", "plain", STEPS, *deaths).expect(0)
         assert math.isclose(loss_of(done), expected, rel_tol=1e-5), (deaths, str(done))

@@ -1,4 +1,7 @@
-"""Trains a CNN in generations: elastic_torch.py STEPS [MEMBER:STEP:POINT ...]. A member kills itself at its point of its step.
+"""Trains a CNN in generations: elastic_torch.py HOW STEPS [MEMBER:STEP:POINT ...]. A member kills itself at its point of its step.
+
+HOW: plain; passes, with two calls of backward() a step; clip, with clip_grad_norm_() of the reduced gradients;
+LocalSGD and Gossip, hvd's methods of these names.
 
 Points: step, backward, optimizer, commit (before the copy), committed, and sync, of the newest rank after the loss before.
 Rank 0 prints the loss over all samples after the last step, and the members that are left.
@@ -16,8 +19,8 @@ from hvd.data import Shard
 from torch.nn import functional
 
 SAMPLES, BATCH = 60, 12
-STEPS = int(sys.argv[1])
-DEATHS = {(int(member), int(step), point) for member, step, point in (word.split(":") for word in sys.argv[2:])}
+HOW, STEPS = sys.argv[1], int(sys.argv[2])
+DEATHS = {(int(member), int(step), point) for member, step, point in (word.split(":") for word in sys.argv[3:])}
 
 
 def die_at(step: int, point: str) -> None:
@@ -47,7 +50,11 @@ generator = torch.Generator().manual_seed(7)
 images = torch.randn(SAMPLES, 1, 8, 8, generator=generator)
 labels = torch.randint(10, (SAMPLES,), generator=generator)
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-2, eps=1e-3)
-optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters(), op=hvd.Sum)
+if HOW in ("LocalSGD", "Gossip"):
+    optimizer = getattr(hvd, HOW)(optimizer, every=2)
+else:
+    optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters(), op=hvd.Sum,
+                                         backward_passes_per_step=2 if HOW == "passes" else 1)
 schedule = torch.optim.lr_scheduler.StepLR(optimizer, 5, gamma=0.8)
 model[4].weight.register_hook(lambda gradient: die_at(state.step, "backward"))
 state = State(model, optimizer, schedule=schedule, step=0, seen=[])
@@ -61,10 +68,17 @@ def train(state: State) -> None:
         shard = Shard(SAMPLES, BATCH, epoch, seed=1)
         mine = torch.as_tensor(shard[step])
         optimizer.zero_grad()
-        loss = functional.cross_entropy(model(images[mine]), labels[mine], reduction="sum") / shard.batch_size(step)
-        loss.backward()
+        for part in mine.tensor_split(2) if HOW == "passes" else [mine]:
+            loss = functional.cross_entropy(model(images[part]), labels[part], reduction="sum") / shard.batch_size(step)
+            loss.backward()
         die_at(state.step, "optimizer")
-        optimizer.step()
+        if HOW == "clip":
+            optimizer.synchronize()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+            with optimizer.skip_synchronize():
+                optimizer.step()
+        else:
+            optimizer.step()
         schedule.step()
         state.step += 1
         state.seen.append(step)

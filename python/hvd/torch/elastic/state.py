@@ -13,11 +13,12 @@ from typing import Any, Optional
 import torch
 
 from ... import errors
-from ...elastic import ObjectState, newest
+from ...elastic import ObjectState, is_elastic, newest
 from ...objects import broadcast_object
 from .._states import copied, mapped
 from .._wrapping import Wrapped
 from ..functions import broadcast_optimizer_state, broadcast_parameters
+from ..periodic import PeriodicOptimizer
 from ..sampler import DistributedSampler
 from ..sharded import ShardedOptimizer
 from .sampler import ElasticSampler
@@ -134,6 +135,10 @@ class OptimizerStateHandler(_CopyingHandler):
             raise errors.UnsupportedError(
                 "hvd: TorchState with a DistributedOptimizer(shard=True): each rank has a part of the optimizer's "
                 "state, which is lost with it; leave out shard=True, or use hvd.checkpoint and hvdrun --max-restarts")
+        method = value.METHOD if isinstance(value, Wrapped) else ""
+        if method in _METHODS_WITH_SETS and is_elastic():
+            raise errors.UnsupportedError(f"hvd: TorchState with {method}, whose process sets do not survive a lost rank; "
+                                          "use LocalSGD or DistributedOptimizer, or leave out --min-np")
         super().__init__(value)
 
     def restore(self) -> None:
@@ -143,7 +148,13 @@ class OptimizerStateHandler(_CopyingHandler):
 
     def sync(self) -> None:
         _forget_step(self.value)
-        broadcast_optimizer_state(self.value, newest())
+        if isinstance(self.value, PeriodicOptimizer):
+            super().sync()  # also the place in the period
+        else:
+            broadcast_optimizer_state(self.value, newest())
+
+
+_METHODS_WITH_SETS = ("Gossip", "ParameterServer")
 
 
 class SamplerStateHandler(_CopyingHandler):

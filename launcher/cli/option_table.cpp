@@ -459,7 +459,7 @@ constexpr Option kOptions[] = {
      output,
      "auto|on|off",
      "auto",
-     "print lines that several ranks print at about the same time once; auto: on a terminal",
+     "print lines that several ranks print at about the same time once; auto: off",
      [](JobSpec& job, Value v) { return store(parse_folding(v), job.output.fold); }},
     {"progress",
      {"--progress"},

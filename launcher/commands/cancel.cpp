@@ -108,8 +108,14 @@ CancelPlan plan_cancel(const std::vector<JobId>& ids, const std::vector<JobRecor
 
 Result<int> run_cancel(const std::vector<std::string>& args, const Environment& environment) {
   bool help = false;
-  HVD_TRY(const auto operands, take_flags("hvdrun cancel", args, {{"--help", &help}}));
+  bool all = false;
+  HVD_TRY(const auto operands,
+          take_flags("hvdrun cancel", args, {{"--help", &help}, {"--all", &all}, {"--me", &all}}));
   if (help) return print_text(kCancelHelp);
+  if (all)
+    return fail(
+        "hvdrun cancel takes the numbers of jobs; hvdrun jobs lists yours; scancel --me ends all",
+        kExitUsage);
   if (operands.empty())
     return fail("hvdrun cancel needs the numbers of jobs; hvdrun jobs lists yours", kExitUsage);
   std::vector<JobId> ids;

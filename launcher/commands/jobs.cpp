@@ -2,6 +2,7 @@
 
 #include "commands/jobs_table.hpp"
 #include "commands/subcommand.hpp"
+#include "common/text.hpp"
 #include "output/own_line.hpp"
 #include "slurm/job_record.hpp"
 #include "slurm/slurm_command.hpp"
@@ -17,12 +18,13 @@
 namespace hvdrun {
 namespace {
 
-constexpr std::string_view kJobsHelp = R"(usage: hvdrun jobs [--all] [--json]
+constexpr std::string_view kJobsHelp = R"(usage: hvdrun jobs [--all] [--json] [--me]
 
 Lists your jobs in SLURM's queue: the state of each, why it waits and when SLURM expects it to
 start, how long it has run and may still run, and what it runs.
 
   --all   list also jobs that have ended, while SLURM remembers them (MinJobAge, often 5 minutes)
+  --me    only your jobs, as without it; -u NAME with your own name does the same
   --json  print an array of objects: durations in seconds, times in seconds since 1970
   --help  this text
 
@@ -41,9 +43,25 @@ Result<int> run_jobs(const std::vector<std::string>& args, const Environment& en
   bool help = false;
   bool json = false;
   bool all = false;
-  HVD_TRY(const auto operands,
-          take_flags("hvdrun jobs", args, {{"--help", &help}, {"--json", &json}, {"--all", &all}}));
+  bool me = false;  // squeue's words: without them it lists all users' jobs
+  bool of_user = false;
+  HVD_TRY(auto operands, take_flags("hvdrun jobs", args,
+                                    {{"--help", &help},
+                                     {"--json", &json},
+                                     {"--all", &all},
+                                     {"-a", &all},
+                                     {"--me", &me},
+                                     {"-u", &of_user},
+                                     {"--user", &of_user}}));
   if (help) return print_text(kJobsHelp);
+  if (of_user && operands.size() == 1) {
+    const auto* const user = find_variable(environment, "USER");
+    if (operands.front() != "me" && (user == nullptr || *user != operands.front()))
+      return fail("hvdrun jobs lists your own jobs only; of others: squeue -u " +
+                      quote_if_needed(operands.front()),
+                  kExitUsage);
+    operands.clear();
+  }
   if (!operands.empty())
     return fail("hvdrun jobs lists all of yours; to see one: hvdrun follow " + operands.front(),
                 kExitUsage);

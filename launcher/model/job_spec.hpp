@@ -46,7 +46,7 @@ struct EnvironmentChange {
 };
 
 enum class ColorMode { automatic, always, never };
-// Whether equal lines of several ranks are shown once. Automatic: on a terminal.
+// Whether equal lines of several ranks are shown once. Automatic: they are not.
 enum class FoldLines { automatic, on, off };
 // How the training's progress is shown.
 enum class ProgressMode {

@@ -168,8 +168,7 @@ Console::Place Output::Impl::place_of(Outgoing* outgoing, const OutputSpec& spec
   place.queue = &sink.queue();
   if (can_erase(sink)) place.columns = [&sink] { return sink.columns(); };
   place.terminal = sink.is_terminal();
-  place.folds =
-      spec.fold == FoldLines::on || (spec.fold == FoldLines::automatic && sink.is_terminal());
+  place.folds = spec.fold == FoldLines::on;
   if (wants_color(spec.color, sink.is_terminal(), environment))
     place.color = environment.has_256_colors() ? Labels::Color::many : Labels::Color::few;
   return place;

@@ -156,6 +156,8 @@ REJECTED = [
     (("squeue",), "type squeue or hvdrun jobs"),
     (("scancel", 12), "type scancel or hvdrun cancel"),
     (("help", "sbacth"), "did you mean hvdrun sbatch?"),
+    (("cancel", "--all"), "scancel --me ends all"),
+    (("jobs", "-u", "root7"), "of others: squeue -u root7"),
     (("sbatch", "--wrap", "true"), "give the program and its arguments after the options"),
     (("sbatch", "--gpu-per-node", 4, "true"), "did you mean --gpus-per-node?"),
     (("sbatch", "--time", "1h", "true"), "needs SLURM's kind of time"),

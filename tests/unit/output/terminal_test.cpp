@@ -25,11 +25,7 @@ class TerminalTest : public OutputTest {
     ::unsetenv("NO_COLOR");
     ::unsetenv("COLORTERM");
   }
-  // Lines are shown at once unless the spec folds them.
-  void open_terminal(OutputSpec spec = {}) {
-    if (spec.fold == FoldLines::automatic) spec.fold = FoldLines::off;
-    open({slave_.get(), slave_.get()}, std::move(spec));
-  }
+  void open_terminal(OutputSpec spec = {}) { open({slave_.get(), slave_.get()}, std::move(spec)); }
   std::string shown() {
     turn();
     return read_available(master_.get());

@@ -150,7 +150,7 @@ class Generations {
   bool waits_for_members() const;
   bool waits_for_newcomers() const;
   // Ends the members that have not come, or whose part is missing. `text`: "did not come within
-  // 120 s". Members that were not told to come are told now.
+  // 120 s". Members that have not got `over` get it now.
   Actions members_deadline_passed(const std::string& text);
   Actions newcomers_deadline_passed();
 

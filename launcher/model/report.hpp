@@ -134,11 +134,11 @@ struct RankReport {
   int exit_code = 0;  // if it ended by itself
   int signal = 0;     // the signal that ended it; 0: no signal
   bool core_dumped = false;
-  bool out_of_memory = false;     // the cgroup reports that the kernel killed for lack of memory
-  bool stopped_by_us = false;     // it was alive when hvdrun stopped the job
+  bool out_of_memory = false;      // the cgroup reports that the kernel killed for lack of memory
+  bool stopped_by_us = false;      // it was alive when hvdrun stopped the job
   bool continued_without = false;  // it was lost, and the others formed a generation without it
-  bool lost_connection = false;   // PMIx: it left without finalize
-  std::optional<int> abort_code;  // it called MPI_Abort / PMIx_Abort
+  bool lost_connection = false;    // PMIx: it left without finalize
+  std::optional<int> abort_code;   // it called MPI_Abort / PMIx_Abort
   std::string abort_message;
   double seconds = 0;  // from start to end
   double user_seconds = 0;

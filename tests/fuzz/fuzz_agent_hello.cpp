@@ -1,6 +1,6 @@
 // Parses any bytes as the credentials on an agent's stdin and as an agent's hello over TLS.
-#include "protocol/agent_hello.hpp"
 #include "expect.hpp"
+#include "protocol/agent_hello.hpp"
 
 #include <cstdint>
 

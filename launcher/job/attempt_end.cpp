@@ -51,6 +51,8 @@ AttemptEnd Attempt::finish() {
     rank.stderr_in_sight = job.output.stderr_in_sight(rank.placement.rank);
     if (!rank.exited) rank.stopped_by_us = true;
   }
+  const auto* const membership = running_ ? running_->membership() : nullptr;
+  if (membership != nullptr) states_at_stop_ = membership->members_among(states_at_stop_);
   std::optional<StopCause> cause;
   std::optional<LostHost> lost_host;
   if (stopping_) {
@@ -62,7 +64,7 @@ AttemptEnd Attempt::finish() {
   count_unfinished_collectives(states_at_stop_, table.ranks());
   report.waits = find_waits(states_at_stop_, table.ranks());
   Verdict verdict;
-  if (const auto* const membership = running_ ? running_->membership() : nullptr) {
+  if (membership != nullptr) {
     report.generations = membership->report();
     mark_lost_members(*report.generations, table.ranks());
     verdict =

@@ -202,8 +202,9 @@ void Running::on_lost(const AgentState& agent, std::string why) {
 
 void Running::on_early_exit() {
   const auto running = attempt_.table.running();
-  attempt_.note(fmt::format("{} still run{}; the others have succeeded", describe_ranks(running),
-                            running.size() == 1 ? "s" : ""));
+  attempt_.note(fmt::format("{} still run{}; the others have {}", describe_ranks(running),
+                            running.size() == 1 ? "s" : "",
+                            succeeded_ == attempt_.table.ended() ? "succeeded" : "ended"));
 }
 
 void Running::on_exit_timeout() {

@@ -154,6 +154,10 @@ def _loop(func: Callable[..., Any], reset: Callable[[], None], can_reset: Callab
                 if not (_is_loss(error) and can_reset() and job.is_initialized()):
                     raise
                 is_lost = True
+            except SystemExit as end:
+                if is_elastic() and end.code not in (None, 0):  # otherwise hvdrun takes it for a rank that has finished
+                    job.report_failure(f"SystemExit: {end.code}")
+                raise
             is_first = False
 
     return wrapper

@@ -1,8 +1,8 @@
 """The exceptions of hvd.
 
 All are subclasses of `Error`, a RuntimeError, with the status of the C ABI (hvd/hvd.h) in `status`. `str(error)` names
-the tensor and the ranks. After PeerError the program must call `hvd.shutdown()` and `hvd.init()` again; after the
-others the next call works.
+the tensor and the ranks. After PeerError the program must call `hvd.shutdown()` and `hvd.init()` again, unless
+hvd.elastic.run() does it; after the others the next call works.
 """
 
 from __future__ import annotations

@@ -16,6 +16,9 @@ from ._states import mapped, with_tensors
 from .background import broadcast_async_
 
 
+_SMALL_BYTES = 1 << 20
+
+
 def broadcast_parameters(params: Union[Mapping[str, Any], Iterable[Any]], root_rank: int = 0,
                          process_set: ProcessSet = global_process_set) -> None:
     """Overwrites the tensors with those of `root_rank` (a number among all ranks of the job), in place.
@@ -36,6 +39,29 @@ def _broadcast_all(named: Sequence[tuple[str, Any]], root_rank: int, process_set
         return broadcast_async_(real, root_rank, name, process_set)
 
     wait_for_all(start_all([partial(start, name, tensor) for name, tensor in named]))
+
+
+def broadcast_packed(named: Sequence[tuple[str, torch.Tensor]], root_rank: int) -> None:
+    """Overwrites the tensors with those of `root_rank`. Small ones of one type and device are sent as one.
+
+    That takes less time than broadcast_parameters(), but a message about different shapes names the first of them only.
+    """
+    alone: list[tuple[str, torch.Tensor]] = []
+    small: dict[Any, list[tuple[str, torch.Tensor]]] = {}
+    for name, tensor in named:
+        is_small = tensor.layout is torch.strided and tensor.numel() * tensor.element_size() <= _SMALL_BYTES
+        if is_small:
+            small.setdefault((tensor.dtype, tensor.device), []).append((name, _real(tensor)))
+        else:
+            alone.append((name, tensor))
+    packs = [(f"{members[0][0]} and {len(members) - 1} more", torch.cat([tensor.reshape(-1) for _, tensor in members]))
+             for members in small.values()]
+    _broadcast_all([*alone, *packs], root_rank, global_process_set)
+    with torch.no_grad():
+        for members, (_, pack) in zip(small.values(), packs):
+            parts = pack.split([tensor.numel() for _, tensor in members])
+            for (_, tensor), part in zip(members, parts):
+                tensor.copy_(part.view(tensor.shape))
 
 
 def _named(params: Any) -> list[tuple[str, Any]]:
@@ -70,6 +96,12 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, 
     model: the embeddings with sparse gradients in it get sparse zeros.
     Errors: ValueError for LBFGS, and on all ranks if a rank's optimizer has other parameters than the root's.
     """
+    _broadcast_all(optimizer_tensors(optimizer, root_rank, model, process_set), root_rank, process_set)
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer, root_rank: int, model: Any = None,
+                      process_set: ProcessSet = global_process_set) -> list[tuple[str, torch.Tensor]]:
+    """Sets all of broadcast_optimizer_state() but the tensors. Returns these with names, to be broadcast next."""
     name = "broadcast_optimizer_state"
     with sharing_failure("broadcast", f"{name}.size", process_set):
         if isinstance(optimizer, torch.optim.LBFGS):
@@ -86,7 +118,7 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, 
         if not optimizer.state:
             _make_gradients(optimizer, parameters, model)
         _unpack(packed, optimizer, parameters, tensors)
-    _broadcast_all(list(zip(names, tensors)), root_rank, process_set)
+    return list(zip(names, tensors))
 
 
 def _count_specs(value: Any) -> int:

@@ -17,7 +17,7 @@ from ...elastic import ObjectState, is_elastic, newest
 from ...objects import broadcast_object
 from .._states import copied, mapped
 from .._wrapping import Wrapped
-from ..functions import broadcast_optimizer_state, broadcast_parameters
+from ..functions import broadcast_packed, optimizer_tensors
 from ..periodic import PeriodicOptimizer
 from ..sampler import DistributedSampler
 from ..sharded import ShardedOptimizer
@@ -124,7 +124,8 @@ class ModelStateHandler(_CopyingHandler):
         _clear_gradients(self.value.parameters())
 
     def sync(self) -> None:
-        broadcast_parameters(self.value.state_dict(), newest())
+        tensors = {name: value for name, value in self.value.state_dict().items() if isinstance(value, torch.Tensor)}
+        broadcast_packed([(f"elastic.{name}", tensor) for name, tensor in tensors.items()], newest())
 
 
 class OptimizerStateHandler(_CopyingHandler):
@@ -151,7 +152,7 @@ class OptimizerStateHandler(_CopyingHandler):
         if isinstance(self.value, PeriodicOptimizer):
             super().sync()  # also the place in the period
         else:
-            broadcast_optimizer_state(self.value, newest())
+            broadcast_packed(optimizer_tensors(self.value, newest()), newest())
 
 
 _METHODS_WITH_SETS = ("Gossip", "ParameterServer")

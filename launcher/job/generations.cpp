@@ -63,6 +63,14 @@ std::vector<std::uint32_t> Generations::ready_newcomers() const {
   return newcomers;
 }
 
+// A program that has come to its end on one rank is at its end on the others, too.
+std::size_t Generations::least_size() const {
+  const bool one_has_left = std::any_of(
+      state_.list.begin(), state_.list.end(),
+      [this](std::uint32_t number) { return state_.members[number].state == MemberState::left; });
+  return state_.finish_began || one_has_left ? 1 : state_.limits.min;
+}
+
 // --- what members do -----------------------------------------------------------------------------
 
 Actions Generations::came(std::uint32_t number, const MemberCome& come) {
@@ -263,8 +271,7 @@ void Generations::settle(Actions& actions) {
 
 void Generations::settle_gathering(Actions& actions) {
   const auto survivors = needed_members();
-  if (!state_.limits.grows && !state_.finish_began && !survivors.empty() &&
-      survivors.size() < state_.limits.min)
+  if (!state_.limits.grows && !survivors.empty() && survivors.size() < least_size())
     return end_job(action::CannotContinue::Why::too_few, actions);
   if (waits_for_members()) return;
   if (survivors.empty()) {
@@ -327,8 +334,7 @@ void Generations::go(const std::vector<std::uint32_t>& survivors, Actions& actio
     actions.emplace_back(action::EndMember{number, action::EndMember::Why::misfit,
                                            "has a slot that its host has no local rank for"});
   }
-  const std::size_t least = state_.finish_began ? 1 : state_.limits.min;
-  if (numbers.ranks.size() >= least) begin_generation(numbers, actions);
+  if (numbers.ranks.size() >= least_size()) begin_generation(numbers, actions);
 }
 
 void Generations::begin_generation(const GenerationNumbers& numbers, Actions& actions) {

@@ -104,7 +104,7 @@ class Generations {
   enum class Phase : std::uint8_t { gathering, wiring, open, ended };
 
   struct Limits {
-    std::size_t min = 1;  // no generation is smaller, unless a member has finished
+    std::size_t min = 1;  // no generation is smaller, unless a member has left or finished
     std::size_t max = std::numeric_limits<std::size_t>::max();  // newcomers make none larger
     bool grows = true;  // false: there will be no newcomers, so too few members end the job at once
   };
@@ -176,6 +176,7 @@ class Generations {
   bool needed(std::uint32_t member) const;
   std::vector<std::uint32_t> needed_members() const;
   std::vector<std::uint32_t> ready_newcomers() const;
+  std::size_t least_size() const;  // of the next generation
 
   void gather();
   void announce(OverKind kind, std::vector<LostMember> lost, Actions& actions);

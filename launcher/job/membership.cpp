@@ -152,20 +152,22 @@ void Membership::note_opened() {
 }
 
 void Membership::stop(action::CannotContinue::Why why) {
+  StopCause cause;
   if (why == action::CannotContinue::Why::too_few) {
     const auto left = std::ranges::count_if(generations_.state().members, [](const auto& member) {
       return member.state != Generations::Member::State::lost;
     });
-    attempt_.note(fmt::format("{} left, fewer than --min-np {}: stopping",
-                              left == 1 ? "1 rank is" : fmt::format("{} ranks are", left),
-                              *attempt_.job.spec.elastic.min_ranks));
+    cause.reason = fmt::format("{} left, fewer than --min-np {}",
+                               left == 1 ? "1 rank is" : fmt::format("{} ranks are", left),
+                               *attempt_.job.spec.elastic.min_ranks);
+    attempt_.note(cause.reason + ": stopping");
   }
   deadline_.cancel();
   if (why == action::CannotContinue::Why::wiring_fails)
     return attempt_.stop(
         {EndKind::rank_failed, "the ranks could not connect to each other", kExitLauncher});
   if (last_failed_for_a_peer_ && !attempt_.table.all_ended()) return stop_timer_.start(kPeersEnd);
-  attempt_.stop({});
+  attempt_.stop(std::move(cause));
 }
 
 // --- members that the others wait for ------------------------------------------------------------

@@ -116,7 +116,10 @@ Verdict judge_end(const std::optional<StopCause>& cause, const std::optional<Los
   // No rank is to blame, but the job has not succeeded.
   if (!cause) verdict.kind = EndKind::agent_lost;
   verdict.exit_code = kExitLauncher;
-  if (odd != ranks.end()) verdict.reason = describe_unexplained(*odd);
+  if (cause && !cause->reason.empty())
+    verdict.reason = cause->reason;
+  else if (odd != ranks.end())
+    verdict.reason = describe_unexplained(*odd);
   return verdict;
 }
 

@@ -70,8 +70,11 @@ Verdict judge_generations(const std::optional<StopCause>& cause,
   const auto deciding = deciding_members(ranks.size(), generations);
   std::vector<RankReport> decided;
   for (const auto member : deciding) decided.push_back(ranks[member]);
-  if (std::all_of(decided.begin(), decided.end(), succeeded))
-    return judge_end(cause, lost_host, decided, {});
+  if (std::all_of(decided.begin(), decided.end(), succeeded)) {
+    // A rank that seemed to be late may have succeeded: its agent was stopped.
+    const bool blames_a_rank = cause && cause->kind == EndKind::rank_failed && !cause->exit_code;
+    return judge_end(blames_a_rank ? std::nullopt : cause, lost_host, decided, {});
+  }
   const auto chain = chain_of_losses(generations);
   for (const auto& losses : chain) {
     const bool is_last = &losses == &chain.back();

@@ -16,7 +16,8 @@ from harness import BUILD, PYTHON, SANITIZED, Running, Sandbox, alive, process_s
 LOOK = BUILD / "bin/hvdrun-look"
 LOOKS = [10, pytest.param(100, marks=pytest.mark.slow)]  # at a process that must not notice them
 LONGEST_PAUSE = 50  # milliseconds
-PYTHONS = {path.parent.parent.name.rpartition(".")[0]: str(path) for path in sorted(Path.home().glob(".pyenv/versions/3.*/bin/python3"))}
+PYTHONS = {path.parent.parent.name.rpartition(".")[0]: str(path) for path in sorted(Path.home().glob(".pyenv/versions/3.*/bin/python3"))
+           if int(path.parent.parent.name.split(".")[1]) >= 9}
 
 # Waits in a call that the interpreter makes from C (sorted), in a second thread, and computes in a third.
 SCRIPT = """\

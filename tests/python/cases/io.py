@@ -25,9 +25,9 @@ def case_on_rank0_returns_its_result_on_all_ranks() -> None:
 
 
 def case_each_status_has_an_exception_class_and_a_text() -> None:
-    failures = [_library.failure(status, "") for status in range(1, 11)]
-    assert len({type(failure) for failure in failures}) == len({str(failure) for failure in failures}) == 10
-    assert type(_library.failure(11, "")) is hvd.Error and str(_library.failure(11, "")) == "unknown status"
+    failures = [_library.failure(status, "") for status in range(1, 12)]
+    assert len({type(failure) for failure in failures}) == len({str(failure) for failure in failures}) == 11
+    assert type(_library.failure(12, "")) is hvd.Error and str(_library.failure(12, "")) == "unknown status"
     assert str(_library.failure(4, "")) == "a rank died or left" and str(_library.failure(4, "why")) == "why"
 
 

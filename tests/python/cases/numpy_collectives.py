@@ -228,6 +228,6 @@ def case_a_handle_from_before_shutdown_is_an_error() -> None:
     hvd.init()
     now = hvn.allreduce_async(mine((3,)), "after", hvd.Sum)
     for call in (old.poll, old.wait, old.wait):
-        with raises(errors.NotInitializedError, "is of generation 1, which hvd.shutdown() has ended; this is generation 2"):
+        with raises(errors.NotInitializedError, "is of generation 1, which is over; this is generation 2"):
             call()
     np.testing.assert_array_equal(now.wait(), np.sum(of_all((3,)), axis=0))

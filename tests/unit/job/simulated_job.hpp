@@ -146,6 +146,7 @@ struct AttemptTruth {
   bool one_wiring_failed = false;
   bool members_ended = false;              // by the launcher
   bool one_ended_without_leaving = false;  // hvd_shutdown, with exit code 0
+  bool one_came_after_leaving = false;     // it called hvd_init again
   std::set<std::string> hosts;
   std::set<std::string> unreachable;  // those of `hosts` that the launcher cannot reach
   bool disturbed = false;             // an agent, a link or a frame had a fault

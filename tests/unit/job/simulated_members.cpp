@@ -73,6 +73,8 @@ void SimulatedAgent::come(int number, ComeReason why) {
     world.attempts[attempt_index].members_accused = true;
   }
   ++member.moves;
+  if (member.state == Member::State::left)
+    world.attempts[attempt_index].one_came_after_leaving = true;
   member.state = Member::State::coming;
   world.say("{}: rank {} comes", host, number);
   send_of_member(number, FrameType::come, member.generation, encode(message));
@@ -191,6 +193,7 @@ void SimulatedAgent::pass_to_members(FrameType type, const std::string& payload)
 void SimulatedAgent::member_reads(int number, FrameType type, std::uint32_t generation,
                                   const std::string& payload) {
   Member& member = rank(number).member;
+  if (member.fails) return;
   using State = Member::State;
   const auto take_part_soon = [&](std::uint32_t exchange) {
     act(number, world.between(0, 50),

@@ -131,7 +131,8 @@ void check_end(const World& world, const JobSpec& spec, const Report& report) {
   // The rank that is named as the first failure failed by itself.
   if (report.first_failure) {
     const auto& rank = last.ranks[static_cast<std::size_t>(*report.first_failure)];
-    EXPECT_TRUE(rank.failed_by_itself() || (rank.lost_a_peer && last.one_ended_without_leaving))
+    EXPECT_TRUE(rank.failed_by_itself() || (rank.lost_a_peer && (last.one_ended_without_leaving ||
+                                                                 last.one_came_after_leaving)))
         << "rank " << *report.first_failure;
   }
   const bool any_failed = std::any_of(last.ranks.begin(), last.ranks.end(),

@@ -4,6 +4,7 @@
 #include "common/text.hpp"
 #include "job/member_frames.hpp"
 #include "model/rank_set.hpp"
+#include "protocol/member_messages.hpp"
 #include "report/first_failure.hpp"
 #include "report/generations_end.hpp"
 #include "report/report_text.hpp"
@@ -67,7 +68,11 @@ GenerationsReport Membership::report() const {
 // --- what members do -----------------------------------------------------------------------------
 
 Result<void> Membership::take(const AgentState& agent, const Frame& frame) {
-  one_has_come_ = one_has_come_ || frame.type == FrameType::come;
+  if (frame.type == FrameType::come) {
+    one_has_come_ = true;
+    const auto come = parse_from_member(frame.payload);
+    one_has_reformed_ = one_has_reformed_ || (come && come->generation > 0);
+  }
   HVD_TRY(const auto actions,
           take_member_frame(generations_, static_cast<std::uint32_t>(agent.host_index), frame));
   carry_out(actions);
@@ -134,13 +139,18 @@ void Membership::note_opened() {
   const auto& list = generations_.state().list;
   const auto losses = std::exchange(losses_, {});
   const auto before = std::exchange(opened_, list);
-  if (losses.empty()) return;
   Repair repair;
   for (const auto& loss : losses) {
     const auto& rank = attempt_.table.ranks()[loss.member];
     const bool by_itself = rank.exited && !rank.stopped_by_us;
     repair.lost.push_back({loss.member, rank.host, by_itself ? describe_end(rank) : loss.text});
   }
+  using enum Generations::Member::State;
+  for (const auto member : before)
+    if (const auto state = generations_.state().members[member].state;
+        state == left || state == finished)
+      repair.lost.push_back({member, attempt_.table.ranks()[member].host, "it had left"});
+  if (repair.lost.empty()) return;
   const auto report = history_.report(now());
   repair.size = list.size();
   repair.step = report.generations.back().step;
@@ -162,6 +172,10 @@ void Membership::stop(action::CannotContinue::Why why) {
                                *attempt_.job.spec.elastic.min_ranks);
     attempt_.note(cause.reason + ": stopping");
   }
+  if (!opened_.empty() && !one_has_reformed_ && losses_.size() > 1)
+    attempt_.note(
+        warning_text("ranks ended because others had: a program continues without lost ranks only "
+                     "in hvd.elastic.run, or by hvd_reform (--min-np)"));
   deadline_.cancel();
   if (why == action::CannotContinue::Why::wiring_fails)
     return attempt_.stop(

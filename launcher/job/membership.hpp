@@ -57,8 +57,9 @@ class Membership {
   AttemptParts& attempt_;
   Generations generations_;
   GenerationHistory history_;
-  std::vector<std::uint32_t> opened_;    // the last generation that was open: its members, by rank
-  std::vector<action::Lost> losses_;     // since then
+  std::vector<std::uint32_t> opened_;  // the last generation that was open: its members, by rank
+  std::vector<action::Lost> losses_;   // since then
+  bool one_has_reformed_ = false;
   bool one_has_come_ = false;            // or there was a warning that none has
   bool last_failed_for_a_peer_ = false;  // the last member that has ended
   TimeoutTimer deadline_;                // of members that the others wait for

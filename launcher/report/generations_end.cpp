@@ -69,7 +69,9 @@ Verdict judge_generations(const std::optional<StopCause>& cause,
                           const GenerationsReport& generations) {
   const auto deciding = deciding_members(ranks.size(), generations);
   std::vector<RankReport> decided;
-  for (const auto member : deciding) decided.push_back(ranks[member]);
+  for (std::size_t member = 0; member < ranks.size(); ++member)
+    if (std::ranges::count(deciding, member) > 0 || succeeded(ranks[member]))
+      decided.push_back(ranks[member]);
   if (std::all_of(decided.begin(), decided.end(), succeeded)) {
     // A rank that seemed to be late may have succeeded: its agent was stopped.
     const bool blames_a_rank = cause && cause->kind == EndKind::rank_failed && !cause->exit_code;

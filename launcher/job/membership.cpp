@@ -149,7 +149,7 @@ void Membership::note_opened() {
   for (const auto member : before)
     if (const auto state = generations_.state().members[member].state;
         state == left || state == finished)
-      repair.lost.push_back({member, attempt_.table.ranks()[member].host, "it had left"});
+      repair.lost.push_back({member, attempt_.table.ranks()[member].host, {}});
   if (repair.lost.empty()) return;
   const auto report = history_.report(now());
   repair.size = list.size();

@@ -113,10 +113,13 @@ void mark_lost_members(const GenerationsReport& generations, std::vector<RankRep
 std::string describe_repair(const Repair& repair) {
   std::string line;
   if (repair.lost.size() == 1) {
-    line = fmt::format("{} was lost ({})", describe(repair.lost[0]), repair.lost[0].how);
+    const auto& lost = repair.lost[0];
+    line =
+        describe(lost) + (lost.how.empty() ? " has left" : fmt::format(" was lost ({})", lost.how));
   } else {
     for (const auto& lost : repair.lost)
-      line += fmt::format("{}{} ({})", line.empty() ? "" : ", ", describe(lost), lost.how);
+      line += fmt::format("{}{} ({})", line.empty() ? "" : ", ", describe(lost),
+                          lost.how.empty() ? "left" : lost.how);
     line += " were lost";
   }
   line += fmt::format(

@@ -34,7 +34,7 @@ struct Repair {
   struct Lost {
     std::uint32_t rank = 0;
     std::string host;
-    std::string how;  // describe_end()
+    std::string how;  // describe_end(); empty: it has left in order
   };
   struct Renumbered {
     std::uint32_t member = 0;  // its rank at the start of the job, as hvdrun's lines have it

@@ -275,6 +275,7 @@ def test_the_others_continue_after_a_rank_has_exited_with_0(sandbox: Sandbox, un
     done = train(sandbox, die=f"step:2:1:{how}:7")
     expect_trained(done, undisturbed, [ALL, [0, 1, 3]], finished=[2])
     assert not notes_of(done), done
+    assert f"hvdrun: note: rank 2 on {HOSTNAME} has left: 3 ranks continue" in done.err_text, done
 
 
 @pytest.mark.slow

@@ -168,6 +168,12 @@ TEST(DescribeRepair, NamesTheLostAndTheRenumbered) {
       describe_repair(repair),
       "rank 3 on n2 was lost (killed by SIGKILL): 7 ranks continue from step 1204 after 9 ms; "
       "rank 7 is now rank 3 in the program");
+  repair.lost[0].how.clear();
+  EXPECT_EQ(
+      describe_repair(repair),
+      "rank 3 on n2 has left: 7 ranks continue from step 1204 after 9 ms; rank 7 is now rank 3 "
+      "in the program");
+  repair.lost[0].how = "killed by SIGKILL";
   repair.lost.push_back({4, "n1", "exit code 1"});
   repair.size = 1;
   repair.pause_seconds = 2;

@@ -437,10 +437,10 @@ void Agent::on_child() {
   consider_leaving();
 }
 
-// What a lost member has started must not disturb the others.
+// Ends what a lost member has started, but Python's resource tracker, which removes semaphores.
 void Agent::end_member(const RankProcess& process) {
   members_->ended(static_cast<std::uint32_t>(process.rank));
-  if (process.wait_status != 0) ::kill(-process.pid, SIGKILL);
+  if (process.wait_status != 0) ::kill(-process.pid, SIGTERM);
 }
 
 void Agent::report_exit(const RankProcesses::Exit& exit) {

@@ -48,6 +48,12 @@ class Attempt {
   void shorten_stop(std::string_view key) { stopping_->shorten(key); }
   std::string describe_stop(std::string_view key) const { return stopping_->describe(key); }
 
+  // Returns how many ranks have not ended. `size`: of the job.
+  std::size_t running(int size) const {
+    return attempt_.table.ranks().empty() ? static_cast<std::size_t>(size)
+                                          : attempt_.table.running().size();
+  }
+
   // SIGUSR1, SIGUSR2, SIGQUIT, SIGTSTP, SIGCONT and SIGWINCH, as the user sent them to hvdrun.
   void on_signal(int signal);
 

@@ -52,6 +52,14 @@ void GenerationHistory::begin(const action::Go& action) {
   most_commits_ = commits_[action.go.root];
 }
 
+void GenerationHistory::failed_after_leaving(std::uint32_t member, const std::string& text) {
+  auto& generations = report_.generations;
+  const auto last = std::find_if(
+      generations.rbegin(), generations.rend(),
+      [member](const auto& one) { return std::ranges::count(one.members, member) > 0; });
+  if (last != generations.rend()) last->lost.push_back({member, text});
+}
+
 void GenerationHistory::committed(std::uint32_t member, std::uint64_t commits) {
   if (report_.generations.empty()) return;
   const auto& members = report_.generations.back().members;

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
 namespace hvdrun {
@@ -19,6 +20,9 @@ class GenerationHistory {
   explicit GenerationHistory(std::size_t first_members) { report_.first_members = first_members; }
 
   void add(const Action& action, double now);
+
+  // A member has failed after it had left, and the others have begun another generation since.
+  void failed_after_leaving(std::uint32_t member, const std::string& text);
 
   // How often a member has committed its state, as its status page has it. The members of the last
   // generation do not come any more.

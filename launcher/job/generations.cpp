@@ -177,10 +177,8 @@ void Generations::lose(const std::vector<std::uint32_t>& members, const std::str
   std::vector<LostMember> losses;
   for (const auto number : members) {
     auto& member = state_.members[number];
-    if (member.state == MemberState::running && listed(number)) {
-      losses.push_back({number, text});
-      actions.emplace_back(action::Lost{number, text});
-    }
+    if (listed(number)) actions.emplace_back(action::Lost{number, text});
+    if (member.state == MemberState::running && listed(number)) losses.push_back({number, text});
     member.state = MemberState::lost;
     member.came = false;
     member.part.reset();
@@ -325,8 +323,14 @@ void Generations::go(const std::vector<std::uint32_t>& survivors, Actions& actio
   std::vector<Survivor> old;
   for (const auto number : survivors) old.push_back({place(number), *state_.members[number].rank});
   std::vector<MemberPlace> newcomers;
-  for (const auto number : ready_newcomers())
-    if (old.size() + newcomers.size() < state_.limits.max) newcomers.push_back(place(number));
+  for (const auto number : ready_newcomers()) {
+    if (old.size() + newcomers.size() >= state_.limits.max) break;
+    // One that has left and comes again has its GPU, and has no rank to keep.
+    if (state_.members[number].joined)
+      old.push_back({place(number), static_cast<std::uint32_t>(state_.list.size() + number)});
+    else
+      newcomers.push_back(place(number));
+  }
   const auto numbers = number_members(old, newcomers);
   for (const auto number : numbers.misfits) {
     state_.members[number].state = MemberState::lost;

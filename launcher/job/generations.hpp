@@ -32,7 +32,7 @@ namespace hvdrun {
 // What the owner of a Generations value does, or notes.
 namespace action {
 
-// A member of the last generation is lost before it has left.
+// A member of the last generation is lost. It may have left, and failed afterwards.
 struct Lost {
   std::uint32_t member = 0;
   std::string text;

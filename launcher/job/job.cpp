@@ -221,9 +221,10 @@ void Job::on_stop_signal(int signal) {
   const bool stops = end(std::move(cause));
   const std::string_view key = is_key ? "Ctrl-C" : "the signal";
   if (stops)
-    return note(fmt::format("{}: stopping {}{}", is_key ? "interrupted" : signal_name(signal),
-                            plan_.size ? plural(*plan_.size, "rank") : "the start",
-                            attempt_->describe_stop(key)));
+    return note(
+        fmt::format("{}: stopping {}{}", is_key ? "interrupted" : signal_name(signal),
+                    plan_.size ? plural(attempt_->running(*plan_.size), "rank") : "the start",
+                    attempt_->describe_stop(key)));
   // Whoever asks twice does not want to wait for a terminal that takes nothing either.
   if (again) output_abandoned_ = true;
   if (attempt_) attempt_->shorten_stop(key);

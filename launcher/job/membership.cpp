@@ -90,6 +90,9 @@ void Membership::ended(const RankReport& rank) {
     attempt_.note(
         warning_text("no rank has called hvd_init yet: a job can only continue without a lost rank "
                      "if its program uses libhvd (--min-np)"));
+  const auto& known = generations_.state().members[member];
+  if (known.state == Generations::Member::State::left && !known.rank)
+    history_.failed_after_leaving(member, how_lost(rank));
   carry_out(generations_.lost(member, how_lost(rank)));
 }
 

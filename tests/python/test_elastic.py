@@ -41,11 +41,12 @@ def test_the_next_best_rank_gives_its_state_if_the_newest_dies_in_sync(sandbox: 
     assert ends(done) == [(10, "3333311111", "[2, 1]", 10)], done
 
 
-@pytest.mark.parametrize("what", ["raise", "exit"])
+@pytest.mark.parametrize("what", ["raise", "exit", "leave"])
 def test_an_exception_of_one_rank_is_a_loss(sandbox: Sandbox, what: str) -> None:
     done = run(sandbox, 3, "elastic_steps.py", what).expect(0)
     assert ends(done) == [(10, "3333322222", "[2]", 10)] * 2, done
     assert "rank 1" in done.err_text and "2 ranks continue after" in done.err_text, done
+    assert "; 1 rank lost before" in done.err_text, done
 
 
 def test_a_mismatch_after_a_reset_ends_the_job_and_names_the_tensor(sandbox: Sandbox) -> None:

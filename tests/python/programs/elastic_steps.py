@@ -1,7 +1,7 @@
 """Makes steps in generations: elastic_steps.py WHAT. At step 5 of the first generation, member 1 does WHAT. Prints the end.
 
-kill, raise (an exception of the program), exit (code 3), wait (for ever, without the others; then member 2 kills itself),
-swallow (as wait, in a loop that continues after every exception), mismatch (kills itself; then the tensors differ),
+kill, raise (an exception of the program), exit (code 3), leave (hvd.shutdown and code 3), wait (for
+ever, without the others; then member 2 kills itself), swallow (as wait, in a loop that continues after every exception), mismatch (kills itself; then the tensors differ),
 update (the hosts have changed), internal (all ranks raise HorovodInternalError), root (kills itself while it gives its
 state to all, and has the most commits).
 """
@@ -47,7 +47,9 @@ def do_it(state: State) -> None:
         kill()
     if WHAT == "raise" and me == 1:
         raise KeyError("no such sample")
-    if WHAT == "exit" and me == 1:
+    if WHAT == "leave" and me == 1:
+        hvd.shutdown()
+    if WHAT in ("exit", "leave") and me == 1:
         sys.exit(3)
     if WHAT in ("wait", "swallow") and me == 2:
         kill()

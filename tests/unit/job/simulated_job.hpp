@@ -153,7 +153,10 @@ struct AttemptTruth {
 
   // Returns whether the rank's end decides whether the job has succeeded.
   bool decides(std::size_t number) const {
-    if (generations.empty() || ranks[number].member.state == Member::State::left) return true;
+    if (generations.empty()) return true;
+    // One that has left and then fails is lost, if the others have continued.
+    if (ranks[number].member.state == Member::State::left && !ranks[number].failed_by_itself())
+      return true;
     const auto& last = generations.back().members;
     return std::find(last.begin(), last.end(), number) != last.end();
   }

@@ -20,8 +20,8 @@ struct GenerationReport {
   std::vector<std::size_t> members = {};  // in the order of ranks
   std::vector<std::size_t> joined =
       {};  // those of them that were in none before; in the first: none
-  // Members that were lost before the next generation began, in the order in which it was known, and
-  // those that had left with hvd_shutdown and then failed.
+  // Members that were lost before the next generation began, in the order in which it was known,
+  // and those that had left with hvd_shutdown and then failed.
   std::vector<LostMemberReport> lost = {};
   bool committed = false;    // its members have committed their state in it
   std::uint64_t step = 0;    // of the training, when it began

@@ -1,9 +1,9 @@
 """Makes steps in generations: elastic_steps.py WHAT. At step 5 of the first generation, member 1 does WHAT. Prints the end.
 
-kill, raise (an exception of the program), exit (code 3), leave (hvd.shutdown and code 3), wait (for
-ever, without the others; then member 2 kills itself), swallow (as wait, in a loop that continues after every exception), mismatch (kills itself; then the tensors differ),
-update (the hosts have changed), internal (all ranks raise HorovodInternalError), root (kills itself while it gives its
-state to all, and has the most commits).
+kill, raise (an exception of the program), exit (code 3), leave (hvd.shutdown and code 3), wait (for ever, without the
+others; then member 2 kills itself), swallow (as wait, in a loop that continues after every exception), mismatch
+(kills itself; then the tensors differ), update (the hosts have changed), internal (all ranks raise
+HorovodInternalError), root (kills itself while it gives its state to all, and has the most commits).
 """
 
 from __future__ import annotations

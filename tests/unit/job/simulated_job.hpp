@@ -154,9 +154,11 @@ struct AttemptTruth {
   // Returns whether the rank's end decides whether the job has succeeded.
   bool decides(std::size_t number) const {
     if (generations.empty()) return true;
-    // One that has left and then fails is lost, if the others have continued.
-    if (ranks[number].member.state == Member::State::left && !ranks[number].failed_by_itself())
-      return true;
+    // One that has left and then fails is lost, if the others have continued. So is one that its
+    // agent ends when it gives up.
+    const Rank& its = ranks[number];
+    const bool is_lost = its.failed_by_itself() || (disturbed && its.signalled);
+    if (its.member.state == Member::State::left && !is_lost) return true;
     const auto& last = generations.back().members;
     return std::find(last.begin(), last.end(), number) != last.end();
   }

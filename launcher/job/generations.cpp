@@ -74,6 +74,9 @@ std::size_t Generations::least_size() const {
 // --- what members do -----------------------------------------------------------------------------
 
 Actions Generations::came(std::uint32_t number, const MemberCome& come) {
+  const bool is_alone = state_.phase == Phase::ended && number < state_.members.size() &&
+                        state_.members[number].state == MemberState::left;
+  if (is_alone) return {action::Removed{number, "the other ranks have finished"}};
   if (!lives(number)) return {};
   Actions actions;
   auto& member = state_.members[number];

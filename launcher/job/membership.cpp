@@ -79,6 +79,11 @@ Result<void> Membership::take(const AgentState& agent, const Frame& frame) {
   return {};
 }
 
+bool Membership::is_lost(int rank) const {
+  return generations_.state().members[static_cast<std::size_t>(rank)].state ==
+         Generations::Member::State::lost;
+}
+
 void Membership::ended(const RankReport& rank) {
   const auto member = static_cast<std::uint32_t>(rank.placement.rank);
   last_failed_for_a_peer_ = failed_for_a_peer(rank);

@@ -30,6 +30,9 @@ class Membership {
   // Takes a frame of a member. Error: the agent violates the protocol.
   Result<void> take(const AgentState& agent, const Frame& frame);
 
+  // Returns whether this member is lost already: hvdrun has ended it, or has lost it before.
+  bool is_lost(int rank) const;
+
   // Takes a rank's end: it has finished, or is lost.
   void ended(const RankReport& rank);
 

@@ -128,14 +128,15 @@ void Running::on_start_timeout() {
 // --- while they run ------------------------------------------------------------------------------
 
 void Running::on_exited(const RankReport& rank) {
-  if (membership_) return on_member_exited(rank);
   const bool failed = failed_by_itself(rank);
+  const bool is_ended = membership_ && membership_->is_lost(rank.placement.rank);
   // Its agent has ended it, and what that said of it is lost.
-  if (rank.stopped_by_us && !failed)
+  if (rank.stopped_by_us && !failed && !is_ended)
     return attempt_.stop(
         {EndKind::agent_lost,
          fmt::format("rank {} on {} was stopped by its agent", rank.placement.rank, rank.host),
          kExitLauncher});
+  if (membership_) return on_member_exited(rank);
   const auto& table = attempt_.table;
   if (failed && failed_for_a_peer(rank) && !table.all_ended()) {
     if (!cause_timer_.pending()) cause_timer_.start(kPeersEnd);

@@ -96,8 +96,11 @@ void Membership::ended(const RankReport& rank) {
         warning_text("no rank has called hvd_init yet: a job can only continue without a lost rank "
                      "if its program uses libhvd (--min-np)"));
   const auto& known = generations_.state().members[member];
-  if (known.state == Generations::Member::State::left && !known.rank)
+  if (known.state == Generations::Member::State::left && !known.rank) {
     history_.failed_after_leaving(member, how_lost(rank));
+    // The next generation is being wired up, and its note is still to come.
+    if (std::ranges::count(opened_, member) > 0) losses_.push_back({member, how_lost(rank)});
+  }
   carry_out(generations_.lost(member, how_lost(rank)));
 }
 

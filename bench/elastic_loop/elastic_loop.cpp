@@ -1,6 +1,6 @@
 // Measures how long ranks are held up when one of them is killed, and an allreduce after that.
 //   elastic_loop kill FILE STEP_MS             the last rank is killed in step 20
-//   elastic_loop kill FILE STEP_MS SECOND_MS   the one before it, too, so long after its error
+//   elastic_loop kill FILE STEP_MS SECOND_MS   the one before dies SECOND_MS after its error
 //   elastic_loop allreduce FLOATS CALLS        of memory that the ranks share
 //   elastic_loop commit BYTES CALLS            of a state of this size
 // kill: each rank that is left prints the ms from the first kill until it has done its next step,

@@ -55,10 +55,10 @@ Result<EnvironmentChange> parse_environment_change(std::string_view text);
 // Reads one -x into `changes`, where it replaces an earlier one of the same name.
 Result<void> store_change(std::string_view text, std::vector<EnvironmentChange>& changes);
 
-// Accepts none, rank, rank@host, or a template, which is text with "{". output/ checks its fields.
 // Reads "[RANKS:]COMMAND" of --wrap.
 Result<WrapSpec> parse_wrap(std::string_view text);
 
+// Accepts none, rank, rank@host, or a template, which is text with "{". output/ checks its fields.
 Result<std::string> parse_label(std::string_view text);
 
 // Reads ranks such as "0,4-7". Returns nullopt for "all".

@@ -1,4 +1,4 @@
-// What a descriptor of another process is, in words: a pipe and who has its other end, a socket and
+// Says what a descriptor of another process is: a pipe and who has its other end, a socket and
 // its peer, a file and its file system. Opens no file of a file system, because that may hang. For
 // any thread.
 //
@@ -47,8 +47,9 @@ class Descriptors {
   std::string file(int fd, const std::string& link);
 
   pid_t pid_;
-  std::map<int, Mount> mounts_;                                      // by their ids
-  std::map<std::string, std::vector<std::pair<pid_t, int>>> pipes_;  // who has each, and as what fd
+  std::map<int, Mount> mounts_;  // by their ids
+  std::map<std::string, std::vector<std::pair<pid_t, int>>>
+      pipes_;  // by name: who has it open, as which fd
 };
 
 // Returns "10.0.0.2:41000", "[fe80::1]:80" or the path of a Unix socket for the bytes of a socket

@@ -32,7 +32,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMostWorkers = 8;
 constexpr std::size_t kLongestHeader = 20;
-// A worker that has a process stopped for so long is killed, which lets the process run.
+// A worker that stops a process for longer than this is killed. Then the process continues.
 constexpr std::chrono::milliseconds kLongestStop{45};
 constexpr std::chrono::milliseconds kTick{5};
 constexpr std::chrono::milliseconds kReap{200};

@@ -57,7 +57,7 @@ class MemberLink {
   int cancel_descriptor() const { return cancel_.get(); }
   // Returns why the generation is over; nullopt if it is not.
   std::optional<GenerationOver> over() const;
-  // Waits for that at most so long; not if the agent is gone.
+  // Waits for that, at most for this time. Does not wait if the agent is gone.
   std::optional<GenerationOver> wait_for_over(std::chrono::milliseconds most);
   // Returns why the job does not want this member any more; "" if it does.
   std::string why_removed() const;

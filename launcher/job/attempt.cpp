@@ -85,6 +85,11 @@ bool Attempt::stop(StopCause cause) {
   return true;
 }
 
+std::string_view Attempt::phase_name() const {
+  if (stopping_) return "stopping";
+  return running_ && attempt_.agents->all(AgentPhase::running) ? "running" : "starting";
+}
+
 // --- what agents say -----------------------------------------------------------------------------
 
 struct Attempt::Frames {

@@ -1,6 +1,7 @@
 #include "agent/pmix_services.hpp"
 
 #include "agent/pmix_directives.hpp"
+#include "common/text.hpp"
 #include "common/wire.hpp"
 
 #include <algorithm>
@@ -136,6 +137,7 @@ void PmixServices::add_to(pmix_server_module_t& module) {
   module.group = &PmixServices::on_group;
   module.spawn = &PmixServices::on_spawn;
   module.job_control = &PmixServices::on_job_control;
+  module.log = &PmixServices::on_log;
 }
 
 // --- names ---------------------------------------------------------------------------------------
@@ -293,6 +295,26 @@ pmix_status_t PmixServices::on_group(pmix_group_operation_t operation, char* nam
     self->fences_.join({ranks, status, part, timeout, answer, purpose});
   });
   return PMIX_SUCCESS;
+}
+
+// --- texts ---------------------------------------------------------------------------------------
+
+void PmixServices::on_log(const pmix_proc_t* client, const pmix_info_t data[], std::size_t count,
+                          const pmix_info_t[], std::size_t, pmix_op_cbfunc_t done, void* context) {
+  auto* const self = current.load();
+  if (self == nullptr) return done(PMIX_ERR_UNREACH, context);
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string_view key = data[i].key;
+    const auto& value = data[i].value;
+    if ((key == PMIX_LOG_STDERR || key == PMIX_LOG_STDOUT) && value.type == PMIX_STRING)
+      texts.emplace_back(common::trim(value.data.string));
+  }
+  // libpmix holds a lock now that `done` takes.
+  self->mailbox_.post([self, rank = client->rank, texts = std::move(texts), done, context] {
+    for (const auto& text : texts) self->warn_(fmt::format("rank {} logs: {}", rank, text));
+    done(texts.empty() ? PMIX_ERR_NOT_SUPPORTED : PMIX_SUCCESS, context);
+  });
 }
 
 // --- what a job of hvdrun does not have ----------------------------------------------------------

@@ -1,5 +1,5 @@
 // The services of a PMIx server beside the exchange of data: names that ranks publish, connections
-// between ranks, groups, and clear refusals of what a job of hvdrun cannot do.
+// between ranks, groups, texts that ranks log, and clear refusals of what a job cannot do.
 //
 // The PMIx server owns it. libpmix calls its functions on a thread of its own; they post into the
 // agent's loop and return. What cannot be done is answered with one of PMIx's errors.
@@ -65,6 +65,11 @@ class PmixServices {
   static pmix_status_t on_job_control(const pmix_proc_t* proc, const pmix_proc_t targets[],
                                       std::size_t target_count, const pmix_info_t directives[],
                                       std::size_t count, pmix_info_cbfunc_t done, void* context);
+
+  // libpmix finds no reader for what a rank logs (Open MPI 5 logs its help texts), so it is said.
+  static void on_log(const pmix_proc_t* client, const pmix_info_t data[], std::size_t count,
+                     const pmix_info_t directives[], std::size_t directive_count,
+                     pmix_op_cbfunc_t done, void* context);
 
   pmix_status_t join(const char* purpose, const pmix_proc_t procs[], std::size_t proc_count,
                      const pmix_info_t info[], std::size_t count, pmix_op_cbfunc_t done,

@@ -67,6 +67,11 @@ def test_a_file_that_a_rank_registers_for_clean_up_is_removed(sandbox: Sandbox) 
     assert not file.exists()
 
 
+def test_a_text_that_a_rank_logs_is_shown(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 2, program("pmix_services"), "--log", "no route\n").expect(0)
+    assert re.search(r"^hvdrun: warning: \S+: rank 0 logs: no route$", done.err_text, re.M)
+
+
 def test_a_refused_spawn_is_said_once_with_the_program(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 2, program("pmix_services"), "--spawn").expect(0)
     warnings = [line for line in done.err_text.splitlines() if "MPI_Comm_spawn" in line]

@@ -1,11 +1,12 @@
 /* Uses the services of a PMIx server beside the exchange of data. Each rank does the same:
  *
- *   pmix_services [--spawn] [--cleanup FILE]
+ *   pmix_services [--spawn] [--log TEXT] [--cleanup FILE]
  *
  * publishes a value and looks up that of the next rank; publishes one that is read once; connects
  * all ranks and disconnects them; makes two groups with numbers of their own. --cleanup: FILE is
- * removed when the rank ends. --spawn: expects that a spawn is refused. Rank 0 prints "the groups'
- * numbers differ". Exit code 98 and a line after a result that it does not expect. */
+ * removed when rank 0 ends. --log: rank 0 logs the text. --spawn: expects that a spawn is refused.
+ * Rank 0 prints "the groups' numbers differ". Exit code 98 and a line after a result that it does
+ * not expect. */
 #include "options.h"
 
 #include <pmix.h>
@@ -133,6 +134,12 @@ static void register_cleanup(const char* path) {
   must(PMIx_Job_control(&self, 1, &wish, 1, &results, &count), "PMIx_Job_control");
 }
 
+static void log_text(const char* text) {
+  pmix_info_t info;
+  PMIX_INFO_LOAD(&info, PMIX_LOG_STDERR, text, PMIX_STRING);
+  must(PMIx_Log(&info, 1, NULL, 0), "PMIx_Log");
+}
+
 static void expect_no_spawn(void) {
   pmix_app_t app;
   pmix_nspace_t child;
@@ -148,6 +155,8 @@ int main(int argc, char** argv) {
   const unsigned size = job_size();
   const char* file = option(argv, "--cleanup", NULL);
   if (file != NULL && self.rank == 0) register_cleanup(file);
+  const char* text = option(argv, "--log", NULL);
+  if (text != NULL && self.rank == 0) log_text(text);
   if (flag(argv, "--spawn")) expect_no_spawn();
   use_names(size);
   use_groups(size);

@@ -153,3 +153,22 @@ def test_the_ranks_of_other_hosts_continue_without_a_host_that_loses_power(jobs:
         held.let_go()
     held.check_end([0, 1], SILENT)
     jobs.cluster.power_on("n2")
+
+
+def separate(jobs: Jobs, first: str, second: str) -> None:  # noqa: F811
+    """The hosts reach all others, but not each other, and nothing tells them so."""
+    for host, other in ((first, second), (second, first)):
+        jobs.cluster.output("sh", "-c", f"ip neigh replace $(getent ahostsv4 {other} | head -n 1 | cut -d ' ' -f 1) lladdr 02:00:00:00:00:99 "
+                                        "nud permanent dev eth0", on=host, user="root")
+
+
+def test_one_of_two_hosts_that_cannot_reach_each_other_is_left_out(jobs: Jobs, shared: Path) -> None:  # noqa: F811
+    held = Held(jobs, shared, "-x", "HVD_HOST_TIMEOUT=2", hosts="n1:2,n2:1,n3:1")
+    separate(jobs, "n2", "n3")
+    try:
+        held.let_go()
+        err = held.check_end([0, 1, 2], r"note: rank 3 on n3 was lost \(could not be reached by ranks of other hosts\): 3 ranks continue")
+    finally:
+        for host in ("n2", "n3"):
+            jobs.cluster.output("ip", "neigh", "flush", "dev", "eth0", "nud", "permanent", on=host, user="root")
+    assert "warning: rank 3 on n3 could not be reached by ranks of other hosts; ending it" in err, err

@@ -105,7 +105,7 @@ class Agent {
   }
 
   // End.
-  void on_silence();
+  void on_silence(const LauncherWatch::Silent& silence);
   void on_launcher_gone(const std::optional<Error>& error);
   void on_guard_gone();
   void stop(int signal, milliseconds grace);
@@ -191,7 +191,8 @@ Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
                           [this](const std::vector<ProcessInfo>& left) { on_unkillable(left); }}),
       linger_timer_(loop_, [this] { end_leftovers(); }),
       output_timer_(loop_, [this] { output_.close_all(); }),
-      launcher_(loop_, [this] { on_silence(); }),
+      launcher_(loop_, {[this](const auto& silence) { on_silence(silence); },
+                        [this] { return members_ && members_->one_waits(); }}),
       rank_ends_(loop_, link_, [this] { consider_leaving(); }) {
   guard_event_.enable();
 }
@@ -472,14 +473,10 @@ void Agent::pause() {
 }
 
 // Leaves the link open, so that a launcher that runs again later learns what has happened.
-void Agent::on_silence() {
-  const std::chrono::duration<double> timeout = kSilentTimeouts * options_.host_timeout;
-  fail_job(
-      {fmt::format("the agent on {} heard nothing from hvdrun for {:.3g} s and ended its ranks",
-                   local_host_name(), timeout.count()),
-       kExitLauncher});
+void Agent::on_silence(const LauncherWatch::Silent& silence) {
+  fail_job({fmt::format("the agent on {} {}", local_host_name(), silence.text), kExitLauncher});
   if (!job_) return leave();
-  stop(job_->kill_signal, job_->grace);
+  stop(silence.waits ? SIGKILL : job_->kill_signal, job_->grace);
 }
 
 // Ends the job here. After an error only incoming frames are lost: the launcher may still get ours.

@@ -205,17 +205,18 @@ void Attempt::on_aborted(AgentState&, const AbortedMessage& message) {
   stop({});
 }
 
-void Attempt::on_states(AgentState&, const StatesMessage& message) {
+void Attempt::on_states(AgentState& agent, const StatesMessage& message) {
   switch (message.purpose) {
     case StatesPurpose::stop:
       for (const auto& state : message.ranks)
         if (attempt_.table.has(state.rank)) states_at_stop_.push_back(state);
       return;
     case StatesPurpose::table:
-      for (const auto& line : states_.add(message, attempt_.table.ranks())) attempt_.note(line);
+      for (const auto& line : states_.add(agent.host_index, message, attempt_.table.ranks()))
+        attempt_.note(line);
       return;
     case StatesPurpose::stalls:
-      return phase_->on_stall_states(message);
+      return phase_->on_stall_states(agent.host_index, message);
   }
 }
 
@@ -254,8 +255,9 @@ void Attempt::on_step_signal(AgentState& agent, std::uint32_t signal) {
 void Attempt::on_failed(AgentState& agent, const FailedMessage& failed) {
   const bool names_host =
       attempt_.agents->size() == 1 || failed.text.find(agent.host.name) != std::string::npos;
-  stop(agent_failure(
-      {names_host ? failed.text : agent.host.name + ": " + failed.text, failed.exit_code}));
+  const Error error{names_host ? failed.text : agent.host.name + ": " + failed.text,
+                    failed.exit_code};
+  if (!phase_->continues_without(agent, error)) stop(agent_failure(error));
 }
 
 void Attempt::on_done(AgentState& agent, const DoneMessage& done) {
@@ -277,6 +279,8 @@ void Attempt::on_agent_gone(AgentState& agent) {
     if (left_early && why.empty()) why = "it ended before its ranks";
     phase_->on_lost(agent, std::move(why));
   }
+  for (const auto& line : states_.lose(agent.host_index, attempt_.table.ranks()))
+    attempt_.note(line);
   consider_pausing();
   if (attempt_.agents->all_gone()) attempt_.job.loop.stop();
 }
@@ -287,7 +291,7 @@ void Attempt::on_signal(int signal) {
   auto& agents = *attempt_.agents;
   switch (signal) {
     case SIGQUIT:
-      states_.expect(agents.size());
+      states_.expect(agents.hosts_in_use());
       return agents.ask_for_states(StatesPurpose::table);
     case SIGTSTP:
       pausing_ = true;

@@ -15,10 +15,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// An agent ends its ranks within the grace and its own rounds of SIGKILL. One that has not ended
-// this much later hangs (in PMIx, in the kernel), and is killed.
-constexpr milliseconds kAgentPatience{20000};
-constexpr milliseconds kKillPatience{2000};  // then it cannot even be killed
+constexpr milliseconds kKillPatience{2000};  // then an agent cannot even be killed
 
 }  // namespace
 

@@ -50,7 +50,8 @@ struct MetricValue {
 
 // What a rank has reported through libhvd (common/status_page.h).
 struct RankCounters {
-  bool joined = false;  // the rank joined the job through libhvd; false: the rest is 0
+  bool joined =
+      false;  // the rank joined the job through libhvd; false: it may still have reported progress
   std::uint64_t steps = 0;
   std::uint64_t samples = 0;
   double collective_seconds = 0;    // in collectives, waiting included

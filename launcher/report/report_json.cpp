@@ -29,7 +29,7 @@ std::string how_it_ended(const RankReport& rank) {
 }
 
 Json counters_json(const RankCounters& counters) {
-  if (!counters.joined) return {};
+  if (!counters.joined && counters.metrics.empty() && !reports_progress(counters)) return {};
   Json epochs = Json::array();
   for (const auto& epoch : counters.epochs)
     epochs.push_back(

@@ -87,6 +87,8 @@ _hvdrun_words() {
       fi
       ;;
     jobs) mapfile -t COMPREPLY < <(compgen -W '--all --json --help' -- "$2") ;;
+    help) mapfile -t COMPREPLY < <(compgen -W "${_hvdrun_commands#run help } $("${COMP_WORDS[0]}" help topics 2> /dev/null |
+      awk '/^$/ { block++ } block == 1 && $1 != "TOPIC" { print $1 }') topics" -- "$2") ;;
     follow) mapfile -t COMPREPLY < <(compgen -W '--no-output --help' -- "$2") ;;
     cancel) mapfile -t COMPREPLY < <(compgen -W '--help' -- "$2") ;;
   esac
@@ -109,7 +111,7 @@ _hvdrun() {
         flags+=" $_hvdrun_scale_flags"
         with_value+=" $_hvdrun_scale_options_with_value"
         ;;
-      templates | jobs | follow | cancel)
+      help | templates | jobs | follow | cancel)
         _hvdrun_words "${COMP_WORDS[1]}" "$current"
         return
         ;;

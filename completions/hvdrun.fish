@@ -64,8 +64,9 @@ complete -c hvdrun -n '__hvdrun_has_command templates' -a 'show' -l template-pat
 complete -c hvdrun -n '__hvdrun_has_command jobs' -l all -l json -l help
 complete -c hvdrun -n '__hvdrun_has_command follow' -l no-output -l help
 complete -c hvdrun -n '__hvdrun_has_command cancel' -l help
+complete -c hvdrun -n '__hvdrun_has_command help' -a 'topics (hvdrun help topics 2>/dev/null | awk \'/^$/ { block++ } block == 1 && $1 != "TOPIC" { print $1 }\')'
 complete -c hvdrun -n '__hvdrun_is_first; or __hvdrun_has_command help' -a run -d 'start a program of any name'
-complete -c hvdrun -n '__hvdrun_is_first; or __hvdrun_has_command help' -a help -d 'help on a command'
+complete -c hvdrun -n '__hvdrun_is_first; or __hvdrun_has_command help' -a help -d 'help on a command, or a page of the documents'
 complete -c hvdrun -n '__hvdrun_is_first; or __hvdrun_has_command help' -a sbatch -d 'a batch script, or a SLURM job'
 complete -c hvdrun -n '__hvdrun_is_first; or __hvdrun_has_command help' -a salloc -d 'an allocation of SLURM, and a program or shell in it'
 complete -c hvdrun -n '__hvdrun_is_first; or __hvdrun_has_command help' -a templates -d 'the templates of batch scripts'

@@ -79,6 +79,7 @@ constexpr ShortHelp kShortHelp[] = {
 constexpr std::string_view kShortClosing = R"(
 SLURM: hvdrun sbatch, salloc, jobs, follow, cancel, templates; also scale.
 hvdrun --help lists all options, hvdrun WORD --help those of a command.
+hvdrun help topics lists the pages, such as hvdrun help errors.
 )";
 
 constexpr std::string_view kClosing = R"(
@@ -92,6 +93,8 @@ hvdrun --horovod, without the subcommands.
 Config files (JSON); each overrides the ones before it, the command line all:
 /etc/hvdrun/config.json, ~/.config/hvdrun/config.json, $HVDRUN_CONFIG,
 --config-file. See hvdrun(1) for more, and for exit codes.
+hvdrun help TOPIC shows a page of the documents: errors, exit-codes, slurm, jax,
+environment, config, …; hvdrun help topics lists them.
 )";
 
 constexpr std::string_view kSbatchIntroduction =

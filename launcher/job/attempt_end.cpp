@@ -48,7 +48,6 @@ AttemptEnd Attempt::finish() {
       job.output.close(rank.placement.rank, stream);
     rank.has_terminal = attempt_.terminal.is_of(rank.placement.rank);
     rank.last_stderr = job.output.last_stderr(rank.placement.rank);
-    rank.stderr_in_sight = job.output.stderr_in_sight(rank.placement.rank);
     if (!rank.exited) rank.stopped_by_us = true;
   }
   const auto* const membership = running_ ? running_->membership() : nullptr;
@@ -77,6 +76,9 @@ AttemptEnd Attempt::finish() {
   report.reason = std::move(verdict.reason);
   report.stopped_early = verdict.kind == EndKind::stopped_early;
   if (verdict.first_failure) report.first_failure = static_cast<int>(*verdict.first_failure);
+  job.output.settle(report.first_failure);
+  for (auto& rank : table.ranks())
+    rank.stderr_in_sight = job.output.stderr_in_sight(rank.placement.rank);
   report.ranks = std::move(table.ranks());
   separate_runs_.add_to(report, attempt_.placement().hosts.size());
   return end;

@@ -5,6 +5,7 @@
 #include "job/agent_table.hpp"
 #include "job/host_addresses.hpp"
 #include "job/launch.hpp"
+#include "model/traceback.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -150,7 +151,13 @@ void Running::on_exited(const RankReport& rank) {
   }
   if (membership_) return on_member_exited(rank);
   const auto& table = attempt_.table;
-  if (failed && failed_for_a_peer(rank) && !table.all_ended()) {
+  const int number = rank.placement.rank;
+  const bool is_for_a_peer =
+      failed_for_a_peer(rank) ||
+      (rank.signal == 0 && !rank.abort_code && !rank.failure.reported &&
+       is_peer_error(last_exception(attempt_.job.output.last_stderr(number))));
+  if (failed && !is_for_a_peer) attempt_.job.output.failed(number);
+  if (failed && is_for_a_peer && !table.all_ended()) {
     if (!cause_timer_.pending()) cause_timer_.start(kPeersEnd);
     return;
   }

@@ -1,9 +1,9 @@
 #include "report/activities.hpp"
 
 #include "common/text.hpp"
+#include "model/traceback.hpp"
 #include "report/failures.hpp"
 #include "report/quantities.hpp"
-#include "report/traceback.hpp"
 
 #include <algorithm>
 #include <cstddef>

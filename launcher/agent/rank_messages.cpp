@@ -24,6 +24,7 @@ RankState state_of(const RankStatus& status) {
   state.epoch = status.epoch;
   state.collective = status.blocking.name;
   state.collective_seconds = status.blocking.seconds;
+  state.calls = status.blocking.completed;
   state.background = status.background.name;
   state.background_seconds = status.background.seconds;
   state.background_missing = status.background_missing;

@@ -57,10 +57,17 @@ Attempt::Attempt(const JobParts& job, const JobIdentity& identity)
                [this](StopCause cause) { stop(std::move(cause)); },
                [this] { run_ranks(); }},
       starting_(attempt_),
+      hang_(attempt_,
+            [this](std::vector<RankState> states) {
+              const auto* const membership = running_ ? running_->membership() : nullptr;
+              return membership != nullptr ? membership->members_among(std::move(states)) : states;
+            }),
       exception_watch_(
           job.loop, attempt_.table,
           [this](int rank) { return attempt_.job.output.last_stderr(rank); },
-          [this](const std::string& text) { attempt_.note(warning_text(text)); }) {}
+          [this](const std::string& text) { attempt_.note(warning_text(text)); }) {
+  attempt_.hang = &hang_;
+}
 
 Result<AttemptEnd> Attempt::run() {
   HVD_CHECK(starting_.begin());
@@ -81,7 +88,7 @@ bool Attempt::stop(StopCause cause) {
   phase_->leave();
   phase_ = &stopping_.emplace(attempt_, std::move(cause), running_.has_value());
   exception_watch_.end();
-  stopping_->begin();
+  hang_.before_stop(stopping_->cause(), [this] { stopping_->begin(); });
   return true;
 }
 
@@ -99,6 +106,7 @@ struct Attempt::Frames {
       Rows::message<ExitedMessage, &Attempt::on_exited>(FrameType::exited),
       Rows::message<AbortedMessage, &Attempt::on_aborted>(FrameType::aborted),
       Rows::message<StatesMessage, &Attempt::on_states>(FrameType::states),
+      Rows::message<LooksMessage, &Attempt::on_looks>(FrameType::looks),
       Rows::message<StallsMessage, &Attempt::on_stalls>(FrameType::stalls),
       Rows::message<ProgressMessage, &Attempt::on_progress>(FrameType::progress),
       Rows::message<std::string, &Attempt::on_note>(FrameType::note),
@@ -168,6 +176,7 @@ Result<void> Attempt::on_output(AgentState& agent, const Frame& frame) {
   auto& output = attempt_.job.output;
   output.write(rank, stream, message.bytes, OutputTime(milliseconds(message.header.milliseconds)));
   exception_watch_.on_output(rank, stream);
+  hang_.on_output();
   attempt_.agents->took_output(agent, message.bytes.size(), !output.congested());
   return {};
 }
@@ -282,7 +291,8 @@ void Attempt::on_signal(int signal) {
   switch (signal) {
     case SIGQUIT:
       states_.expect(agents.size());
-      return agents.ask_for_states(StatesPurpose::table);
+      agents.ask_for_states(StatesPurpose::table);
+      return hang_.on_question();
     case SIGTSTP:
       pausing_ = true;
       paused_.clear();

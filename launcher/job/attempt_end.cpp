@@ -63,6 +63,7 @@ AttemptEnd Attempt::finish() {
     note_activities(states_at_stop_, table.ranks());
   count_unfinished_collectives(states_at_stop_, table.ranks());
   report.waits = find_waits(states_at_stop_, table.ranks());
+  report.hang = hang_.found();
   Verdict verdict;
   if (membership != nullptr) {
     report.generations = membership->report();

@@ -3,6 +3,7 @@
 #include "base/severity.hpp"
 #include "common/text.hpp"
 #include "job/agent_table.hpp"
+#include "job/hang_watch.hpp"
 #include "job/host_addresses.hpp"
 #include "job/launch.hpp"
 
@@ -185,8 +186,9 @@ void Running::on_stall_states(const StatesMessage& message) {
   auto states = stall_answers_.add(message, ranks.size());
   if (!states) return;
   if (membership_) states = membership_->members_among(std::move(*states));
-  for (const auto& line : stalls_.explain(*states, ranks, attempt_.job.loop.now()))
-    attempt_.note(line);
+  const auto lines = stalls_.explain(*states, ranks, attempt_.job.loop.now());
+  for (const auto& line : lines) attempt_.note(line);
+  if (!lines.empty()) attempt_.hang->on_stall();
 }
 
 void Running::on_progress(std::size_t host_index, const ProgressMessage& message) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "model/generation.hpp"
+#include "model/hang_report.hpp"
 #include "model/placement.hpp"
 
 #include <array>
@@ -206,6 +207,7 @@ struct Report {
   std::vector<HostGpus> gpus;
   std::vector<HostHardware> hardware;
   std::vector<CollectiveWait> waits;
+  std::optional<HangReport> hang = {};  // what hvdrun found last of ranks that others waited for
   // No rank was seen to join another one: no libhvd, no PMIx, no TCP connection. A short connection
   // can be missed. False for a job that was too short to be examined.
   bool may_be_separate_runs = false;

@@ -45,6 +45,7 @@ enum class FrameType : std::uint16_t {
   plan,
   leave,
   disconnected,
+  looks,  // the answer to `look`
   // (and `signal`: SLURM has sent it to the step of the agent)
   // launcher → agent
   launch = 64,
@@ -69,6 +70,7 @@ enum class FrameType : std::uint16_t {
   updated,
   removed,
   end_member,
+  look,  // at the ranks' processes
   // both ways, without payload: a sign of life
   alive = 128,
   // an agent → another one, through the launcher

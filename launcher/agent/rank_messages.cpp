@@ -66,6 +66,8 @@ ExitedMessage exited_message(const StatusPages& pages, const RankProcess& proces
 
 StatesMessage states_of(const StatusPages& pages, const std::vector<RankProcess>& ranks,
                         StatesPurpose purpose) {
+  const auto processes =
+      purpose == StatesPurpose::quiet ? all_processes() : std::vector<ProcessInfo>();
   std::map<pid_t, char> kernel_states;
   if (purpose == StatesPurpose::table)
     for (const auto& process : all_processes()) kernel_states[process.pid] = process.state;
@@ -79,6 +81,11 @@ StatesMessage states_of(const StatusPages& pages, const std::vector<RankProcess>
     if (purpose == StatesPurpose::stop && process.alive) {
       state.activity = activity_of(process.pid);
       state.activity.seconds = seconds_since(process.started);
+    }
+    if (purpose == StatesPurpose::quiet && process.alive) {
+      state.activity.cpu_seconds = cpu_seconds_of(process.pid);
+      for (const auto& child : descendants_of(process.pid, processes))
+        state.activity.cpu_seconds += cpu_seconds_of(child.pid);
     }
     message.ranks.push_back(std::move(state));
   }

@@ -146,7 +146,8 @@ Doing doing_of(const ThreadLook& thread, const ProcessLook& look, bool in_collec
   if (look.state == 't') return Doing::traced;
   if (look.frozen) return Doing::frozen;
   if (in_collective) return Doing::in_collective;
-  const bool runs = thread.movement ? processor_share(thread) > kComputes : thread.state == 'R';
+  // On a busy machine a thread that computes may get little of a processor.
+  const bool runs = thread.state == 'R' || processor_share(thread) > kComputes;
   return runs ? Doing::computes : Doing::waits;
 }
 
@@ -183,7 +184,9 @@ std::string place_text(const LookFrame& frame) {
     if (frame.line != 0) text += fmt::format(":{}", frame.line);
   }
   if (frame.function == "<module>") return text;
-  const std::string function = frame.function.substr(0, frame.function.find('('));
+  std::string function = frame.function.substr(0, frame.function.find('('));
+  if (const auto at = function.rfind("<locals>."); at != std::string::npos)
+    function.erase(0, at + std::string_view("<locals>.").size());
   return text + (text.empty() ? "" : " ") + function + "()";
 }
 

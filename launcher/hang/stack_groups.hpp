@@ -2,7 +2,7 @@
 // thread.
 #pragma once
 
-#include "hang/verdict.hpp"
+#include "hang/hang_facts.hpp"
 
 #include <string>
 #include <vector>

@@ -27,6 +27,13 @@ std::string title_of(const std::string& collective) {
   return collective.substr(0, space) + " " + quote(collective.substr(space + 1));
 }
 
+// Returns "81,245".
+std::string with_commas(std::uint64_t number) {
+  std::string text = std::to_string(number);
+  for (std::size_t at = text.size(); at > 3; at -= 3) text.insert(at - 3, ",");
+  return text;
+}
+
 struct Seen {
   const RankFacts* facts = nullptr;
   RankPlace place;
@@ -72,11 +79,11 @@ class Judge {
 
  private:
   static bool is_more_telling(const RankPlace& one, const RankPlace& other) {
-    const auto stands_still = [](const RankPlace& place) {
+    const auto does_nothing = [](const RankPlace& place) {
       return place.doing == Doing::stopped || place.doing == Doing::traced ||
              place.doing == Doing::frozen;
     };
-    if (stands_still(one) != stands_still(other)) return stands_still(one);
+    if (does_nothing(one) != does_nothing(other)) return does_nothing(one);
     // A worker that is in no collective is the one that the others wait for.
     return other.doing == Doing::in_collective && one.doing != Doing::in_collective &&
            one.doing != Doing::unknown;
@@ -156,7 +163,7 @@ class Judge {
     return text;
   }
 
-  static bool stands_still(const std::vector<const Seen*>& ranks) {
+  static bool does_nothing(const std::vector<const Seen*>& ranks) {
     return std::ranges::none_of(ranks, [](const Seen* rank) {
       return rank->facts->ended.empty() && rank->place.doing == Doing::computes;
     });
@@ -164,7 +171,7 @@ class Judge {
 
   void blame(const std::vector<const Seen*>& ranks) {
     report_.blamed = numbers_of(ranks);
-    report_.kind = stands_still(ranks) ? HangKind::hangs : HangKind::slow;
+    report_.kind = does_nothing(ranks) ? HangKind::hangs : HangKind::slow;
   }
 
   static std::string loop_words(HangKind kind) {
@@ -208,7 +215,7 @@ class Judge {
     std::string call;
     if (const auto* rank = find(wait.waiting.front());
         rank != nullptr && rank->facts->collective == wait.collective && rank->facts->calls > 0)
-      call = fmt::format(" (call {:L})", rank->facts->calls + 1);
+      call = fmt::format(" (call {})", with_commas(rank->facts->calls + 1));
     const bool one = missing.size() == 1;
     const bool have_ended = !missing.empty() && std::ranges::all_of(missing, [](const Seen* rank) {
       return !rank->facts->ended.empty();
@@ -304,12 +311,12 @@ class Judge {
 
   void blame_others(const std::vector<const Seen*>& waiters, std::vector<const Seen*> others) {
     // A rank that cannot run explains more than one that computes.
-    const auto stands = [](const Seen* rank) {
+    const auto cannot_run = [](const Seen* rank) {
       return rank->place.doing == Doing::stopped || rank->place.doing == Doing::traced ||
              rank->place.doing == Doing::frozen;
     };
-    if (std::ranges::any_of(others, stands))
-      std::erase_if(others, [&](const Seen* rank) { return !stands(rank); });
+    if (std::ranges::any_of(others, cannot_run))
+      std::erase_if(others, [&](const Seen* rank) { return !cannot_run(rank); });
     blame(others);
     auto words = describe(others);
     const auto name = name_of(others);

@@ -62,6 +62,7 @@ Attempt::Attempt(const JobParts& job, const JobIdentity& identity)
               const auto* const membership = running_ ? running_->membership() : nullptr;
               return membership != nullptr ? membership->members_among(std::move(states)) : states;
             }),
+      quiet_watch_(attempt_),
       exception_watch_(
           job.loop, attempt_.table,
           [this](int rank) { return attempt_.job.output.last_stderr(rank); },
@@ -88,8 +89,14 @@ bool Attempt::stop(StopCause cause) {
   phase_->leave();
   phase_ = &stopping_.emplace(attempt_, std::move(cause), running_.has_value());
   exception_watch_.end();
+  quiet_watch_.end();
   hang_.before_stop(stopping_->cause(), [this] { stopping_->begin(); });
   return true;
+}
+
+std::string_view Attempt::phase_name() const {
+  if (stopping_) return "stopping";
+  return running_ && attempt_.agents->all(AgentPhase::running) ? "running" : "starting";
 }
 
 // --- what agents say -----------------------------------------------------------------------------
@@ -166,6 +173,7 @@ void Attempt::on_started(AgentState& agent, const StartedMessage& started) {
   attempt_.agents->started(agent);
   for (const auto& [rank, pid] : started.pids) attempt_.table.started(rank, pid);
   phase_->on_started();
+  if (attempt_.agents->all(AgentPhase::running) && !stopping_) quiet_watch_.begin();
 }
 
 Result<void> Attempt::on_output(AgentState& agent, const Frame& frame) {
@@ -177,6 +185,7 @@ Result<void> Attempt::on_output(AgentState& agent, const Frame& frame) {
   output.write(rank, stream, message.bytes, OutputTime(milliseconds(message.header.milliseconds)));
   exception_watch_.on_output(rank, stream);
   hang_.on_output();
+  quiet_watch_.on_output();
   attempt_.agents->took_output(agent, message.bytes.size(), !output.congested());
   return {};
 }
@@ -219,6 +228,8 @@ void Attempt::on_states(AgentState&, const StatesMessage& message) {
       return;
     case StatesPurpose::stalls:
       return phase_->on_stall_states(message);
+    case StatesPurpose::quiet:
+      return quiet_watch_.take(message);
   }
 }
 
@@ -295,6 +306,7 @@ void Attempt::on_signal(int signal) {
       return hang_.on_question();
     case SIGTSTP:
       pausing_ = true;
+      quiet_watch_.end();
       paused_.clear();
       agents.send_all(FrameType::pause);
       return consider_pausing();
@@ -303,6 +315,7 @@ void Attempt::on_signal(int signal) {
       attempt_.status_line.show();
       attempt_.terminal.resume();
       phase_->on_resumed();
+      if (!stopping_) quiet_watch_.begin();
       return agents.send_all(FrameType::resume);
     case SIGWINCH:
       return attempt_.terminal.resize();

@@ -10,6 +10,7 @@
 #include "job/attempt_phase.hpp"
 #include "job/exception_watch.hpp"
 #include "job/hang_watch.hpp"
+#include "job/quiet_watch.hpp"
 #include "job/rank_states.hpp"
 #include "job/restart.hpp"
 #include "job/running.hpp"
@@ -59,8 +60,14 @@ class Attempt {
                                           : attempt_.table.running().size();
   }
 
+  // Returns "starting", "running" or "stopping".
+  std::string_view phase_name() const;
+
   // SIGUSR1, SIGUSR2, SIGQUIT, SIGTSTP, SIGCONT and SIGWINCH, as the user sent them to hvdrun.
   void on_signal(int signal);
+
+  // Finds out what the ranks do; see HangWatch::ask().
+  void why(HangWatch::Done done) { hang_.ask(std::move(done)); }
 
   void on_output_relief() { attempt_.agents->return_credit(); }
 
@@ -104,6 +111,7 @@ class Attempt {
   AttemptPhase* phase_ = &starting_;
 
   HangWatch hang_;
+  QuietWatch quiet_watch_;
   StateTable states_;
   ExceptionWatch exception_watch_;
   SeparateRuns separate_runs_;

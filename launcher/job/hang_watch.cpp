@@ -55,7 +55,10 @@ void HangWatch::ask(Done done) {
 
 void HangWatch::look(milliseconds limit, Asker asker) {
   askers_.push_back(std::move(asker));
-  if (askers_.size() > 1) return;
+  if (askers_.size() > 1) {
+    if (limit < kUsualLimit) limit_.start(limit);
+    return;
+  }
   ++number_;
   answers_.clear();
   asked_.clear();
@@ -148,7 +151,7 @@ void HangWatch::on_question() {
 
 bool HangWatch::seems_to_hang(const StopCause& cause) const {
   if (!attempt_.agents->all(AgentPhase::running) || attempt_.table.all_ended()) return false;
-  if (cause.kind == EndKind::exit_timeout) return true;
+  if (cause.kind == EndKind::exit_timeout || cause.kind == EndKind::quiet_timeout) return true;
   if (cause.kind != EndKind::interrupted) return false;
   return stalled_ || attempt_.job.loop.now() - last_output_ >= kSilent;
 }

@@ -75,7 +75,7 @@ class HangWatch {
   std::uint32_t number_ = 0;                     // of the last look
   std::map<std::size_t, LooksMessage> answers_;  // by host
   std::vector<std::size_t> asked_;               // hosts
-  std::vector<Asker> askers_;  // of the look that runs; empty: none runs
+  std::vector<Asker> askers_;                    // of the look that runs; empty: none runs
   std::optional<HangReport> found_;
   Timer limit_;
 };

@@ -24,6 +24,7 @@ enum class EndKind {
   agent_lost,     // an agent or its guard was killed or failed, or its link broke
   start_timeout,  // --start-timeout
   exit_timeout,   // --exit-timeout: some ranks had succeeded
+  quiet_timeout,  // --quiet-timeout
   interrupted,    // hvdrun got a signal
   output_failed,  // the reader of hvdrun's output is gone, or the output cannot be written
   refused,        // every attempt would fail alike: no such program or folder, another version

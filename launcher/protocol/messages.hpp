@@ -165,12 +165,13 @@ struct RankState {
   std::string background = {};  // the background collective that has waited longest, with its name
   double background_seconds = 0;
   std::string background_missing = {};  // the ranks that it waits for, "2,5-7"; empty: unknown
-  RankActivity activity = {};           // only for StatesPurpose::stop, if the rank is alive
+  RankActivity activity =
+      {};  // only for StatesPurpose::stop, if the rank is alive; ::quiet: its CPU time
 };
 
 // Why the launcher asks for states; the answer repeats it. `stop` is no answer: the agent sends it
 // by itself when it is about to stop its ranks.
-enum class StatesPurpose : std::uint32_t { table, stalls, stop };
+enum class StatesPurpose : std::uint32_t { table, stalls, stop, quiet };
 
 struct StatesMessage {
   std::vector<RankState> ranks;

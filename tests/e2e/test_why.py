@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import signal
@@ -13,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import PYTHON, Running, Sandbox, blocks_in, process_state, program, python_environment, wait_until
+from harness import (HVDRUN, PYTHON, Running, Sandbox, environment_of, process_state, program, python_environment, read_bytes,
+                     wait_until)
 
 # Ranks meet in a collective, and rank 1 does something else before the last one.
 HVD = """\
@@ -107,8 +107,8 @@ class Row:
 
 ROWS = {
     "sleeps in Python": Row(HVD, "time.sleep(1000)", ("has not come to allreduce \"grad/layer3\" (call 6)", "sleeping"), quick=True),
-    "loops in Python": Row(HVD, "while True: pass", ("using", "% of a processor", "slow, or loops"), kind="slow"),
-    "loops in C": Row(HVD, "sum(iter(int, 1))", ("using", "% of a processor"), kind="slow"),
+    "loops in Python": Row(HVD, "while True: pass", ("slow, or loops"), kind="slow"),
+    "loops in C": Row(HVD, "sum(iter(int, 1))", ("slow, or loops",), kind="slow"),
     "waits for Python's lock": Row(HVD, "lock = threading.Lock(); lock.acquire(); lock.acquire()", ("waiting for another thread",)),
     "waits for a mutex": Row(HVD, HELD_MUTEX, ("a mutex that thread", "which is in train.py:12 hold()"), line=3),
     "waits for a pipe": Row(HVD, "os.read(os.pipe()[0], 1)", ("waiting for fd", "pipe")),
@@ -116,7 +116,7 @@ ROWS = {
     "waits for a worker that has died": Row(HVD, DEAD_WORKER, ("its child", "has ended"), line=1),
     "is stopped": Row(HVD, "os.kill(os.getpid(), signal.SIGSTOP)", ("stopped by a signal",)),
     "has 200 threads": Row(HVD, MANY_THREADS, ("sleeping",), line=2),
-    "computes while torch waits": Row(TORCH, "while True: pass", ("2 ranks are in all_reduce, called from train.py:7", "using"),
+    "computes while torch waits": Row(TORCH, "while True: pass", ("2 ranks are in all_reduce, called from train.py:7", "slow, or loops"),
                                       kind="slow"),
     "sleeps while torch waits": Row(TORCH, "time.sleep(1000)", ("2 ranks are in all_reduce, called from train.py:7; rank 1 is in",),
                                     quick=True),
@@ -189,3 +189,65 @@ def test_the_rank_and_the_line_are_named(name: str, sandbox: Sandbox) -> None:
     hang = end(job)
     assert hang["blamed"] == list(row.blamed), hang
     assert hang["kind"] == row.kind, hang
+
+
+def test_why_answers_from_another_terminal(sandbox: Sandbox) -> None:
+    row = ROWS["sleeps in a plain program"]
+    job = start(sandbox, row, "--grace", "200ms")
+    sent: list[str] = []
+
+    def why(*words: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([HVDRUN, "why", *map(str, words)], capture_output=True, text=True, timeout=60, env=sandbox.environment())
+
+    def is_answered() -> bool:
+        """The socket opens a moment after the start."""
+        done = why(job.pid)
+        sent.append(done.stdout + done.stderr)
+        return done.returncode == 0 and done.stdout.startswith("rank 1 is in train.py:6 other(), sleeping")
+
+    wait_until(is_answered, "the answer", 30)
+    assert re.search(r"^rank 1 on .*, pid \d+ \(python3\): sleeping in", sent[-1], re.MULTILINE), sent
+    verdict = json.loads(why("--json", job.pid).stdout)
+    assert verdict["blamed"] == [1] and verdict["kind"] == "hangs", verdict
+    end(job)
+
+
+def test_a_quiet_job_is_ended_with_the_verdict(sandbox: Sandbox) -> None:
+    job = start(sandbox, ROWS["sleeps in a plain program"], "--quiet-timeout", "2", "--grace", "200ms")
+    done = job.wait().expect(124)
+    assert "(--quiet-timeout)" in done.err_text and "rank 1 is in train.py:6 other(), sleeping" in done.err_text, done
+    assert done.report["hang"]["blamed"] == [1]
+
+
+@pytest.mark.slow
+def test_a_job_that_computes_is_not_quiet(sandbox: Sandbox) -> None:
+    sandbox.run("-np", 2, "--quiet-timeout", "1", PYTHON, "-c",
+                "import time; end = time.monotonic() + 4\nwhile time.monotonic() < end: pass").expect(0)
+
+
+@pytest.mark.slow
+def test_a_program_below_a_shell_is_found_and_a_debugger_is_named(sandbox: Sandbox) -> None:
+    script = write(sandbox, PLAIN, "time.sleep(500)")
+    job = sandbox.start("-np", 2, "--grace", "200ms", "sh", "-c", f"{PYTHON} {script}; true")
+    wait_until(lambda: job.out.count(b"ready") == 2, "the ranks to begin")
+    ask_until(job, ("rank 1 is in train.py:6 other(), sleeping",))
+    if shutil.which("gdb") is not None:
+        [pid] = [pid for pid in job.descendants() if environment_of(pid).get("RANK") == "0" and read_bytes(f"/proc/{pid}/comm") == b"python3\n"]
+        debugger = subprocess.Popen(["gdb", "-nx", "-q", "-p", str(pid)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                                    stderr=subprocess.DEVNULL)
+        wait_until(lambda: process_state(pid) == "t", "gdb to stop the process")
+        ask_until(job, ("rank 0 is in train.py:4 meet(), stopped by a debugger (gdb",))
+        debugger.kill()
+        debugger.wait()
+    end(job)
+
+
+@pytest.mark.slow
+def test_a_c_program_is_described_without_python(sandbox: Sandbox) -> None:
+    for mode, words in (("mutex", "a mutex that thread"), ("loop", "loop_in_c"), ("socket", "waiting for fd"), ("hang", "hanging in the kernel")):
+        job = sandbox.start("-np", 1, "--grace", "200ms", program("look_victim"), mode, stdin=subprocess.PIPE)
+        job.wait_for(b"ready")
+        ask_until(job, (words,))
+        job.process.stdin.close()
+        job.signal(signal.SIGTERM)
+        job.wait()

@@ -16,6 +16,7 @@
 #include "agent/process_tree.hpp"
 #include "agent/rank_ends.hpp"
 #include "agent/rank_inputs.hpp"
+#include "agent/rank_looker.hpp"
 #include "agent/rank_messages.hpp"
 #include "agent/rank_processes.hpp"
 #include "agent/rank_variables.hpp"
@@ -82,13 +83,16 @@ class Agent {
   void on_frame(const Frame& frame);
   void on_output_credit(std::uint32_t bytes);
   Result<void> on_input(const Frame& frame);
-  void on_stop(const StopMessage& message);
-  void on_kill();
+  void on_stop(const StopMessage& message) { stop(message.signal, message.grace); }
+  void on_kill() { stop(SIGKILL, milliseconds(0)); }
   void on_release();
   void on_user_signal(std::uint32_t signal);
   void pause();
   void resume();
-  void on_states_query(std::uint32_t purpose);
+  void on_states_query(std::uint32_t purpose) { send_states(static_cast<StatesPurpose>(purpose)); }
+  void on_look(const LookMessage& wanted) {
+    if (pages_) looker_.start(wanted, *pages_, ranks_);
+  }
   Result<void> on_pmix(const Frame& frame);
   Result<void> on_members(const Frame& frame);
   void on_end_member(std::uint32_t member);
@@ -137,6 +141,7 @@ class Agent {
   std::string pmix_failure_;  // why the server did not start, if PmixMode::automatic; or else ""
   std::optional<StatusPages> pages_;
   std::optional<PageWatch> page_watch_;
+  RankLooker looker_;
   ConnectionWatch connections_;
   std::unique_ptr<MemberServer> members_;  // null: the job ends when a rank is lost
   std::optional<LaunchMessage> job_;
@@ -182,6 +187,7 @@ Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
                       link_.send(FrameType::signal, kToLauncher,
                                  pack_number(static_cast<std::uint32_t>(signal)));
                     }),
+      looker_(loop_, link_),
       connections_(loop_, {[this] { return ranks_joined(); },
                            [this] {
                              link_.send(FrameType::apart, kToLauncher, pack(connections_.apart()));
@@ -272,6 +278,7 @@ struct Agent::Frames {
       Rows::word<&Agent::pause>(FrameType::pause),
       Rows::word<&Agent::resume>(FrameType::resume),
       Rows::message<std::uint32_t, &Agent::on_states_query>(FrameType::query_states),
+      Rows::message<LookMessage, &Agent::on_look>(FrameType::look),
       Rows::whole<&Agent::on_pmix>(FrameType::fence_result),
       Rows::whole<&Agent::on_pmix>(FrameType::modex_request),
       Rows::whole<&Agent::on_pmix>(FrameType::modex_answer),
@@ -303,14 +310,6 @@ Result<void> Agent::on_input(const Frame& frame) {
   return inputs_.take(frame);
 }
 
-void Agent::on_stop(const StopMessage& message) {
-  stop(message.signal, message.grace);
-}
-
-void Agent::on_kill() {
-  stop(SIGKILL, milliseconds(0));
-}
-
 void Agent::on_release() {
   released_ = true;
   consider_leaving();
@@ -327,10 +326,6 @@ void Agent::resume() {
   if (page_watch_ && !stopping_) page_watch_->start();
   ranks_.signal_all({SIGCONT});
   inputs_.ask_to_redraw();
-}
-
-void Agent::on_states_query(std::uint32_t purpose) {
-  send_states(static_cast<StatesPurpose>(purpose));
 }
 
 Result<void> Agent::on_pmix(const Frame& frame) {
@@ -547,6 +542,7 @@ void Agent::consider_leaving() {
   if (left_ || !(job_ || stopping_) || ranks_.any_rank_alive() || !rank_ends_.all_reported())
     return;
   if (job_ && !stopping_ && ranks_.all().size() < job_->ranks.size()) return;  // starting failed
+  looker_.stop();
   if (!ranks_.none_left()) {
     if (!stopping_ && !linger_timer_.pending()) linger_timer_.start(kLinger);
     return;

@@ -30,6 +30,9 @@ hvdrun stops them all and reports which failed first, and why.
   hvdrun -np 4 python3 train.py       four ranks on this machine
   hvdrun --dry-run -np 4 ./train      only print which rank goes where
 
+While a job runs, in another terminal:
+  hvdrun why         why it hangs: the rank that the others wait for, and its line
+
 With SLURM (see also hvdrun WORD --help):
   hvdrun sbatch      a batch script from a template; --follow submits it
   hvdrun salloc      an allocation, and a program or a shell in it

@@ -11,6 +11,8 @@
 #include "commands/scale.hpp"
 #include "commands/subcommand.hpp"
 #include "commands/templates.hpp"
+#include "commands/why.hpp"
+#include "common/text.hpp"
 
 #include <utility>
 
@@ -29,7 +31,7 @@ Result<int> run_help(const std::vector<std::string>& args, const Environment& en
 constexpr std::pair<std::string_view, Command> kCommands[] = {
     {"cancel", run_cancel}, {"follow", run_follow},       {"help", run_help},
     {"jobs", run_jobs},     {"salloc", run_salloc},       {"sbatch", run_sbatch},
-    {"scale", run_scale},   {"templates", run_templates},
+    {"scale", run_scale},   {"templates", run_templates}, {"why", run_why},
 };
 
 }  // namespace

@@ -57,10 +57,18 @@ Attempt::Attempt(const JobParts& job, const JobIdentity& identity)
                [this](StopCause cause) { stop(std::move(cause)); },
                [this] { run_ranks(); }},
       starting_(attempt_),
+      hang_(attempt_,
+            [this](std::vector<RankState> states) {
+              const auto* const membership = running_ ? running_->membership() : nullptr;
+              return membership != nullptr ? membership->members_among(std::move(states)) : states;
+            }),
+      quiet_watch_(attempt_),
       exception_watch_(
           job.loop, attempt_.table,
           [this](int rank) { return attempt_.job.output.last_stderr(rank); },
-          [this](const std::string& text) { attempt_.note(warning_text(text)); }) {}
+          [this](const std::string& text) { attempt_.note(warning_text(text)); }) {
+  attempt_.hang = &hang_;
+}
 
 Result<AttemptEnd> Attempt::run() {
   HVD_CHECK(starting_.begin());
@@ -81,7 +89,8 @@ bool Attempt::stop(StopCause cause) {
   phase_->leave();
   phase_ = &stopping_.emplace(attempt_, std::move(cause), running_.has_value());
   exception_watch_.end();
-  stopping_->begin();
+  quiet_watch_.end();
+  hang_.before_stop(stopping_->cause(), [this] { stopping_->begin(); });
   return true;
 }
 
@@ -104,6 +113,7 @@ struct Attempt::Frames {
       Rows::message<ExitedMessage, &Attempt::on_exited>(FrameType::exited),
       Rows::message<AbortedMessage, &Attempt::on_aborted>(FrameType::aborted),
       Rows::message<StatesMessage, &Attempt::on_states>(FrameType::states),
+      Rows::message<LooksMessage, &Attempt::on_looks>(FrameType::looks),
       Rows::message<StallsMessage, &Attempt::on_stalls>(FrameType::stalls),
       Rows::message<ProgressMessage, &Attempt::on_progress>(FrameType::progress),
       Rows::message<std::string, &Attempt::on_note>(FrameType::note),
@@ -164,6 +174,7 @@ void Attempt::on_started(AgentState& agent, const StartedMessage& started) {
   attempt_.agents->started(agent);
   for (const auto& [rank, pid] : started.pids) attempt_.table.started(rank, pid);
   phase_->on_started();
+  if (attempt_.agents->all(AgentPhase::running) && !stopping_) quiet_watch_.begin();
 }
 
 Result<void> Attempt::on_output(AgentState& agent, const Frame& frame) {
@@ -174,6 +185,8 @@ Result<void> Attempt::on_output(AgentState& agent, const Frame& frame) {
   auto& output = attempt_.job.output;
   output.write(rank, stream, message.bytes, OutputTime(milliseconds(message.header.milliseconds)));
   exception_watch_.on_output(rank, stream);
+  hang_.on_output();
+  quiet_watch_.on_output();
   attempt_.agents->took_output(agent, message.bytes.size(), !output.congested());
   return {};
 }
@@ -217,6 +230,8 @@ void Attempt::on_states(AgentState& agent, const StatesMessage& message) {
       return;
     case StatesPurpose::stalls:
       return phase_->on_stall_states(agent.host_index, message);
+    case StatesPurpose::quiet:
+      return quiet_watch_.take(message);
   }
 }
 
@@ -292,9 +307,11 @@ void Attempt::on_signal(int signal) {
   switch (signal) {
     case SIGQUIT:
       states_.expect(agents.hosts_in_use());
-      return agents.ask_for_states(StatesPurpose::table);
+      agents.ask_for_states(StatesPurpose::table);
+      return hang_.on_question();
     case SIGTSTP:
       pausing_ = true;
+      quiet_watch_.end();
       paused_.clear();
       agents.send_all(FrameType::pause);
       return consider_pausing();
@@ -303,6 +320,7 @@ void Attempt::on_signal(int signal) {
       attempt_.status_line.show();
       attempt_.terminal.resume();
       phase_->on_resumed();
+      if (!stopping_) quiet_watch_.begin();
       return agents.send_all(FrameType::resume);
     case SIGWINCH:
       return attempt_.terminal.resize();

@@ -58,10 +58,12 @@ AttemptEnd Attempt::finish() {
     cause = stopping_->cause();
     lost_host = stopping_->lost_host();
   }
-  if (cause && (cause->kind == EndKind::interrupted || cause->kind == EndKind::exit_timeout))
+  if (cause && (cause->kind == EndKind::interrupted || cause->kind == EndKind::exit_timeout ||
+                cause->kind == EndKind::quiet_timeout))
     note_activities(states_at_stop_, table.ranks());
   count_unfinished_collectives(states_at_stop_, table.ranks());
   report.waits = find_waits(states_at_stop_, table.ranks());
+  report.hang = hang_.found();
   Verdict verdict;
   if (membership != nullptr) {
     report.generations = membership->report();

@@ -33,6 +33,8 @@
 
 namespace hvdrun {
 
+class HangWatch;
+
 using MakeAgents = std::function<std::unique_ptr<Agents>(Agents::Events)>;
 
 // What all attempts of a job share. The job owns it and lends it to each.
@@ -62,6 +64,8 @@ struct AttemptParts {
   // Changes of the phase. `stop` does nothing if the attempt is stopping already.
   std::function<void(StopCause)> stop;
   std::function<void()> ranks_are_placed;
+
+  HangWatch* hang = nullptr;  // the attempt's
 
   // Stops the attempt because its ranks have not all started in time. `unreached`: hosts that are
   // known to be the reason. Those whose agents still wait for something are added.

@@ -2,6 +2,7 @@
 
 #include "base/version.hpp"
 #include "control/running_jobs.hpp"
+#include "hang/verdict_json.hpp"
 
 #include <array>
 #include <chrono>
@@ -27,6 +28,7 @@ struct JobView::Words {
   };
   static constexpr std::array table{
       Row{"about", &JobView::about},
+      Row{"why", &JobView::why},
   };
 };
 
@@ -75,6 +77,13 @@ void JobView::about(const ControlJson& /*arguments*/, const ControlAnswer& answe
   about.restarts = job_.identity.restart_count;
   about.output_folder = job_.spec.output.directory.string();
   answer(json_line(to_json(about)));
+}
+
+void JobView::why(const ControlJson& /*arguments*/, const ControlAnswer& answer) {
+  const auto now = phase();
+  if (!job_.attempt || (now != "running" && now != "stopping"))
+    return answer(fail("no ranks run: the job is " + now));
+  job_.attempt->why([answer](const HangReport& report) { answer(verdict_json(report)); });
 }
 
 }  // namespace hvdrun

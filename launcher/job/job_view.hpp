@@ -44,6 +44,7 @@ class JobView {
   void open();
   void answer(const ControlRequest& request, ControlAnswer answer);
   void about(const ControlJson& arguments, const ControlAnswer& answer);
+  void why(const ControlJson& arguments, const ControlAnswer& answer);
   std::string phase() const;
 
   const Job job_;

@@ -3,6 +3,7 @@
 #include "base/severity.hpp"
 #include "common/text.hpp"
 #include "job/agent_table.hpp"
+#include "job/hang_watch.hpp"
 #include "job/host_addresses.hpp"
 #include "job/launch.hpp"
 #include "model/traceback.hpp"
@@ -207,8 +208,9 @@ void Running::on_stall_states(std::size_t host_index, const StatesMessage& messa
 void Running::explain_stalls(const StateAnswers::Answer& answer) {
   if (!answer) return;
   const auto states = membership_ ? membership_->members_among(*answer) : *answer;
-  for (const auto& line : stalls_.explain(states, attempt_.table.ranks(), attempt_.job.loop.now()))
-    attempt_.note(line);
+  const auto lines = stalls_.explain(states, attempt_.table.ranks(), attempt_.job.loop.now());
+  for (const auto& line : lines) attempt_.note(line);
+  if (!lines.empty()) attempt_.hang->on_stall();
 }
 
 void Running::on_progress(std::size_t host_index, const ProgressMessage& message) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "model/generation.hpp"
+#include "model/hang_report.hpp"
 #include "model/placement.hpp"
 
 #include <array>
@@ -23,6 +24,7 @@ enum class EndKind {
   agent_lost,     // an agent or its guard was killed or failed, or its link broke
   start_timeout,  // --start-timeout
   exit_timeout,   // --exit-timeout: some ranks had succeeded
+  quiet_timeout,  // --quiet-timeout
   interrupted,    // hvdrun got a signal
   output_failed,  // the reader of hvdrun's output is gone, or the output cannot be written
   refused,        // every attempt would fail alike: no such program or folder, another version
@@ -207,6 +209,7 @@ struct Report {
   std::vector<HostGpus> gpus;
   std::vector<HostHardware> hardware;
   std::vector<CollectiveWait> waits;
+  std::optional<HangReport> hang = {};  // what hvdrun found last of ranks that others waited for
   // No rank was seen to join another one: no libhvd, no PMIx, no TCP connection. A short connection
   // can be missed. False for a job that was too short to be examined.
   bool may_be_separate_runs = false;

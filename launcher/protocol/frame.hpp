@@ -46,6 +46,7 @@ enum class FrameType : std::uint16_t {
   leave,
   disconnected,
   names,  // a rank publishes, looks up or withdraws; see pmix_messages.hpp
+  looks,  // the answer to `look`
   // (and `signal`: SLURM has sent it to the step of the agent)
   // launcher → agent
   launch = 64,
@@ -71,6 +72,7 @@ enum class FrameType : std::uint16_t {
   removed,
   end_member,
   names_answer,
+  look,  // at the ranks' processes
   // both ways, without payload: a sign of life
   alive = 128,
   // an agent → another one, through the launcher

@@ -30,7 +30,7 @@ int severity(const RankReport& rank) {
 // time-out. (After the loss of an agent, output may be missing.)
 bool came_too_late(const StopCause& cause) {
   return cause.kind == EndKind::interrupted || cause.kind == EndKind::exit_timeout ||
-         cause.kind == EndKind::start_timeout;
+         cause.kind == EndKind::start_timeout || cause.kind == EndKind::quiet_timeout;
 }
 
 // Returns why a rank did not succeed, in an attempt that nothing has stopped.

@@ -90,6 +90,11 @@ std::string_view Attempt::phase_name() const {
   return running_ && attempt_.agents->all(AgentPhase::running) ? "running" : "starting";
 }
 
+std::vector<RankState> Attempt::members_among(std::vector<RankState> ranks) const {
+  const auto* const membership = running_ ? running_->membership() : nullptr;
+  return membership != nullptr ? membership->members_among(std::move(ranks)) : ranks;
+}
+
 // --- what agents say -----------------------------------------------------------------------------
 
 struct Attempt::Frames {
@@ -204,7 +209,7 @@ void Attempt::on_aborted(AgentState&, const AbortedMessage& message) {
   stop({});
 }
 
-void Attempt::on_states(AgentState&, const StatesMessage& message) {
+void Attempt::on_states(AgentState& agent, const StatesMessage& message) {
   switch (message.purpose) {
     case StatesPurpose::stop:
       for (const auto& state : message.ranks)
@@ -215,6 +220,8 @@ void Attempt::on_states(AgentState&, const StatesMessage& message) {
       return;
     case StatesPurpose::stalls:
       return phase_->on_stall_states(message);
+    case StatesPurpose::look:
+      if (attempt_.job.on_look) attempt_.job.on_look(agent.host_index, message);
   }
 }
 

@@ -8,9 +8,13 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace hvdrun {
+
+// Returns words for a process's state (proc(5), field "state"): "running", "sleeping".
+std::string_view state_words(const std::string& state);
 
 class StateAnswers {
  public:

@@ -19,6 +19,7 @@
 #include "base/result.hpp"
 #include "model/job_spec.hpp"
 #include "model/placement.hpp"
+#include "output/recent_output.hpp"
 #include "output/stream.hpp"
 
 #include <chrono>
@@ -123,6 +124,9 @@ class Output {
 
   // Returns whether these lines are on the user's terminal, and little came after them.
   bool stderr_in_sight(int rank) const;
+
+  // Returns what ranks have printed last, also in earlier attempts.
+  const RecentOutput& recent() const;
 
  private:
   class Impl;

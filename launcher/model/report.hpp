@@ -88,6 +88,14 @@ struct Throttling {
   std::array<std::uint64_t, kThrottleReasons> seen{};
 };
 
+// One GPU at one moment. What NVML did not say is nullopt.
+struct GpuNow {
+  std::optional<double> busy_percent = {};         // of the time, 0 to 100
+  std::optional<std::uint64_t> memory_bytes = {};  // of all processes together
+  std::optional<int> celsius = {};
+  std::optional<double> watts = {};
+};
+
 // One GPU of a host, from samples of NVML while the ranks ran. What NVML did not say is nullopt; of
 // a MIG device it says the memory only.
 struct GpuUse {
@@ -100,6 +108,7 @@ struct GpuUse {
   std::optional<double> mean_watts = {};
   std::optional<double> peak_watts = {};
   std::optional<Throttling> throttling = {};
+  GpuNow now = {};  // the last sample
 };
 
 // What the agent of a host has seen of its GPUs, and of its ranks on them.

@@ -85,6 +85,11 @@ bool Attempt::stop(StopCause cause) {
   return true;
 }
 
+std::string_view Attempt::phase_name() const {
+  if (stopping_) return "stopping";
+  return running_ && attempt_.agents->all(AgentPhase::running) ? "running" : "starting";
+}
+
 // --- what agents say -----------------------------------------------------------------------------
 
 struct Attempt::Frames {
@@ -112,6 +117,7 @@ struct Attempt::Frames {
       Rows::whole<&Attempt::on_pmix>(FrameType::fence_expired),
       Rows::whole<&Attempt::on_pmix>(FrameType::modex_request),
       Rows::whole<&Attempt::on_pmix>(FrameType::modex_answer),
+      Rows::whole<&Attempt::on_pmix>(FrameType::names),
       Rows::whole<&Attempt::on_member>(FrameType::come),
       Rows::whole<&Attempt::on_member>(FrameType::part),
       Rows::whole<&Attempt::on_member>(FrameType::plan),

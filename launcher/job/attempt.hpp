@@ -54,6 +54,9 @@ class Attempt {
                                           : attempt_.table.running().size();
   }
 
+  // Returns "starting", "running" or "stopping".
+  std::string_view phase_name() const;
+
   // SIGUSR1, SIGUSR2, SIGQUIT, SIGTSTP, SIGCONT and SIGWINCH, as the user sent them to hvdrun.
   void on_signal(int signal);
 

@@ -45,6 +45,7 @@ enum class FrameType : std::uint16_t {
   plan,
   leave,
   disconnected,
+  names,  // a rank publishes, looks up or withdraws; see pmix_messages.hpp
   // (and `signal`: SLURM has sent it to the step of the agent)
   // launcher → agent
   launch = 64,
@@ -69,6 +70,7 @@ enum class FrameType : std::uint16_t {
   updated,
   removed,
   end_member,
+  names_answer,
   // both ways, without payload: a sign of life
   alive = 128,
   // an agent → another one, through the launcher
@@ -76,7 +78,7 @@ enum class FrameType : std::uint16_t {
   modex_answer,
 };
 
-inline constexpr std::uint32_t kProtocolVersion = 9;
+inline constexpr std::uint32_t kProtocolVersion = 10;
 inline constexpr std::size_t kFrameHeaderSize = 12;
 inline constexpr std::size_t kMaxPayload = 64u << 20;  // many times an environment of ARG_MAX
 inline constexpr std::uint32_t kToLauncher = 0xffffffffu;

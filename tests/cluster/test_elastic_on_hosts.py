@@ -186,4 +186,3 @@ def test_a_node_that_slurm_gives_up_does_not_end_the_others(jobs: Jobs, shared: 
     held.let_go()
     held.check_end([0, 1], SILENT)
     jobs.cluster.power_on("n2")
-    jobs.cluster.output("scontrol", "update", "nodename=n2", "state=resume", user="root")

@@ -117,8 +117,9 @@ struct Rank {
   bool alive = false;
   bool signalled = false;  // by a part of hvdrun, before its end
   bool aborted = false;
-  bool lost_a_peer = false;  // it failed because another rank's host was lost
-  bool reaped = false;       // the agent has reported its end
+  bool lost_a_peer = false;   // it failed because another rank's host was lost
+  bool reaped = false;        // the agent has reported its end
+  bool end_is_known = false;  // to the launcher
   int wait_status = 0;
   Member member;
 
@@ -160,7 +161,8 @@ struct AttemptTruth {
     // One that has left and then fails is lost, if the others have continued. So is one that its
     // agent ends when it gives up.
     const Rank& its = ranks[number];
-    const bool is_lost = its.failed_by_itself() || (disturbed && its.signalled);
+    const bool is_lost =
+        its.failed_by_itself() || (disturbed && (its.signalled || !its.end_is_known));
     if (its.member.state == Member::State::left && !is_lost) return true;
     const auto& last = generations.back().members;
     return std::find(last.begin(), last.end(), number) != last.end();

@@ -335,6 +335,7 @@ def run_man(log: Log) -> Result:
     if not pages:
         raise StepFailed("there is no manual page")
     log.run(["mandoc", "-T", "lint", "-W", "warning", *pages])
+    log.run([TOP / "scripts/manuals", "--check"])
     return passed()
 
 

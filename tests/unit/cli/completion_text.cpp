@@ -36,6 +36,8 @@ constexpr std::pair<std::string_view, std::string_view> kCommandHelp[] = {
     {"jobs", "your jobs in the queue"},
     {"follow", "show a job's state and output"},
     {"cancel", "end jobs"},
+    {"top", "what the ranks of a running job do"},
+    {"logs", "the last lines of a running job"},
     {"scale", "a program at several numbers of ranks, compared"},
 };
 

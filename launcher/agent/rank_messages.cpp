@@ -26,6 +26,7 @@ RankState state_of(const RankStatus& status) {
   state.epoch = status.epoch;
   state.collective = status.blocking.name;
   state.collective_seconds = status.blocking.seconds;
+  state.calls = status.blocking.completed;
   state.background = status.background.name;
   state.background_seconds = status.background.seconds;
   state.background_missing = status.background_missing;
@@ -98,17 +99,18 @@ ExitedMessage exited_message(const StatusPages& pages, const RankProcess& proces
 }
 
 StatesMessage states_of(const StatusPages& pages, const std::vector<RankProcess>& ranks,
-                        StatesPurpose purpose, const GpuWatch& gpus) {
+                        StatesPurpose purpose, const GpuWatch* gpus) {
   const bool looks = purpose == StatesPurpose::look;
   std::vector<ProcessInfo> processes;
-  if (looks || purpose == StatesPurpose::table) processes = all_processes();
+  if (looks || purpose == StatesPurpose::quiet || purpose == StatesPurpose::table)
+    processes = all_processes();
   std::map<pid_t, char> kernel_states;
   for (const auto& process : processes) kernel_states[process.pid] = process.state;
   const auto uses = looks ? use_by_root(pids_of(ranks), processes) : std::map<pid_t, ProcessUse>();
   StatesMessage message;
   message.purpose = purpose;
   message.clock = seconds_since({});
-  if (looks) message.gpus = gpus.record().gpus;
+  if (looks && gpus != nullptr) message.gpus = gpus->record().gpus;
   for (const RankProcess& process : ranks) {
     RankState state = state_of(status_of(pages, process));
     state.rank = process.rank;
@@ -119,6 +121,11 @@ StatesMessage states_of(const StatusPages& pages, const std::vector<RankProcess>
       state.activity.seconds = seconds_since(process.started);
     }
     if (looks) state.use = use_of(pages, process, uses);
+    if (purpose == StatesPurpose::quiet && process.alive) {
+      state.activity.cpu_seconds = cpu_seconds_of(process.pid);
+      for (const auto& child : descendants_of(process.pid, processes))
+        state.activity.cpu_seconds += cpu_seconds_of(child.pid);
+    }
     message.ranks.push_back(std::move(state));
   }
   return message;

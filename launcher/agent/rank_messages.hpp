@@ -19,7 +19,7 @@ RankStatus status_of(const StatusPages& pages, const RankProcess& process);
 // Returns the status of all ranks. For a table it includes the states of their processes; for a
 // look also what they use, and the GPUs.
 StatesMessage states_of(const StatusPages& pages, const std::vector<RankProcess>& ranks,
-                        StatesPurpose purpose, const GpuWatch& gpus);
+                        StatesPurpose purpose, const GpuWatch* gpus = nullptr);
 
 // Returns how a rank ended, as its process and its page show it. The caller fills in what only the
 // host knows: lost_connection and out_of_memory.

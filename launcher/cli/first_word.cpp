@@ -10,8 +10,8 @@
 namespace hvdrun::cli {
 namespace {
 
-constexpr std::string_view kCommands[] = {"cancel", "follow", "help",  "jobs",      "logs",
-                                          "salloc", "sbatch", "scale", "templates", "top"};
+constexpr std::string_view kCommands[] = {"cancel", "follow", "help",      "jobs", "logs", "salloc",
+                                          "sbatch", "scale",  "templates", "top",  "why"};
 
 struct Word {
   std::string_view word;

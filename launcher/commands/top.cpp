@@ -104,7 +104,7 @@ Result<int> run_top(const std::vector<std::string>& args, const Environment& env
   const bool can_draw = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1 &&
                         TerminalEnvironment::of_process().has_escapes();
   if (once || json || !can_draw) return print_once(client, view, json);
-  return watch_job(std::move(client), view, environment);
+  return watch_job(std::move(client), view);
 }
 
 }  // namespace hvdrun

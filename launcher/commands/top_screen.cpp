@@ -25,6 +25,9 @@ constexpr std::array<std::pair<TopSort, std::string_view>, 6> kSorts{{
     {TopSort::memory, "memory"},
 }};
 
+// Seconds. Shorter stays in a collective are usual, and not shown.
+constexpr double kLongWait = 1;
+
 constexpr std::string_view kKeys =
     "q quit  s sort  f fold hosts  up/down choose  l last lines  w why";
 
@@ -61,7 +64,7 @@ std::string host_name(const JobNow& now, const RankNow& rank) {
 
 std::string what_it_does(const RankNow& rank, bool holds_up) {
   std::string text = rank.end.empty() ? rank.state : rank.end;
-  if (!rank.collective.empty())
+  if (!rank.collective.empty() && rank.in_collective_seconds >= kLongWait)
     text +=
         fmt::format(", in {} for {:.1f} s", escape(rank.collective), rank.in_collective_seconds);
   return holds_up ? "<< holds up the others: " + text : text;

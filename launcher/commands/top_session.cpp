@@ -1,8 +1,9 @@
 #include "commands/top_session.hpp"
 
 #include "base/event_loop.hpp"
+#include "base/files.hpp"
+#include "base/subprocess.hpp"
 #include "base/terminal.hpp"
-#include "commands/commands.hpp"
 #include "commands/log_lines.hpp"
 #include "common/text.hpp"
 #include "control/job_now_json.hpp"
@@ -23,6 +24,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace hvdrun {
@@ -66,8 +68,7 @@ std::string_view style_code(ScreenLine::Style style) {
 
 class Session {
  public:
-  Session(ControlClient client, const TopView& view, const Environment& environment)
-      : client_(std::move(client)), view_(view), environment_(environment) {}
+  Session(ControlClient client, const TopView& view) : client_(std::move(client)), view_(view) {}
 
   Result<int> run();
 
@@ -89,7 +90,6 @@ class Session {
 
   ControlClient client_;
   TopView view_;
-  const Environment& environment_;
   EventLoop loop_;
   std::unique_ptr<UserTerminal> terminal_;
   TopRates rates_;
@@ -233,14 +233,15 @@ void Session::choose(int step) {
 
 // Shows what `hvdrun why` prints until a key is typed.
 void Session::show_why() {
-  const auto why = find_command("why");
-  if (why == nullptr) {
-    message_ = "this hvdrun has no hvdrun why";
-    return draw();
-  }
   leave();
-  const auto code = why({std::to_string(client_.pid())}, environment_);
-  if (!code) write_all("hvdrun: " + code.error().message + "\n");
+  const auto child = spawn({own_executable().string(), "why", std::to_string(client_.pid())}, {},
+                           {}, SpawnSession::ours);
+  if (child) {
+    while (::waitpid(*child, nullptr, 0) < 0 && errno == EINTR) {
+    }
+  } else {
+    write_all("hvdrun: " + child.error().message + "\n");
+  }
   write_all("type a key to go back to hvdrun top\n");
   char key = 0;
   const bool is_raw = terminal_->make_raw();
@@ -315,8 +316,8 @@ Result<int> Session::run() {
 
 }  // namespace
 
-Result<int> watch_job(ControlClient client, const TopView& view, const Environment& environment) {
-  return Session(std::move(client), view, environment).run();
+Result<int> watch_job(ControlClient client, const TopView& view) {
+  return Session(std::move(client), view).run();
 }
 
 }  // namespace hvdrun

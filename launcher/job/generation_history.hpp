@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace hvdrun {
@@ -20,6 +21,8 @@ class GenerationHistory {
   explicit GenerationHistory(std::size_t first_members) { report_.first_members = first_members; }
 
   void add(const Action& action, double now);
+
+  void add(LostAgentReport loss) { report_.lost_agents.push_back(std::move(loss)); }
 
   // A member has failed after it had left, and the others have begun another generation since.
   void failed_after_leaving(std::uint32_t member, const std::string& text);

@@ -2,6 +2,7 @@
 
 #include "base/version.hpp"
 #include "control/job_now_json.hpp"
+#include "hang/verdict_json.hpp"
 #include "job/job_now.hpp"
 
 #include <array>
@@ -37,6 +38,7 @@ struct JobView::Words {
       Row{"about", &JobView::about},
       Row{"logs", &JobView::logs},
       Row{"state", &JobView::state},
+      Row{"why", &JobView::why},
   };
 };
 
@@ -153,6 +155,13 @@ void JobView::answer_state() {
   state_ = json_line(to_json(now));
   state_made_ = job_.loop.now();
   for (const auto& answer : std::exchange(asking_, {})) answer(state_);
+}
+
+void JobView::why(const ControlJson& /*arguments*/, const ControlAnswer& answer) {
+  const auto now = phase();
+  if (!job_.attempt || (now != "running" && now != "stopping"))
+    return answer(fail("no ranks run: the job is " + now));
+  job_.attempt->why([answer](const HangReport& report) { answer(verdict_json(report)); });
 }
 
 }  // namespace hvdrun

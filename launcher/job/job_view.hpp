@@ -57,6 +57,7 @@ class JobView {
   void about(const ControlJson& arguments, const ControlAnswer& answer);
   void state(const ControlJson& arguments, const ControlAnswer& answer);
   void logs(const ControlJson& arguments, const ControlAnswer& answer);
+  void why(const ControlJson& arguments, const ControlAnswer& answer);
   std::string phase() const;
   JobAbout describe() const;
   void ask_agents();

@@ -14,6 +14,7 @@
 #include "protocol/frame.hpp"
 #include "protocol/messages.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -36,6 +37,15 @@ class Membership {
   // Takes a rank's end: it has finished, or is lost.
   void ended(const RankReport& rank);
 
+  // A host's members are lost, because its agent is lost or cannot do its work. `reason`: "the
+  // agent on n2 was lost: killed by SIGKILL". `last_heard`: in seconds since the attempt began.
+  // `how`: of each member: "was lost with the agent: killed by SIGKILL".
+  void lose_host(std::size_t host, const std::string& reason, double last_heard,
+                 const std::string& how);
+
+  // Returns whether a member of this host has exited with 0.
+  bool has_finished_on(std::size_t host) const;
+
   // The user continues the job, which was paused.
   void resume();
 
@@ -52,6 +62,7 @@ class Membership {
   void send(const Action& action);
   void end_member(const action::EndMember& action);
   void note_opened();
+  void lost_after_leaving(std::uint32_t member, const std::string& how);
   void stop(action::CannotContinue::Why why);
   // Limits the time that members have to come. `anew`: from now on.
   void watch_deadline(bool anew);
@@ -66,7 +77,8 @@ class Membership {
   bool one_has_come_ = false;            // or there was a warning that none has
   bool last_failed_for_a_peer_ = false;  // the last member that has ended
   TimeoutTimer deadline_;                // of members that the others wait for
-  Timer stop_timer_;  // the job cannot continue, and the rank to blame is about to end
+  Timer stop_timer_;      // the job cannot continue, and the rank to blame is about to end
+  StopCause stop_cause_;  // then
 };
 
 }  // namespace hvdrun

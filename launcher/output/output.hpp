@@ -25,6 +25,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -119,10 +120,21 @@ class Output {
   // (kExitUsage): --output-filename's folder cannot be created or written.
   Result<void> begin(const Placement& placement);
 
+  // Adds a rank that is started later, with the next number.
+  void add(const std::string& host, const RankPlacement& rank);
+
   // Returns the rank's last 20 lines of stderr, oldest first, each cut to 4 KB, without newline.
   std::vector<std::string> last_stderr(int rank) const;
 
-  // Returns whether these lines are on the user's terminal, and little came after them.
+  // Takes note that the rank has failed, for FollowOnErrors.
+  void failed(int rank);
+
+  // All ranks have ended. Shows what waits, and all that the rank to blame has printed.
+  void settle(std::optional<int> first_failure);
+
+  // Returns whether these lines are where hvdrun's own lines go, a terminal or
+  // the file of both streams, and little
+  // came after them.
   bool stderr_in_sight(int rank) const;
 
   // Returns what ranks have printed last, also in earlier attempts.

@@ -1,5 +1,5 @@
-// What ranks have printed last, for `hvdrun logs`. Cheap: bytes are copied as they come, and nobody
-// looks for lines. Bounded: each rank has its share, so that one that prints much does not push out
+// What ranks have printed last, for `hvdrun logs`. Cheap: bytes are copied as they come, without a
+// look for lines. Bounded: each rank has its share, so that one that prints much does not push out
 // the others' lines.
 //
 // A plain value for the loop thread; nothing fails.

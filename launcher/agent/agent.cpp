@@ -281,6 +281,7 @@ struct Agent::Frames {
       Rows::whole<&Agent::on_pmix>(FrameType::fence_result),
       Rows::whole<&Agent::on_pmix>(FrameType::modex_request),
       Rows::whole<&Agent::on_pmix>(FrameType::modex_answer),
+      Rows::whole<&Agent::on_pmix>(FrameType::names_answer),
       Rows::whole<&Agent::on_members>(FrameType::over),
       Rows::whole<&Agent::on_members>(FrameType::go),
       Rows::whole<&Agent::on_members>(FrameType::parts),
@@ -519,7 +520,7 @@ void Agent::stop(int signal, milliseconds grace) {
 void Agent::end_leftovers() {
   std::vector<std::string> names;
   for (const auto& process : descendants_of(::getpid(), all_processes()))
-    names.push_back(to_string(process));
+    if (process.name != kLookProcess) names.push_back(to_string(process));
   if (!names.empty())
     warn(fmt::format("ranks on {} have left {} behind; ending {}", local_host_name(),
                      fmt::join(names, ", "), names.size() == 1 ? "it" : "them"));
@@ -567,11 +568,10 @@ void Agent::leave() {
   left_ = true;
   // The guard ends after us, and may have been stopped.
   if (::getppid() == guard_) ::kill(guard_, SIGCONT);
-  DoneMessage done{leftovers_, gpus_.record()};
   connections_.finish();
-  done.ranks_joined = ranks_joined() || connections_.was_too_short();
-  done.apart = connections_.apart();
-  link_.send(FrameType::done, kToLauncher, pack(done));
+  const bool joined = ranks_joined() || connections_.was_too_short();
+  link_.send(FrameType::done, kToLauncher,
+             pack(DoneMessage{leftovers_, gpus_.record(), joined, connections_.apart()}));
   folders_removed_ = folders_.clean_up();
   link_.flush(std::chrono::seconds(5));
   link_.hang_up();

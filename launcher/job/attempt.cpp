@@ -127,6 +127,7 @@ struct Attempt::Frames {
       Rows::whole<&Attempt::on_pmix>(FrameType::fence_expired),
       Rows::whole<&Attempt::on_pmix>(FrameType::modex_request),
       Rows::whole<&Attempt::on_pmix>(FrameType::modex_answer),
+      Rows::whole<&Attempt::on_pmix>(FrameType::names),
       Rows::whole<&Attempt::on_member>(FrameType::come),
       Rows::whole<&Attempt::on_member>(FrameType::part),
       Rows::whole<&Attempt::on_member>(FrameType::plan),

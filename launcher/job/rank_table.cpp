@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include <fmt/format.h>
 #include <sys/wait.h>
@@ -22,6 +23,17 @@ RankTable::RankTable(const Placement& placement, Clock::time_point begun)
       host_indices_[rank] = host;
     }
   }
+}
+
+int RankTable::add(std::size_t host_index, const std::string& host, RankPlacement placement) {
+  RankReport report;
+  report.placement = std::move(placement);
+  report.placement.rank = static_cast<int>(ranks_.size());
+  report.host = host;
+  ranks_.push_back(std::move(report));
+  host_indices_.push_back(host_index);
+  failed_at_.push_back(0);
+  return ranks_.back().placement.rank;
 }
 
 std::size_t RankTable::host_index(int rank) const {

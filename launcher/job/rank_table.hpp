@@ -1,5 +1,6 @@
 // What is known about each rank while the job runs; it becomes the ranks of the report. A plain
-// value for the loop thread.
+// value for the loop thread. In a job that gets new ranks (--min-np) these are its members:
+// processes, each with the number that it keeps.
 //
 // The first failure is found by time, and an agent's message can be late by any time on a busy
 // machine. So the times of one host's failures come from its agent's clock. The difference to the
@@ -14,6 +15,7 @@
 #include <chrono>
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace hvdrun {
@@ -24,6 +26,11 @@ class RankTable {
   RankTable(const Placement& placement, Clock::time_point begun);
 
   bool has(int rank) const;
+
+  // Adds a process that is started later, in a job that gets new ranks (--min-np). Returns its
+  // number, which is the next one.
+  int add(std::size_t host_index, const std::string& host, RankPlacement placement);
+
   std::size_t host_index(int rank) const;  // of a rank that exists
   void started(int rank, int pid);
   void aborted(const AbortedMessage& message);

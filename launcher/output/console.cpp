@@ -32,23 +32,39 @@ void Console::begin(const Placement& placement) {
   if (shown_.size() == size) return begin_folders();
   assemblers_.clear();
   shown_.clear();
+  waiting_.clear();
+  is_waiting_.clear();
   assemblers_.reserve(size * 2);
   shown_.reserve(size);
-  is_waiting_.assign(size * 2, false);
-  for (int rank = 0; rank < placement.size; ++rank) {
-    assemblers_.emplace_back(rank, Stream::out);
-    assemblers_.emplace_back(rank, Stream::err);
-    shown_.push_back(!only_ranks_ || only_ranks_->contains(rank));
-  }
+  for (int rank = 0; rank < placement.size; ++rank) add_streams(rank);
   begin_folders();
+}
+
+void Console::add_streams(int rank) {
+  assemblers_.emplace_back(rank, Stream::out);
+  assemblers_.emplace_back(rank, Stream::err);
+  is_waiting_.resize(assemblers_.size(), false);
+  shown_.push_back(!only_ranks_ || only_ranks_->contains(rank));
+}
+
+void Console::add(const std::string& host, const RankPlacement& rank) {
+  out_.labels.add(host, rank);
+  if (err_) err_->labels.add(host, rank);
+  add_streams(rank.rank);
+  is_closed_.resize(assemblers_.size(), false);
+  const int streams = streams_to_fold(shown_.size() - 1);
+  if (out_.folder) out_.folder->add_rank(streams);
+  if (err_ && err_->folder) err_->folder->add_rank(streams);
+}
+
+int Console::streams_to_fold(std::size_t rank) const {
+  const bool prints = shown_[rank] && (!apart_ || static_cast<std::size_t>(*apart_) != rank);
+  return !prints ? 0 : err_ ? 1 : 2;
 }
 
 void Console::begin_folders() {
   std::vector<int> streams;
-  for (std::size_t rank = 0; rank < shown_.size(); ++rank) {
-    const bool prints = shown_[rank] && (!apart_ || static_cast<std::size_t>(*apart_) != rank);
-    streams.push_back(!prints ? 0 : err_ ? 1 : 2);
-  }
+  for (std::size_t rank = 0; rank < shown_.size(); ++rank) streams.push_back(streams_to_fold(rank));
   if (out_.folder) out_.folder->begin(streams);
   if (err_ && err_->folder) err_->folder->begin(std::move(streams));
 }

@@ -41,6 +41,8 @@ class Console {
   // Sets the ranks that write from here on. At a restart they are as many as before, perhaps on
   // other hosts.
   void begin(const Placement& placement);
+  // Adds a rank, with the next number.
+  void add(const std::string& host, const RankPlacement& rank);
 
   // Drops the bytes of ranks that spec.only_ranks leaves out.
   void write(int rank, Stream stream, std::string_view bytes, OutputTime time, Steady now);
@@ -96,6 +98,8 @@ class Console {
     return face.folder && face.labels.can_name_several() ? &*face.folder : nullptr;
   }
   void begin_folders();
+  void add_streams(int rank);
+  int streams_to_fold(std::size_t rank) const;
   // Lets next_tick_ be no later than the folders need.
   void plan_folders();
   // Returns nullptr for a rank that is not shown.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
@@ -55,17 +56,17 @@ Result<std::vector<LabelPiece>> parse_pieces(std::string_view text) {
 }
 
 // Returns a field's text for one rank. The text of {time} is empty here.
-std::string field_text(LabelField field, const Placement& placement, const HostPlacement& host,
+std::string field_text(LabelField field, int size, const std::string& host,
                        const RankPlacement& rank, Stream stream) {
   switch (field) {
     case LabelField::rank:
       return std::to_string(rank.rank);
     case LabelField::host:
-      return host.host;
+      return host;
     case LabelField::local_rank:
       return std::to_string(rank.local_rank);
     case LabelField::size:
-      return std::to_string(placement.size);
+      return std::to_string(size);
     case LabelField::stream:
       return stream == Stream::out ? "stdout" : "stderr";
     case LabelField::time:
@@ -142,49 +143,75 @@ std::string_view TimeText::of(OutputTime time) {
   return {text_, length_};
 }
 
-Labels::Labels(const LabelTemplate& label, const Placement& placement, Options options) {
-  for (const LabelPiece& piece : label.pieces) times_ += piece.field == LabelField::time;
-  const std::size_t count = times_ + 1;
-  parts_.resize(static_cast<std::size_t>(placement.size) * 2 * count);
-  for (const HostPlacement& host : placement.hosts) {
-    for (const RankPlacement& rank : host.ranks) {
-      for (const Stream stream : {Stream::out, Stream::err}) {
-        std::string* part = &parts_[slot(rank.rank, stream) * count];
-        for (const LabelPiece& piece : label.pieces) {
-          if (piece.field == LabelField::time)
-            ++part;
-          else
-            *part +=
-                piece.field ? field_text(*piece.field, placement, host, rank, stream) : piece.text;
-        }
-      }
-    }
-  }
+Labels::Labels(const LabelTemplate& label, const Placement& placement, Options options)
+    : label_(label), size_(placement.size), options_(options) {
+  times_ = pieces_per_label() - 1 + (options.timestamps ? 1 : 0);
+  const std::size_t count = pieces_per_label();
+  std::vector<std::pair<const HostPlacement*, const RankPlacement*>> ranks(
+      static_cast<std::size_t>(placement.size));
+  for (const HostPlacement& host : placement.hosts)
+    for (const RankPlacement& rank : host.ranks)
+      ranks[static_cast<std::size_t>(rank.rank)] = {&host, &rank};
+  for (const auto& [host, rank] : ranks) append(parts_, host->host, *rank);
   if (label.aligned) align(parts_, count);
   names_several_ = label.aligned && label.pieces.size() == 3 &&
                    label.pieces[1].field == LabelField::rank && label.pieces[2].text == "] ";
-  is_stamped_ = options.timestamps;
   if (!parts_.empty()) width_ = width_of(parts_.data(), count);
-  if (options.color != Color::off && !label.pieces.empty())
-    for (std::size_t i = 0; i < parts_.size(); i += count)
-      colorize(&parts_[i], count,
-               label_color(static_cast<int>(i / count / 2), options.color == Color::many));
-  if (!options.timestamps) return;
+  finish(parts_, 0);
+}
+
+std::size_t Labels::pieces_per_label() const {
+  return 1 + static_cast<std::size_t>(
+                 std::count_if(label_.pieces.begin(), label_.pieces.end(),
+                               [](const auto& piece) { return piece.field == LabelField::time; }));
+}
+
+void Labels::append(Parts& parts, const std::string& host, const RankPlacement& rank) const {
+  for (const Stream stream : {Stream::out, Stream::err}) {
+    parts.emplace_back();
+    for (const LabelPiece& piece : label_.pieces) {
+      if (piece.field == LabelField::time)
+        parts.emplace_back();
+      else
+        parts.back() +=
+            piece.field ? field_text(*piece.field, size_, host, rank, stream) : piece.text;
+    }
+  }
+}
+
+void Labels::finish(Parts& parts, std::size_t first_rank) const {
+  const std::size_t count = pieces_per_label();
+  if (options_.color != Color::off && !label_.pieces.empty())
+    for (std::size_t i = 0; i < parts.size(); i += count)
+      colorize(
+          &parts[i], count,
+          label_color(static_cast<int>(first_rank + i / count / 2), options_.color == Color::many));
+  if (!options_.timestamps) return;
 
   // Adds the timestamp as one more time, at the beginning.
-  std::vector<std::string> stamped;
-  stamped.reserve(parts_.size() / count * (count + 1));
-  for (std::size_t i = 0; i < parts_.size(); ++i) {
+  Parts stamped;
+  stamped.reserve(parts.size() / count * (count + 1));
+  for (std::size_t i = 0; i < parts.size(); ++i) {
     if (i % count == 0) stamped.emplace_back();
-    stamped.push_back(i % count == 0 ? " " + parts_[i] : std::move(parts_[i]));
+    stamped.push_back(i % count == 0 ? " " + parts[i] : std::move(parts[i]));
   }
-  parts_ = std::move(stamped);
-  ++times_;
+  parts = std::move(stamped);
+}
+
+void Labels::add(const std::string& host, const RankPlacement& rank) {
+  const std::size_t count = pieces_per_label();
+  Parts parts;
+  append(parts, host, rank);
+  for (std::size_t i = 0; label_.aligned && i < parts.size(); i += count)
+    if (const auto width = width_of(&parts[i], count); width < width_)
+      parts[i + count - 1].append(width_ - width, ' ');
+  finish(parts, static_cast<std::size_t>(rank.rank));
+  std::move(parts.begin(), parts.end(), std::back_inserter(parts_));
 }
 
 std::string_view Labels::of_several(std::string_view ranks, OutputTime time) {
   made_.clear();
-  if (is_stamped_) made_.append(time_text_.of(time)).append(" ");
+  if (options_.timestamps) made_.append(time_text_.of(time)).append(" ");
   const auto begin = made_.size();
   made_.append("[").append(ranks).append("] ");
   if (made_.size() - begin < width_) made_.append(width_ - (made_.size() - begin), ' ');

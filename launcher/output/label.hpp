@@ -63,6 +63,9 @@ class Labels {
 
   Labels(const LabelTemplate& label, const Placement& placement, Options options);
 
+  // Adds the labels of one more rank, with the next number.
+  void add(const std::string& host, const RankPlacement& rank);
+
   // Returns the label of a line that began at `time`. Valid until the next call.
   std::string_view of(int rank, Stream stream, OutputTime time);
 
@@ -73,11 +76,21 @@ class Labels {
   std::string_view of_several(std::string_view ranks, OutputTime time);
 
  private:
+  using Parts = std::vector<std::string>;
+
+  // Appends the labels of a rank's two streams, without color and timestamp.
+  void append(Parts& parts, const std::string& host, const RankPlacement& rank) const;
+  // Adds colors and timestamps to labels, the first of which is that of this rank.
+  void finish(Parts& parts, std::size_t first_rank) const;
+  std::size_t pieces_per_label() const;
+
+  LabelTemplate label_;
+  int size_;
+  Options options_;
   // Labels, cut at their times: times_ + 1 parts for each rank and stream, in order.
-  std::vector<std::string> parts_;
+  Parts parts_;
   std::size_t times_ = 0;
   bool names_several_ = false;
-  bool is_stamped_ = false;
   std::size_t width_ = 0;  // of an aligned label
   TimeText time_text_;
   std::string made_;

@@ -43,6 +43,13 @@ void LineFolder::begin(std::vector<int> streams) {
       std::count_if(streams_.begin(), streams_.end(), [](int open) { return open > 0; }));
 }
 
+void LineFolder::add_rank(int streams) {
+  flush();
+  streams_.push_back(streams);
+  next_.push_back(first_);
+  printing_ += streams > 0 ? 1 : 0;
+}
+
 void LineFolder::add(int rank, Stream stream, std::string_view lines, OutputTime time, Steady now) {
   const auto index = static_cast<std::size_t>(rank);
   while (!lines.empty()) {

@@ -41,6 +41,9 @@ class LineFolder {
   // waits.
   void begin(std::vector<int> streams);
 
+  // Adds a rank, with the next number.
+  void add_rank(int streams);
+
   // Takes lines that each end with a newline.
   void add(int rank, Stream stream, std::string_view lines, OutputTime time, Steady now);
 

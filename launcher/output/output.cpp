@@ -73,6 +73,7 @@ class Output::Impl {
   void flush(std::chrono::milliseconds timeout);
   std::vector<std::string> losses() const;
   Result<void> begin(const Placement& placement);
+  void add(const std::string& host, const RankPlacement& rank);
   std::vector<std::string> last_stderr(int rank) const;
   bool stderr_in_sight(int rank) const;
 
@@ -407,6 +408,13 @@ Result<void> Output::Impl::begin(const Placement& placement) {
   return {};
 }
 
+void Output::Impl::add(const std::string& host, const RankPlacement& rank) {
+  console_->add(host, rank);
+  last_stderr_.emplace_back();
+  shown_at_.push_back(0);
+  if (files_) files_->add(last_stderr_.size());
+}
+
 std::vector<std::string> Output::Impl::last_stderr(int rank) const {
   if (rank < 0 || static_cast<std::size_t>(rank) >= last_stderr_.size()) return {};
   return last_stderr_[static_cast<std::size_t>(rank)].lines();
@@ -468,6 +476,10 @@ std::vector<std::string> Output::losses() const {
 }
 Result<void> Output::begin(const Placement& placement) {
   return impl_->begin(placement);
+}
+
+void Output::add(const std::string& host, const RankPlacement& rank) {
+  impl_->add(host, rank);
 }
 std::vector<std::string> Output::last_stderr(int rank) const {
   return impl_->last_stderr(rank);

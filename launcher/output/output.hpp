@@ -118,6 +118,9 @@ class Output {
   // (kExitUsage): --output-filename's folder cannot be created or written.
   Result<void> begin(const Placement& placement);
 
+  // Adds a rank that is started later, with the next number.
+  void add(const std::string& host, const RankPlacement& rank);
+
   // Returns the rank's last 20 lines of stderr, oldest first, each cut to 4 KB, without newline.
   std::vector<std::string> last_stderr(int rank) const;
 

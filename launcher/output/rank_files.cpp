@@ -134,6 +134,8 @@ bool RankFiles::make_open(std::size_t index) {
     files_[open_.back()].fd.reset();
     open_.pop_back();
   }
+  const auto rank = static_cast<int>(index / 2);
+  if (rank >= ranks_ && !make_folder(folder_of(rank))) return false;
   file.fd.reset(::open(path_of(index).c_str(), kOpenFlags, 0666));
   if (!file.fd) return false;
   open_.push_front(index);

@@ -15,6 +15,7 @@
 #include "output/folder_claim.hpp"
 #include "output/stream.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -33,6 +34,10 @@ class RankFiles {
   static Result<RankFiles> create(const std::filesystem::path& directory, int ranks,
                                   const JobPart& part = {},
                                   std::size_t most_open = default_most_open());
+
+  // Makes room for the files of ranks that are started later; there are `ranks` now. They are
+  // created by the first bytes.
+  void add(std::size_t ranks) { files_.resize(std::max(files_.size(), ranks * 2)); }
 
   // Returns "rank.0007": four digits, or as many as the job's highest rank needs.
   static std::string folder_name(int rank, int ranks);

@@ -45,6 +45,7 @@ enum class FrameType : std::uint16_t {
   plan,
   leave,
   disconnected,
+  names,  // a rank publishes, looks up or withdraws; see pmix_messages.hpp
   looks,  // the answer to `look`
   // (and `signal`: SLURM has sent it to the step of the agent)
   // launcher → agent
@@ -70,6 +71,7 @@ enum class FrameType : std::uint16_t {
   updated,
   removed,
   end_member,
+  names_answer,
   look,  // at the ranks' processes
   // both ways, without payload: a sign of life
   alive = 128,
@@ -78,7 +80,7 @@ enum class FrameType : std::uint16_t {
   modex_answer,
 };
 
-inline constexpr std::uint32_t kProtocolVersion = 9;
+inline constexpr std::uint32_t kProtocolVersion = 10;
 inline constexpr std::size_t kFrameHeaderSize = 12;
 inline constexpr std::size_t kMaxPayload = 64u << 20;  // many times an environment of ARG_MAX
 inline constexpr std::uint32_t kToLauncher = 0xffffffffu;

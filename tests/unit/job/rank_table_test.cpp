@@ -52,6 +52,21 @@ std::size_t first_failure(const RankTable& table) {
   return find_first_failure(table.ranks(), table.end_order()).value();
 }
 
+TEST(RankTable, HasProcessesThatAreStartedLater) {
+  RankTable table = table_of_two_hosts();
+  RankPlacement slot;
+  slot.rank = 1;
+  slot.local_rank = 1;
+  EXPECT_EQ(table.add(0, "n1", slot), 4);
+  EXPECT_EQ(table.ranks()[4].placement.rank, 4);
+  EXPECT_EQ(table.ranks()[4].placement.local_rank, 1);
+  EXPECT_EQ(table.ranks()[4].host, "n1");
+  EXPECT_EQ(table.host_index(4), 0u);
+  for (int rank = 0; rank < 4; ++rank) ASSERT_TRUE(table.exited(raised(rank, 5, 0), after(6)));
+  EXPECT_EQ(table.running(), std::vector<int>{4});
+  EXPECT_FALSE(table.all_ended_on(0));
+}
+
 TEST(RankTable, LateMessageDoesNotChangeTheFirstFailure) {
   for (const bool late_comes_first : {true, false}) {
     RankTable table = table_of_two_hosts();

@@ -44,6 +44,27 @@ TEST(Label, BuiltInFormsAlignTheText) {
   EXPECT_EQ(label_of("{rank}: ", 3, placement_of(12)), "3: ");
 }
 
+TEST(Label, OfRanksThatAreStartedLaterAreLikeThoseOfTheStart) {
+  Labels::Options options;
+  for (const bool timestamps : {false, true}) {
+    for (const auto color : {Labels::Color::off, Labels::Color::many}) {
+      for (const char* text : {"rank", "rank@host", "{time} {rank}|", "none"}) {
+        options.timestamps = timestamps;
+        options.color = color;
+        const auto label = parse_label(text);
+        const Placement whole = placement_of(12);
+        Placement first = whole;
+        first.size = 11;
+        first.hosts[0].ranks.pop_back();
+        Labels labels(*label, first, options);
+        labels.add(whole.hosts[0].host, whole.hosts[0].ranks.back());
+        for (const Stream stream : {Stream::out, Stream::err})
+          EXPECT_EQ(labels.of(11, stream, {}), Labels(*label, whole, options).of(11, stream, {}));
+      }
+    }
+  }
+}
+
 TEST(Label, DefaultIsTheRankIfThereAreSeveral) {
   EXPECT_EQ(default_label(1), "none");
   EXPECT_EQ(default_label(2), "rank");

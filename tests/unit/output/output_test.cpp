@@ -62,6 +62,30 @@ TEST_F(OutputTest, NextAttemptKeepsFilesAndForgetsLastLines) {
   EXPECT_EQ(contents(folder.path() / "rank.0001/stdout"), "first\nsecond\n");
 }
 
+TEST_F(OutputTest, ShowsRanksThatAreStartedLater) {
+  for (const auto fold : {FoldLines::off, FoldLines::on}) {
+    const TemporaryFolder folder;
+    const Pipe out = pipe_with_nonblocking_reader();
+    const Fd null = null_device();
+    OutputSpec spec;
+    spec.directory = folder.path();
+    spec.fold = fold;
+    open({out.write.get(), null.get()}, spec);
+    write(2, "too early\n");
+    RankPlacement rank;
+    rank.rank = 2;
+    output_->add("n1", rank);
+    write(2, "later\n");
+    write(2, "trouble\n", Stream::err);
+    write(0, "now\n");
+    for (const int each : {0, 2}) output_->close(each, Stream::out);
+    output_->flush(minutes(1));
+    EXPECT_EQ(read_available(out.read.get()), "[2] later\n[0] now\n");
+    EXPECT_EQ(output_->last_stderr(2), std::vector<std::string>{"trouble"});
+    EXPECT_EQ(contents(folder.path() / "rank.0002/stdout"), "later\n");
+  }
+}
+
 TEST_F(OutputTest, ShowsAPromptAfterAPause) {
   const Pipe out = pipe_with_nonblocking_reader();
   const Fd null = null_device();

@@ -25,6 +25,18 @@ TEST(RankFiles, AreCreatedInAFolderPerRankEvenIfEmpty) {
   EXPECT_TRUE(files->losses().empty());
 }
 
+TEST(RankFiles, OfRanksThatAreStartedLater) {
+  const TemporaryFolder folder;
+  auto files = RankFiles::create(folder.path(), 1);
+  ASSERT_TRUE(files);
+  files->write(1, Stream::out, "lost");
+  files->add(2);
+  files->add(1);  // a restart
+  files->write(1, Stream::out, "later\n");
+  EXPECT_EQ(contents(folder.path() / "rank.0001/stdout"), "later\n");
+  EXPECT_TRUE(files->losses().empty());
+}
+
 TEST(RankFiles, OfAnEarlierRunAreEmptied) {
   const TemporaryFolder folder;
   for (const char* text : {"a long text of the first run", "second"}) {

@@ -517,7 +517,7 @@ void Agent::stop(int signal, milliseconds grace) {
 void Agent::end_leftovers() {
   std::vector<std::string> names;
   for (const auto& process : descendants_of(::getpid(), all_processes()))
-    names.push_back(to_string(process));
+    if (process.name != kLookProcess) names.push_back(to_string(process));
   if (!names.empty())
     warn(fmt::format("ranks on {} have left {} behind; ending {}", local_host_name(),
                      fmt::join(names, ", "), names.size() == 1 ? "it" : "them"));

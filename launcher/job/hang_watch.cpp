@@ -146,6 +146,7 @@ void HangWatch::on_stall() {
 }
 
 void HangWatch::on_question() {
+  if (!attempt_.agents->all(AgentPhase::running)) return;
   look(kUsualLimit, {[this](const HangReport& report) { print(report, true); }});
 }
 

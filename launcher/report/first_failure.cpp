@@ -3,6 +3,7 @@
 #include "base/result.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <utility>
 
 #include <fmt/format.h>
@@ -62,7 +63,9 @@ bool failed_by_itself(const RankReport& rank) {
 }
 
 bool failed_for_a_peer(const RankReport& rank) {
-  return rank.failure.reported && rank.failure.because_of_peer;
+  if (rank.failure.reported) return rank.failure.because_of_peer;
+  const bool is_way_out = rank.signal == SIGABRT || (rank.signal == 0 && rank.exit_code != 0);
+  return rank.exited && rank.error_of_peer && is_way_out;
 }
 
 std::optional<std::size_t> find_first_failure(const std::vector<RankReport>& ranks,

@@ -91,6 +91,7 @@ ExitedMessage exited_message(const StatusPages& pages, const RankProcess& proces
   message.peak_memory_bytes = exit.peak_memory_bytes;
   message.input_taken = input_taken;
   message.last_error = status.last_error;
+  message.error_of_peer = status.error_of_peer;
   message.in_collective = status.blocking.name;
   message.counters = within(message.seconds, pages.counters(process.index));
   message.failure = pages.failure(process.index);

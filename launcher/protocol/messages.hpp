@@ -130,6 +130,7 @@ struct ExitedMessage {
   std::uint64_t input_taken = 0;  // bytes of input frames that it has read
   // From the status page:
   std::string last_error;
+  bool error_of_peer = false;  // the last error is that another rank died or left
   std::string in_collective;
   RankCounters counters;
   RankFailure failure;

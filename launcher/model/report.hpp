@@ -162,7 +162,7 @@ struct RankReport {
   std::vector<std::string> last_stderr;  // last 20 lines; with a terminal, also of stdout
   bool stderr_in_sight = false;          // they are at the end of what the user's terminal shows
   std::string last_error;                // from the status page
-  bool error_of_peer = false;  // the last error is that another rank died or left
+  bool error_of_peer = false;            // the last error is that another rank died or left
   std::string in_collective;  // the collective it was in when it ended; from the status page
   RankCounters counters;      // from the status page
   RankFailure failure;        // from the status page

@@ -189,8 +189,8 @@ inline constexpr auto fields_of(const ExitedMessage*) {
       field("user_seconds", &T::user_seconds), field("system_seconds", &T::system_seconds),
       field("peak_memory_bytes", &T::peak_memory_bytes), field("input_taken", &T::input_taken),
       field("last_error", &T::last_error), field("error_of_peer", &T::error_of_peer),
-      field("in_collective", &T::in_collective), field("counters", &T::counters), field("failure", &T::failure),
-      field("agent_clock", &T::agent_clock));
+      field("in_collective", &T::in_collective), field("counters", &T::counters),
+      field("failure", &T::failure), field("agent_clock", &T::agent_clock));
 }
 
 inline constexpr auto fields_of(const AbortedMessage*) {

@@ -82,8 +82,6 @@ TEST(RankTable, RanksOfALostHostCountAsEnded) {
   ASSERT_TRUE(table.exited(raised(1, 5.5, 0.1), after(1)));
   EXPECT_TRUE(table.all_ended());
   EXPECT_EQ(table.end_order(), (std::vector<std::size_t>{2, 0, 1}));
-<<<<<<< HEAD
-=======
 }
 
 TEST(RankTable, LateMessageDoesNotChangeTheFirstFailure) {

@@ -173,8 +173,11 @@ struct AttemptTruth {
     return true;
   }
   bool had_to_stop() const {
+    // What a lost agent has not reported is not known.
     for (std::size_t number = 0; number < ranks.size(); ++number)
-      if ((decides(number) || ranks[number].succeeded()) && ranks[number].had_to_stop) return true;
+      if ((decides(number) || ranks[number].succeeded()) && ranks[number].had_to_stop &&
+          (!disturbed || ranks[number].end_is_known))
+        return true;
     return false;
   }
 };

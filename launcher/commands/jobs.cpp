@@ -1,5 +1,6 @@
 #include "commands/jobs.hpp"
 
+#include "commands/job_progress.hpp"
 #include "commands/jobs_table.hpp"
 #include "commands/subcommand.hpp"
 #include "common/text.hpp"
@@ -21,7 +22,8 @@ namespace {
 constexpr std::string_view kJobsHelp = R"(usage: hvdrun jobs [--all] [--json] [--me]
 
 Lists your jobs in SLURM's queue: the state of each, why it waits and when SLURM expects it to
-start, how long it has run and may still run, and what it runs.
+start, how long it has run and may still run, what it runs, and how far a training is that
+reports its progress, if its output can be read here.
 
   --all   list also jobs that have ended, while SLURM remembers them (MinJobAge, often 5 minutes)
   --me    only your jobs, as without it; -u NAME with your own name does the same
@@ -73,7 +75,9 @@ Result<int> run_jobs(const std::vector<std::string>& args, const Environment& en
   const auto jobs = parse_jobs(end.out);
   if (json) return print_text(jobs_json(jobs));
   if (jobs.empty()) print_own_line("you have no jobs in the queue");
-  return print_text(jobs_table(jobs, std::time(nullptr), terminal_columns()));
+  std::vector<std::string> progress;
+  for (const auto& job : jobs) progress.push_back(progress_of(job));
+  return print_text(jobs_table(jobs, std::time(nullptr), terminal_columns(), progress));
 }
 
 }  // namespace hvdrun

@@ -2,7 +2,7 @@
 # Made from the option tables by tests/unit/cli/completion_text.cpp; not edited by hand.
 
 # The options that a value follows.
-set -g __hvdrun_valued -np --num-proc --np -H --hosts --hostfile -hostfile --include --exclude --nnodes --ranks-per-host --map-by --bind-to --cpus-per-rank --gpu-bind --chdir --working-directory --wdir -x --for --pmix --wrap --start-timeout --min-np --min-num-proc --reset-timeout --max-restarts --max-requeues --stdin --tty -p --ssh-port -i --ssh-identity-file --ssh-client --ssh-program --network-interface --network-interfaces --agent-path --host-timeout --fusion-threshold-mb --cache-capacity --autotune-log-file --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --label --color --fold-lines --progress --only-rank --output-filename --on-output-error --report --timeline-filename --kill-signal --grace --exit-timeout --quiet-timeout --config-file
+set -g __hvdrun_valued -np --num-proc --np -H --hosts --hostfile -hostfile --include --exclude --nnodes --ranks-per-host --map-by --login-node --bind-to --cpus-per-rank --gpu-bind --chdir --working-directory --wdir -x --for --pmix --wrap --start-timeout --min-np --min-num-proc --reset-timeout --max-restarts --max-requeues --stdin --tty -p --ssh-port -i --ssh-identity-file --ssh-client --ssh-program --network-interface --network-interfaces --agent-path --host-timeout --fusion-threshold-mb --cache-capacity --autotune-log-file --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --label --color --fold-lines --progress --only-rank --output-filename --on-output-error --report --timeline-filename --kill-signal --grace --exit-timeout --quiet-timeout --config-file
 set -g __hvdrun_batch_valued --nodes -N --gpus-per-node --cpus-per-node --time -t --partition -p --account -A --qos -q --mem --array --dependency --signal --mail --sbatch-arg --job-name -J --output --error --chdir -D --module --conda --venv --container --template --template-path --set -o --script-file
 set -g __hvdrun_scale_valued --repeat --devices --drop-epochs --metric --epoch-time --loss --accuracy
 set -g __hvdrun_commands run help sbatch salloc templates jobs follow cancel top logs why scale
@@ -91,6 +91,7 @@ complete -c hvdrun -n '__hvdrun_takes_options' -l nnodes -x -d 'use the first N 
 complete -c hvdrun -n '__hvdrun_takes_options' -l ranks-per-host -x -d 'number of ranks on each host; 1 is for programs that drive all GPUs themselves'
 complete -c hvdrun -n '__hvdrun_takes_options' -l map-by -x -a 'slot node' -d 'fill a host, then go to the next; or deal the ranks out, one to each host in turn'
 complete -c hvdrun -n '__hvdrun_takes_options' -l oversubscribe -f -d 'allow more ranks than slots, so that ranks share GPUs'
+complete -c hvdrun -n '__hvdrun_takes_options' -l login-node -x -a 'note allow refuse' -d 'on a login node of SLURM without an allocation: a note, nothing, or no start'
 complete -c hvdrun -n '__hvdrun_takes_options' -l bind-to -x -a 'core numa none auto' -d 'bind each rank to separate cores, to a NUMA node, or not at all'
 complete -c hvdrun -n '__hvdrun_takes_options' -l cpus-per-rank -x -d 'number of cores for each rank'
 complete -c hvdrun -n '__hvdrun_takes_options' -l gpu-bind -x -a 'all single none' -d 'each rank sees all GPUs of its host in order, only its GPU, or what the caller sees'

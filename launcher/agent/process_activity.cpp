@@ -58,12 +58,6 @@ std::string system_call_in(const std::string& text, std::string_view wait_channe
   return system_call_name(resumed_call(number, wait_channel));
 }
 
-double cpu_seconds_of(pid_t pid) {
-  RankActivity activity;
-  read_stat(read_proc(pid, "stat"), activity);
-  return activity.cpu_seconds;
-}
-
 RankActivity activity_of(pid_t pid) {
   RankActivity activity;
   for (int depth = 0; depth < kMostParents; ++depth) {

@@ -109,6 +109,7 @@ class Look {
       thread.movement = Movement{seconds, is->second.cpu_seconds - was->second.cpu_seconds,
                                  is->second.switches - was->second.switches, false};
     }
+    read_woken_again(pid_, memory_, calls_, look_);
     look_.swapped_in_per_second =
         static_cast<double>(group_after.major_faults - group_before.major_faults) / seconds;
     if (group_before.throttled_seconds && group_after.throttled_seconds)

@@ -7,6 +7,8 @@
 #include <fstream>
 #include <iterator>
 #include <sstream>
+#include <utility>
+#include <vector>
 
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -15,6 +17,7 @@ namespace hvdrun {
 namespace {
 
 constexpr std::size_t kLongestCommand = 2000;
+constexpr double kHardlyRuns = 0.03;  // of a processor
 
 std::string task_file(pid_t tid, const std::string& name) {
   return "task/" + std::to_string(tid) + "/" + name;
@@ -38,6 +41,19 @@ ThreadLook read_thread(pid_t pid, pid_t tid, ThreadCalls& calls) {
   if (call.known && call.number >= 0) thread.system_call = system_call_name(call.number);
   calls[tid] = call;
   return thread;
+}
+
+bool hardly_ran(const ThreadLook& thread) {
+  const auto& movement = thread.movement;
+  return movement && movement->seconds > 0 &&
+         movement->cpu_seconds / movement->seconds < kHardlyRuns;
+}
+
+std::vector<pid_t> ids_of(const std::vector<ThreadLook>& threads) {
+  std::vector<pid_t> ids;
+  std::transform(threads.begin(), threads.end(), std::back_inserter(ids),
+                 [](const ThreadLook& thread) { return thread.tid; });
+  return ids;
 }
 
 std::string read_file(const std::string& path) {
@@ -117,13 +133,27 @@ void read_details(pid_t pid, const Memory& memory, const ThreadCalls& calls, Pro
   std::replace(look.command.begin(), look.command.end(), '\0', ' ');
   look.program = read_proc_link(pid, "exe");
   Descriptors descriptors(pid);
-  std::vector<pid_t> tids;
-  std::transform(look.threads.begin(), look.threads.end(), std::back_inserter(tids),
-                 [](const ThreadLook& thread) { return thread.tid; });
+  const auto tids = ids_of(look.threads);
   for (auto& thread : look.threads) {
     const auto call = calls.find(thread.tid);
     if (call != calls.end() && call->second.known)
       thread.waits_for = describe_wait(pid, call->second, tids, memory, descriptors);
+  }
+}
+
+void read_woken_again(pid_t pid, const Memory& memory, ThreadCalls& calls, ProcessLook& look) {
+  Descriptors descriptors(pid);
+  for (auto& thread : look.threads) {
+    if (thread.state != 'R' || !hardly_ran(thread)) continue;
+    ThreadLook now = read_thread(pid, thread.tid, calls);
+    if (now.state != 'S' && now.state != 'D') continue;
+    const auto& call = calls.at(thread.tid);
+    if (call.known)
+      now.waits_for = describe_wait(pid, call, ids_of(look.threads), memory, descriptors);
+    now.switches = thread.switches;
+    now.movement = thread.movement;
+    if (thread.tid == pid) look.state = now.state;
+    thread = std::move(now);
   }
 }
 

@@ -143,6 +143,7 @@ void HostAgents::on_frame(AgentState& agent, const Frame& frame) {
   if (agent.silence) agent.silence->heard();
   if (std::exchange(agent.unresponsive, false)) events_.on_text(agent, "the agent answers again");
   if (frame.type == FrameType::alive) return;
+  if (frame.type == FrameType::died) return explain_loss(agent, std::string(frame.payload));
   const bool was_new = !agent.life.has(AgentPhase::greeted);
   events_.on_frame(agent, frame);
   if (!was_new || !agent.life.has(AgentPhase::greeted)) return;

@@ -89,4 +89,20 @@ Result<FrameReader::Status> FrameReader::next(Frame& frame) {
   return Status::frame;
 }
 
+void FrameBounds::passed(std::string_view bytes) {
+  while (!bytes.empty()) {
+    std::size_t step = std::min(bytes.size(), payload_left_);
+    payload_left_ -= step;
+    if (step == 0) {
+      step = std::min(bytes.size(), header_.size() - in_header_);
+      std::copy_n(bytes.begin(), step, header_.begin() + static_cast<std::ptrdiff_t>(in_header_));
+      in_header_ += step;
+    }
+    bytes.remove_prefix(step);
+    if (in_header_ < header_.size()) continue;
+    payload_left_ = wire::load<std::uint32_t>(header_.data());
+    in_header_ = 0;
+  }
+}
+
 }  // namespace hvdrun

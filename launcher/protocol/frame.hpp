@@ -11,6 +11,7 @@
 
 #include "base/result.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -47,6 +48,7 @@ enum class FrameType : std::uint16_t {
   disconnected,
   names,  // a rank publishes, looks up or withdraws; see pmix_messages.hpp
   looks,  // the answer to `look`
+  died,   // how the agent ended, as a text; from hvdrun-link, after the agent's last frame
   // (and `signal`: SLURM has sent it to the step of the agent)
   // launcher → agent
   launch = 64,
@@ -80,7 +82,7 @@ enum class FrameType : std::uint16_t {
   modex_answer,
 };
 
-inline constexpr std::uint32_t kProtocolVersion = 10;
+inline constexpr std::uint32_t kProtocolVersion = 11;
 inline constexpr std::size_t kFrameHeaderSize = 12;
 inline constexpr std::size_t kMaxPayload = 64u << 20;  // many times an environment of ARG_MAX
 inline constexpr std::uint32_t kToLauncher = 0xffffffffu;
@@ -128,6 +130,19 @@ class FrameReader {
   bool in_text_;
   std::string text_;
   std::size_t skipped_ = 0;
+};
+
+// Follows a stream of frames that somebody else reads, to tell where a frame may be put in.
+class FrameBounds {
+ public:
+  void passed(std::string_view bytes);
+  // Returns whether the last frame is whole.
+  bool between_frames() const { return in_header_ == 0 && payload_left_ == 0; }
+
+ private:
+  std::array<char, kFrameHeaderSize> header_{};
+  std::size_t in_header_ = 0;  // how much of the next header has passed
+  std::size_t payload_left_ = 0;
 };
 
 }  // namespace hvdrun

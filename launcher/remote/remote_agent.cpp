@@ -161,14 +161,14 @@ Result<AgentOptions> agent_options(const ConfigureMessage& message) {
   return options;
 }
 
-void run_agent_on(LinkEnd link, const LinkRoute& route, bool ignores_signals) {
+void run_agent_on(LinkEnd link, const LinkRoute& route, bool ignores_signals, Fd death) {
   ::signal(SIGPIPE, SIG_IGN);
   say_alive(link);
   auto options = first_options(link);
   if (!options) give_up(options.error());
   options->route = route;
   options->ignores_signals = ignores_signals;
-  become_guard(*options, std::move(link));
+  become_guard(*options, std::move(link), std::move(death));
 }
 
 void run_remote_agent() {

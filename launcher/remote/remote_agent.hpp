@@ -33,8 +33,9 @@ inline constexpr std::string_view kCleanupArgument = "cleanup";
 
 // Waits for the first frame on the link, and becomes guard and agent. Never returns. Call it while
 // the process has one thread. Prints errors on stderr. `route` and `ignores_signals`: see
-// AgentOptions.
-[[noreturn]] void run_agent_on(LinkEnd link, const LinkRoute& route, bool ignores_signals);
+// AgentOptions. `death`: see become_guard().
+[[noreturn]] void run_agent_on(LinkEnd link, const LinkRoute& route, bool ignores_signals,
+                               Fd death = {});
 
 // Returns the options in the launcher's first frame. Error: another protocol or version of hvdrun
 // (kExitUsage), an invalid job id, which would become the name of folders, or an unknown PmixMode.

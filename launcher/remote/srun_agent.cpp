@@ -64,11 +64,13 @@ Result<void> close_standard_streams() {
 // The task after it has forked the guard: it carries the link and waits for the guard.
 class LinkProcess {
  public:
-  // `agents_end` is the other end of `local`; the agent has it, too.
-  LinkProcess(Connection tls, Fd local, LinkEnd agents_end, pid_t guard,
+  // `agents_end` is the other end of `local`; the agent has it, too. `death`: the guard says there
+  // how the agent ended.
+  LinkProcess(Connection tls, Fd local, LinkEnd agents_end, Fd death, pid_t guard,
               std::function<void()> clean_up)
       : guard_(guard),
         agents_end_(std::move(agents_end)),
+        death_(std::move(death)),
         clean_up_(std::move(clean_up)),
         signals_(loop_, {SIGCHLD}, [this](int) { on_child(); }),
         proxy_(loop_, std::move(tls), std::move(local), [this](const auto&) {
@@ -94,6 +96,13 @@ class LinkProcess {
     if (guard_status_ && !closed_ && (!WIFSIGNALED(*guard_status_) || !has_agent())) close_link();
   }
 
+  // Returns what is in the pipe now.
+  static std::string text_in(const Fd& pipe) {
+    std::array<char, 128> text;  // NOLINT: filled by read
+    const ssize_t got = ::read(pipe.get(), text.data(), text.size());
+    return {text.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))};
+  }
+
   static bool has_agent() {
     const auto ours = descendants_of(::getpid(), all_processes());
     return std::any_of(ours.begin(), ours.end(),
@@ -103,6 +112,7 @@ class LinkProcess {
   void close_link() {
     closed_ = true;
     if (WIFSIGNALED(*guard_status_)) clean_up_();
+    if (const auto how = text_in(death_); !how.empty()) proxy_.say_last(FrameType::died, how);
     agents_end_ = {};
     consider_leaving();
   }
@@ -116,6 +126,7 @@ class LinkProcess {
   EventLoop loop_;
   pid_t guard_;
   LinkEnd agents_end_;
+  Fd death_;
   std::function<void()> clean_up_;
   std::optional<int> guard_status_;
   bool closed_ = false;  // the guard's work is done, by the guard or here
@@ -136,19 +147,21 @@ Result<int> connect_and_run(const AgentCredentials& credentials, const AgentHell
   HVD_TRY(AcceptedAgent accepted, connect_to_launcher(credentials, hello, STDIN_FILENO));
   HVD_CHECK(close_standard_streams());
   HVD_TRY(LinkPair pair, make_local_link());
+  HVD_TRY(Pipe death, make_pipe());
+  HVD_CHECK(set_nonblocking(death.read.get()));
   const pid_t guard = ::fork();
   if (guard < 0) return fail_errno("cannot start the agent", errno);
   if (guard == 0) {
     const auto route = route_of_socket(accepted.tls.get());
     accepted.tls.close();  // only the task may hold the connection open
     pair.launcher = {};
-    run_agent_on(std::move(pair.agent), route, true);
+    run_agent_on(std::move(pair.agent), route, true, std::move(death.write));
   }
   set_process_name("hvdrun-link");
   Fd local = std::move(pair.launcher.in);
   pair.launcher = {};
-  LinkProcess process(std::move(accepted.tls), std::move(local), std::move(pair.agent), guard,
-                      [&] { clean_up(job_id, accepted.agent); });
+  LinkProcess process(std::move(accepted.tls), std::move(local), std::move(pair.agent),
+                      std::move(death.read), guard, [&] { clean_up(job_id, accepted.agent); });
   return exit_code_of(process.run());
 }
 

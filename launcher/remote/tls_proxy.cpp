@@ -50,6 +50,13 @@ TlsProxy::TlsProxy(const EventLoop& loop, Connection tls, Fd local, OnEnd on_end
   local_readable_.enable();
 }
 
+void TlsProxy::say_last(FrameType type, std::string_view payload) {
+  char header[kFrameHeaderSize];
+  encode_frame_header(header, type, kToLauncher, payload.size());
+  last_.assign(header, sizeof header);
+  last_ += payload;
+}
+
 void TlsProxy::move_all() {
   if (ended_) return;
   bool more = true;
@@ -86,10 +93,12 @@ bool TlsProxy::from_local() {
   const ssize_t got = ::read(local_.get(), record.data(), record.size());
   if (got > 0) {
     to_tls_.put(record.data(), static_cast<std::size_t>(got));
+    from_local_.passed({record.data(), static_cast<std::size_t>(got)});
     return true;
   }
   if (got < 0 && would_block(errno)) return false;
   local_closed_ = true;
+  if (from_local_.between_frames()) to_tls_.put(last_.data(), last_.size());
   unsent_ = SIZE_MAX;
   linger_.start(kLinger);
   return true;

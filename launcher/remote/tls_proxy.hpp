@@ -5,16 +5,20 @@
 // it holds at most one record a direction. It passes on the end of a side after that side's data.
 // Then the proxy ends, closes both sides and reports that once.
 //
+// It follows the agent's frames, because it may add one after the agent's end: how that was.
+//
 // Use it on its loop's thread only.
 #pragma once
 
 #include "base/event_loop.hpp"
 #include "common/fd.hpp"
 #include "common/net/connection.hpp"
+#include "protocol/frame.hpp"
 
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace hvdrun {
@@ -29,6 +33,10 @@ class TlsProxy {
   TlsProxy(const EventLoop& loop, Connection tls, Fd local, OnEnd on_end);
   TlsProxy(const TlsProxy&) = delete;
   TlsProxy& operator=(const TlsProxy&) = delete;
+
+  // Sends this frame when the local side has closed, after its bytes. Not if the local side was cut
+  // off in the middle of a frame.
+  void say_last(FrameType type, std::string_view payload);
 
  private:
   // Bytes that were read from one side and not yet written to the other.
@@ -62,6 +70,8 @@ class TlsProxy {
   OnEnd on_end_;
   Unwritten to_local_;
   Unwritten to_tls_;
+  FrameBounds from_local_;
+  std::string last_;  // a frame
   bool tls_closed_ = false;    // the other host sends no more
   bool local_closed_ = false;  // the local end sends no more
   bool sent_end_to_tls_ = false;

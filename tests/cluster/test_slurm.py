@@ -175,6 +175,7 @@ def test_the_job_fails_with_125_after_a_kill_of_agent_guard_or_link(jobs: Jobs, 
     jobs.cluster.output("kill", "-9", jobs.pid_of("n2", victim), on="n2", user="root")
     code, _, err = finish(job)
     assert code == 125 and "on n2 was " in err, err
+    assert ("was lost: killed by SIGKILL;" in err) == (victim == "hvdrun-agent"), err
 
 
 def test_the_job_restarts_on_the_same_hosts_after_a_link_is_lost(jobs: Jobs, shared: Path) -> None:  # noqa: F811

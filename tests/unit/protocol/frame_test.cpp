@@ -48,6 +48,22 @@ Result<std::vector<Sent>> decode(const std::string& bytes, std::size_t piece) {
   return frames;
 }
 
+TEST(FrameBounds, KnowsWhereAFrameEndsHoweverTheBytesAreSplit) {
+  const std::string first = encode({{FrameType::hello, 0, "abc"}});
+  const std::string second = encode({{FrameType::output, kToLauncher, ""}});
+  const std::string bytes = first + second;
+  for (std::size_t piece = 1; piece <= bytes.size(); ++piece) {
+    FrameBounds bounds;
+    EXPECT_TRUE(bounds.between_frames());
+    for (std::size_t at = 0; at < bytes.size(); at += piece) {
+      bounds.passed(std::string_view(bytes).substr(at, piece));
+      const auto passed = std::min(at + piece, bytes.size());
+      EXPECT_EQ(bounds.between_frames(), passed == first.size() || passed == bytes.size())
+          << passed << " bytes in pieces of " << piece;
+    }
+  }
+}
+
 TEST(FrameReader, ReturnsTheSameFramesHoweverTheBytesAreSplit) {
   const std::vector<Sent> sent{{FrameType::hello, 0, "abc"},
                                {FrameType::output, kToLauncher, ""},

@@ -71,6 +71,7 @@ class SrunAgent : public testing::Test {
   void on_frame(const Frame& frame) {
     if (frame.type == FrameType::hello) hello_ = *parse<HelloMessage>(frame.payload);
     if (frame.type == FrameType::done) done_ = true;
+    if (frame.type == FrameType::died) death_ = frame.payload;
   }
 
   void write_to_agent(const std::string& text) {
@@ -111,6 +112,7 @@ class SrunAgent : public testing::Test {
   std::unique_ptr<Link> link_;
   std::optional<HelloMessage> hello_;
   bool done_ = false;
+  std::string death_;
   bool closed_ = false;
 };
 
@@ -158,6 +160,17 @@ TEST_F(SrunAgent, EndsWhenItsTaskIsKilled) {
   EXPECT_EQ(wait_for(agent_), -1);
   EXPECT_EQ(read_all(agent_.errors),
             "");  // at the end of file, the agent and its guard have ended too
+}
+
+TEST_F(SrunAgent, SaysHowItWasKilled) {
+  start_with_hello();
+  ASSERT_EQ(::kill(hello_->pid, SIGKILL), 0);
+  run_until(
+      loop_, [&] { return closed_; }, "the end of the link");
+  EXPECT_EQ(death_, "killed by SIGKILL");
+  EXPECT_EQ(tls_->lost, "");
+  link_.reset();
+  EXPECT_EQ(wait_for(agent_), kExitSignalBase + SIGKILL);
 }
 
 TEST_F(SrunAgent, ExitsIfTheLauncherClosesStdinBeforeItSendsCredentials) {

@@ -186,6 +186,32 @@ TEST_F(TlsProxyTest, LosesNothingWhenOneSideClosesWhileTheOtherSends) {
   EXPECT_EQ(a_.lost, std::nullopt);
 }
 
+TEST_F(TlsProxyTest, AddsAFrameAfterAWholeFrameOnly) {
+  char header[kFrameHeaderSize];
+  encode_frame_header(header, FrameType::note, kToLauncher, 4);
+  const std::string frame = std::string(header, sizeof header) + "text";
+  encode_frame_header(header, FrameType::died, kToLauncher, 3);
+  const std::string last = std::string(header, sizeof header) + "why";
+  for (const std::size_t cut : {std::size_t{0}, std::size_t{2}, std::size_t{14}}) {
+    End a;
+    End b;
+    auto [client, server] = common::test::secure_pair(common::test::tcp_pair(), 3);
+    start(a, std::move(client));
+    start(b, std::move(server));
+    a.proxy->say_last(FrameType::died, "why");
+    const auto sent = frame + frame.substr(0, frame.size() - cut);
+    ASSERT_EQ(offer(a.ours, sent), sent.size());
+    a.ours.reset();
+    std::string got;
+    run_until(
+        loop_, [&] { return !b.ours || !take(b.ours, got); }, "the end at b");
+    EXPECT_EQ(got, sent + (cut == 0 ? last : "")) << cut;
+    b.ours.reset();
+    run_until(
+        loop_, [&] { return a.ended && b.ended; }, "both ends");
+  }
+}
+
 TEST_F(TlsProxyTest, ReportsThatTheConnectionWasCut) {
   ASSERT_EQ(::shutdown(tcp_of_b_.get(), SHUT_RDWR), 0);
   run_until(

@@ -132,7 +132,7 @@ class FrameReader {
   std::size_t skipped_ = 0;
 };
 
-// Follows a stream of frames that somebody else reads, to tell where a frame may be put in.
+// Follows a stream of frames without taking them. It tells whether a frame may be added now.
 class FrameBounds {
  public:
   void passed(std::string_view bytes);

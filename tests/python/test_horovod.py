@@ -217,6 +217,25 @@ def test_helpers_of_horovod_tensorflow_that_programs_use_work(sandbox: Sandbox) 
                 env=environment()).expect(0)
 
 
+@pytest.mark.tensorflow
+def test_a_result_that_tensorflow_does_not_take_ends_the_rank(sandbox: Sandbox) -> None:
+    """Otherwise the step ends with OutOfRangeError, which Keras takes for the end of the data."""
+    code = """if True:
+        import tensorflow as tf
+        import horovod.tensorflow.keras as hvd
+        hvd.init()
+        def refuse(queue, value): raise MemoryError("no room")
+        tf.queue.FIFOQueue.enqueue = refuse
+        model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+        model.compile(hvd.DistributedOptimizer(tf.keras.optimizers.SGD(0.1)), "mse")
+        model.fit(tf.ones((8, 2)), tf.ones((8, 1)), batch_size=2, verbose=0)
+        print("trained")"""
+    done = sandbox.run("--horovod", "-np", 2, "-H", "localhost:2", "--bind-to", "none", PYTHONS["tensorflow"], "-c", code,
+                       env=environment() | {"TMPDIR": str(sandbox.files)})  # autograph leaves files if it is ended
+    assert done.code == 1 and "trained" not in done.out_text, done
+    assert "hvd: TensorFlow could not take the result of a collective: MemoryError('no room')" in done.err_text
+
+
 def test_horovodrun_runs_hvdrun_with_the_module_horovod(sandbox: Sandbox) -> None:
     code = "import horovod, os, sys; print(os.environ['HOROVOD_SIZE'], os.path.dirname(horovod.__file__), sys.argv[1:])"
     # horovodrun allows more ranks than cores. Options after the program belong to the program.

@@ -20,6 +20,7 @@ Arrays are TensorFlow's own memory on the host; tensors on a GPU are copied ther
 from __future__ import annotations
 
 import itertools
+import os
 import queue
 import sys
 import threading
@@ -34,7 +35,7 @@ import numpy.typing as npt
 import tensorflow as tf
 from tensorflow.python.ops import control_flow_util
 
-from .. import errors
+from .. import errors, job
 from .._collectives import start_all, wait_for_all
 from ._exceptions import also_tensorflows, is_precondition
 
@@ -161,8 +162,6 @@ class _Site:
         return data.with_options(options).get_single_element()
 
     def _submit(self, *arrays: Any) -> np.int64:
-        if self._ended is not None:
-            self._ended.check()
         own = iter(arrays)
         run = _Run()
         for request in self._requests:  # all of them also after a failure, as the other ranks wait for each
@@ -208,22 +207,24 @@ class _Ended:
     def __init__(self) -> None:
         with tf.init_scope(), tf.device("/CPU:0"):
             self.numbers = tf.queue.FIFOQueue(1024, [tf.int64], [()])
-        self._failure: Optional[BaseException] = None
 
     def add(self, number: int) -> None:
+        """Adds a number. Ends the process if TensorFlow cannot take it.
+
+        Without it the graph waits for ever. If the queue were closed the step would end with OutOfRangeError, and Keras
+        takes that for the end of the data.
+        """
         try:
             with tf.device("/CPU:0"):
                 self.numbers.enqueue(tf.constant(number, tf.int64))
-        except BaseException as failure:  # this is a thread's only task; the graph must not wait for ever
-            self._failure = failure
-            sys.stderr.write(f"hvd: TensorFlow could not take the result of a collective: {failure!r}\n")
-            self.numbers.close(cancel_pending_enqueues=True)  # what waits in the graph ends with OutOfRangeError
-
-    def check(self) -> None:
-        """Raises RuntimeError if add() has failed, as the queue is closed then."""
-        if self._failure is not None:
-            raise RuntimeError("hvd: TensorFlow could not take the result of an earlier collective of this name: "
-                               f"{self._failure!r}")
+        except BaseException as failure:
+            if sys.is_finalizing():
+                return
+            text = f"hvd: TensorFlow could not take the result of a collective: {failure!r}"
+            job.report_failure(text)
+            sys.stderr.write(text + "\n")
+            sys.stderr.flush()
+            os._exit(1)
 
 
 _ended: weakref.WeakValueDictionary[str, _Ended] = weakref.WeakValueDictionary()  # by name; the sites keep them alive

@@ -238,27 +238,6 @@ def case_calls_work_after_an_error_of_another_operation() -> None:
                                       [(value + 5) * (hvd.size() + 1)] * 2)
 
 
-def case_a_failure_to_store_a_result_is_an_error() -> None:
-    @tf.function
-    def step(x: tf.Tensor) -> tf.Tensor:
-        return hvd.allreduce(x, op=hvd.Sum, name="not taken")
-
-    def fail(*_: object) -> None:
-        raise MemoryError("no room for a number")
-
-    step(tf.ones(2))
-    enqueue = tf.queue.QueueBase.enqueue
-    tf.queue.QueueBase.enqueue = fail
-    try:
-        with raises(tf.errors.OpError, "closed"):  # instead of waiting for ever
-            step(tf.ones(2))
-    finally:
-        tf.queue.QueueBase.enqueue = enqueue
-    with raises(tf.errors.OpError, "no room for a number"):
-        step(tf.ones(2))
-    hvd.barrier()
-
-
 def case_jit_compile_is_an_error() -> None:
     @tf.function(jit_compile=True)
     def step(x: tf.Tensor) -> tf.Tensor:

@@ -132,7 +132,7 @@ class FrameReader {
   std::size_t skipped_ = 0;
 };
 
-// Follows a stream of frames without taking them. It tells whether a frame may be added now.
+// Follows the frames of a stream. It tells whether the last one is whole, so that one can be added.
 class FrameBounds {
  public:
   void passed(std::string_view bytes);

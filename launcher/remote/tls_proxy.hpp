@@ -71,7 +71,7 @@ class TlsProxy {
   Unwritten to_local_;
   Unwritten to_tls_;
   FrameBounds from_local_;
-  std::string last_;  // a frame
+  std::string last_;           // a frame
   bool tls_closed_ = false;    // the other host sends no more
   bool local_closed_ = false;  // the local end sends no more
   bool sent_end_to_tls_ = false;

@@ -132,7 +132,7 @@ class FrameReader {
   std::size_t skipped_ = 0;
 };
 
-// Follows the frames of a stream. It tells whether the last one is whole, so that one can be added.
+// Follows the frames of a stream, to know whether the last one is whole, and one can be added.
 class FrameBounds {
  public:
   void passed(std::string_view bytes);

@@ -30,8 +30,10 @@ std::vector<MemberPlace> first_members(const AttemptParts& attempt) {
   return members;
 }
 
-Generations::Limits limits_of(const ElasticSpec& elastic) {
-  return {.min = static_cast<std::size_t>(elastic.min_ranks.value_or(1)), .grows = false};
+Generations::Limits limits_of(const ElasticSpec& elastic, std::size_t size) {
+  return {.min = static_cast<std::size_t>(elastic.min_ranks.value_or(1)),
+          .max = std::max(size, static_cast<std::size_t>(elastic.max_ranks.value_or(0))),
+          .grows = elastic.replaces};
 }
 
 // Returns "was killed by SIGKILL".
@@ -44,13 +46,22 @@ std::string how_lost(const RankReport& rank) {
 
 Membership::Membership(AttemptParts& attempt)
     : attempt_(attempt),
-      generations_(limits_of(attempt.job.spec.elastic), first_members(attempt)),
+      generations_(limits_of(attempt.job.spec.elastic, attempt.table.ranks().size()),
+                   first_members(attempt)),
       history_(attempt.table.ranks().size()),
+      new_ranks_(attempt, generations_),
       deadline_(attempt.job.loop, [this] { on_deadline(); }),
+      newcomers_deadline_(attempt.job.loop,
+                          [this] { carry_out(generations_.newcomers_deadline_passed()); }),
       stop_timer_(attempt.job.loop, [this] { attempt_.stop({}); }) {}
+
+void Membership::begin() {
+  new_ranks_.begin();
+}
 
 void Membership::leave() {
   deadline_.cancel();
+  newcomers_deadline_.cancel();
   stop_timer_.cancel();
 }
 
@@ -73,10 +84,18 @@ Result<void> Membership::take(const AgentState& agent, const Frame& frame) {
     const auto come = parse_from_member(frame.payload);
     one_has_reformed_ = one_has_reformed_ || (come && come->generation > 0);
   }
+  const bool was_open = generations_.state().phase == Generations::Phase::open;
   HVD_TRY(const auto actions,
           take_member_frame(generations_, static_cast<std::uint32_t>(agent.host_index), frame));
+  if (was_open && generations_.state().phase == Generations::Phase::gathering)
+    history_.interrupted(now());
   carry_out(actions);
+  watch_newcomers();
   return {};
+}
+
+bool Membership::has_joined(int rank) const {
+  return generations_.state().members[static_cast<std::size_t>(rank)].joined;
 }
 
 bool Membership::is_lost(int rank) const {
@@ -90,7 +109,12 @@ void Membership::ended(const RankReport& rank) {
   const bool is_to_blame = failed_by_itself(rank) && !last_failed_for_a_peer_;
   if (stop_timer_.pending() && (is_to_blame || attempt_.table.all_ended()))
     return attempt_.stop({});
-  if (succeeded(rank)) return carry_out(generations_.finished(member));
+  new_ranks_.ended(member, rank);
+  if (succeeded(rank)) {
+    carry_out(generations_.finished(member));
+    watch_newcomers();
+    return end_newcomers();
+  }
   if (!std::exchange(one_has_come_, true) && !attempt_.table.all_ended())
     attempt_.note(
         warning_text("no rank has called hvd_init yet: a job can only continue without a lost rank "
@@ -102,6 +126,20 @@ void Membership::ended(const RankReport& rank) {
     if (std::ranges::count(opened_, member) > 0) losses_.push_back({member, how_lost(rank)});
   }
   carry_out(generations_.lost(member, how_lost(rank)));
+  watch_newcomers();
+  end_newcomers();
+}
+
+// Stops the job if only processes are left that were never in it.
+void Membership::end_newcomers() {
+  const auto& ranks = attempt_.table.ranks();
+  const auto is_over = [](const auto& member, const RankReport& rank) {
+    return !member.joined || rank.exited;
+  };
+  if (!attempt_.table.all_ended() &&
+      std::equal(generations_.state().members.begin(), generations_.state().members.end(),
+                 ranks.begin(), is_over))
+    attempt_.stop({});
 }
 
 void Membership::resume() {
@@ -113,6 +151,10 @@ void Membership::resume() {
 void Membership::carry_out(const Actions& actions) {
   bool next_wait = false;
   for (const auto& action : actions) {
+    if (const auto* const go = std::get_if<action::Go>(&action)) {
+      if (is_over_reset_limit(*go)) return;
+      new_ranks_.note(*go);
+    }
     history_.add(action, now());
     send(action);
     if (const auto* const end = std::get_if<action::EndMember>(&action)) end_member(*end);
@@ -125,6 +167,30 @@ void Membership::carry_out(const Actions& actions) {
       return stop(last->why);
   }
   watch_deadline(next_wait);
+}
+
+// Starts new processes when the others train again, or when they wait for them. Before that they
+// would only take processors from them; and if the job ends instead, nothing was started in vain.
+void Membership::watch_newcomers() {
+  const bool waits = generations_.waits_for_newcomers();
+  if (waits || (generations_.state().phase == Generations::Phase::open && !opened_.empty()))
+    new_ranks_.start();
+  if (!waits) return newcomers_deadline_.cancel();
+  if (!new_ranks_.may_come()) return carry_out(generations_.newcomers_deadline_passed());
+  if (newcomers_deadline_.pending()) return;
+  newcomers_deadline_.start(attempt_.job.spec.elastic.elastic_timeout);
+  attempt_.note(too_few().reason + ": waiting for new ones");
+}
+
+bool Membership::is_over_reset_limit(const action::Go& go) const {
+  const auto limit = attempt_.job.spec.elastic.reset_limit;
+  if (!limit || history_.generations() <= static_cast<std::size_t>(*limit)) return false;
+  StopCause cause;
+  cause.reason = fmt::format("the ranks would form generation {}, and --reset-limit allows {}",
+                             go.go.generation, plural(static_cast<std::size_t>(*limit), "reset"));
+  attempt_.note(cause.reason + ": stopping");
+  attempt_.stop(std::move(cause));
+  return true;
 }
 
 void Membership::send(const Action& action) {
@@ -161,26 +227,39 @@ void Membership::note_opened() {
     if (const auto state = generations_.state().members[member].state;
         state == left || state == finished)
       repair.lost.push_back({member, attempt_.table.ranks()[member].host, {}});
-  if (repair.lost.empty()) return;
   const auto report = history_.report(now());
+  for (const auto member : report.generations.back().joined) {
+    const auto at = std::ranges::find(list, static_cast<std::uint32_t>(member));
+    repair.joined.push_back({static_cast<std::uint32_t>(member),
+                             attempt_.table.ranks()[member].host,
+                             static_cast<std::uint32_t>(at - list.begin())});
+  }
+  if (repair.lost.empty() && repair.joined.empty()) return;
   repair.size = list.size();
   repair.step = report.generations.back().step;
   repair.pause_seconds = report.generations.back().pause_seconds;
   for (std::uint32_t rank = 0; rank < list.size(); ++rank)
-    if (rank >= before.size() ? list[rank] != rank : before[rank] != list[rank])
+    if (std::ranges::count(report.generations.back().joined, list[rank]) == 0 &&
+        (rank >= before.size() ? list[rank] != rank : before[rank] != list[rank]))
       repair.renumbered.push_back({list[rank], rank});
   attempt_.note(describe_repair(repair));
+}
+
+StopCause Membership::too_few() const {
+  const auto left = std::ranges::count_if(generations_.state().members, [](const auto& member) {
+    return member.joined && member.state != Generations::Member::State::lost;
+  });
+  StopCause cause;
+  cause.reason = fmt::format("{} left, fewer than --min-np {}",
+                             left == 1 ? "1 rank is" : fmt::format("{} ranks are", left),
+                             *attempt_.job.spec.elastic.min_ranks);
+  return cause;
 }
 
 void Membership::stop(action::CannotContinue::Why why) {
   StopCause cause;
   if (why == action::CannotContinue::Why::too_few) {
-    const auto left = std::ranges::count_if(generations_.state().members, [](const auto& member) {
-      return member.state != Generations::Member::State::lost;
-    });
-    cause.reason = fmt::format("{} left, fewer than --min-np {}",
-                               left == 1 ? "1 rank is" : fmt::format("{} ranks are", left),
-                               *attempt_.job.spec.elastic.min_ranks);
+    cause = too_few();
     attempt_.note(cause.reason + ": stopping");
   }
   if (!opened_.empty() && !one_has_reformed_ && losses_.size() > 1)
@@ -212,6 +291,7 @@ void Membership::on_deadline() {
       fmt::format("did not {} generation {} within {} (--reset-timeout)",
                   gathers ? "come to" : "connect to the others of", generation,
                   seconds_text(attempt_.job.spec.elastic.reset_timeout))));
+  watch_newcomers();
 }
 
 // --- ranks and members ---------------------------------------------------------------------------
@@ -220,7 +300,8 @@ std::vector<RankState> Membership::members_among(std::vector<RankState> ranks) c
   const auto& state = generations_.state();
   std::erase_if(ranks, [&state](const RankState& rank) {
     return state.members[static_cast<std::size_t>(rank.rank)].state ==
-           Generations::Member::State::lost;
+               Generations::Member::State::lost ||
+           !state.members[static_cast<std::size_t>(rank.rank)].rank;
   });
   for (auto& rank : ranks) {
     const auto missing = RankSet::parse(rank.background_missing);

@@ -92,10 +92,12 @@ Result<void> Running::launch() {
 }
 
 void Running::on_started() {
-  if (!attempt_.agents->all(AgentPhase::running)) return;
+  if (have_started_ || !attempt_.agents->all(AgentPhase::running)) return;
+  have_started_ = true;
   attempt_.start_timer.cancel();
   attempt_.status_line.started();
   start_input();
+  if (membership_) membership_->begin();
 }
 
 void Running::start_input() {
@@ -147,7 +149,8 @@ void Running::on_exited(const RankReport& rank) {
 }
 
 void Running::on_member_exited(const RankReport& rank) {
-  if (succeeded(rank) || attempt_.table.all_ended()) on_success();
+  const bool has_joined = membership_->has_joined(rank.placement.rank);
+  if ((succeeded(rank) && has_joined) || attempt_.table.all_ended()) on_success();
   membership_->ended(rank);
 }
 

@@ -49,6 +49,7 @@ class Running final : public AttemptPhase {
 
   AttemptParts& attempt_;
   std::optional<Membership> membership_;
+  bool have_started_ = false;  // all ranks of the start
   std::size_t succeeded_ = 0;  // ranks
   StallReporter stalls_;
   StateAnswers stall_answers_;

@@ -69,6 +69,7 @@ enum class FrameType : std::uint16_t {
   updated,
   removed,
   end_member,
+  start_more,  // of a job that gets new ranks
   // both ways, without payload: a sign of life
   alive = 128,
   // an agent → another one, through the launcher
@@ -76,7 +77,7 @@ enum class FrameType : std::uint16_t {
   modex_answer,
 };
 
-inline constexpr std::uint32_t kProtocolVersion = 9;
+inline constexpr std::uint32_t kProtocolVersion = 10;
 inline constexpr std::size_t kFrameHeaderSize = 12;
 inline constexpr std::size_t kMaxPayload = 64u << 20;  // many times an environment of ARG_MAX
 inline constexpr std::uint32_t kToLauncher = 0xffffffffu;

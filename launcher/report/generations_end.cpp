@@ -60,6 +60,21 @@ std::string describe(const Repair::Lost& lost) {
   return fmt::format("rank {} on {}", lost.rank, lost.host);
 }
 
+// Returns "rank 3 on n2 was lost (killed by SIGKILL)"; "" if none was.
+std::string describe_losses(const std::vector<Repair::Lost>& losses) {
+  if (losses.empty()) return {};
+  if (losses.size() == 1) {
+    const auto& lost = losses[0];
+    return describe(lost) +
+           (lost.how.empty() ? " has left" : fmt::format(" was lost ({})", lost.how));
+  }
+  std::string line;
+  for (const auto& lost : losses)
+    line += fmt::format("{}{} ({})", line.empty() ? "" : ", ", describe(lost),
+                        lost.how.empty() ? "left" : lost.how);
+  return line + " were lost";
+}
+
 }  // namespace
 
 Verdict judge_generations(const std::optional<StopCause>& cause,
@@ -111,28 +126,25 @@ void mark_lost_members(const GenerationsReport& generations, std::vector<RankRep
 }
 
 std::string describe_repair(const Repair& repair) {
-  std::string line;
-  if (repair.lost.size() == 1) {
-    const auto& lost = repair.lost[0];
-    line =
-        describe(lost) + (lost.how.empty() ? " has left" : fmt::format(" was lost ({})", lost.how));
-  } else {
-    for (const auto& lost : repair.lost)
-      line += fmt::format("{}{} ({})", line.empty() ? "" : ", ", describe(lost),
-                          lost.how.empty() ? "left" : lost.how);
-    line += " were lost";
-  }
+  std::string line = describe_losses(repair.lost);
+  for (const auto& one : repair.joined)
+    line += fmt::format("{}new rank {} on {}", line.empty() ? "" : ", ", one.member, one.host);
+  if (!repair.joined.empty()) line += repair.joined.size() == 1 ? " has joined" : " have joined";
   line += fmt::format(
       ": {}{} after {}",
       repair.size == 1 ? "1 rank continues" : fmt::format("{} ranks continue", repair.size),
       repair.step == 0 ? "" : fmt::format(" from step {}", repair.step),
       repair.pause_seconds < 1 ? fmt::format("{:.0f} ms", std::ceil(repair.pause_seconds * 1000))
                                : format_duration(repair.pause_seconds));
+  std::string numbers;
   for (const auto& one : repair.renumbered)
-    line += fmt::format("{} rank {} is now rank {}", &one == repair.renumbered.data() ? ";" : ",",
-                        one.member, one.rank);
-  if (!repair.renumbered.empty()) line += " in the program";
-  return line;
+    numbers +=
+        fmt::format("{} rank {} is now rank {}", numbers.empty() ? ";" : ",", one.member, one.rank);
+  for (const auto& one : repair.joined)
+    if (one.member != one.rank)
+      numbers +=
+          fmt::format("{} rank {} is rank {}", numbers.empty() ? ";" : ",", one.member, one.rank);
+  return line + numbers + (numbers.empty() ? "" : " in the program");
 }
 
 }  // namespace hvdrun

@@ -169,7 +169,8 @@ bool share_cores(const HostInventory& inventory, std::size_t ranks) {
          (!inventory.cores.empty() && ranks > inventory.cores.size());
 }
 
-Result<HostPlacement> place_on_host(const JobSpec& spec, const Host& host, int count,
+// `spares`: so many of `count` are for --spares.
+Result<HostPlacement> place_on_host(const JobSpec& spec, const Host& host, int count, int spares,
                                     HostNotes& notes) {
   HostPlacement placed;
   placed.host = host.name;
@@ -180,11 +181,14 @@ Result<HostPlacement> place_on_host(const JobSpec& spec, const Host& host, int c
   add_notes(spec, host, placed.ranks.size(), notes);
   if (!host.inventory) {
     if (ranks_get_gpus(spec, host)) give_expected_gpus(spec, count_gpus(host), placed);
-    return placed;
+  } else {
+    placed.shares_cores = share_cores(*host.inventory, placed.ranks.size());
+    if (ranks_get_gpus(spec, host)) give_gpus(spec, *host.inventory, placed);
+    HVD_CHECK(give_cores(spec, host, placed, notes));
   }
-  placed.shares_cores = share_cores(*host.inventory, placed.ranks.size());
-  if (ranks_get_gpus(spec, host)) give_gpus(spec, *host.inventory, placed);
-  HVD_CHECK(give_cores(spec, host, placed, notes));
+  const auto first = placed.ranks.end() - spares;
+  placed.spares.assign(std::make_move_iterator(first), std::make_move_iterator(placed.ranks.end()));
+  placed.ranks.erase(first, placed.ranks.end());
   return placed;
 }
 
@@ -249,7 +253,9 @@ Result<Placement> place(const JobSpec& spec, const Allocation& allocation) {
       notes.add_plural(host.name, " gets no rank", " get no rank");
       continue;
     }
-    HVD_TRY(HostPlacement placed, place_on_host(spec, host, counted.by_host[i], notes));
+    const int spares = counted.spares[i];
+    HVD_TRY(HostPlacement placed,
+            place_on_host(spec, host, counted.by_host[i] + spares, spares, notes));
     placement.hosts.push_back(std::move(placed));
     placement.size += counted.by_host[i];
   }

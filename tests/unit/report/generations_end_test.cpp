@@ -184,5 +184,23 @@ TEST(DescribeRepair, NamesTheLostAndTheRenumbered) {
             "the program");
 }
 
+TEST(DescribeRepair, NamesTheNew) {
+  Repair repair{{}, 4, 1204, 0.005};
+  repair.joined = {{4, "n1", 3}};
+  EXPECT_EQ(describe_repair(repair),
+            "new rank 4 on n1 has joined: 4 ranks continue from step 1204 after 5 ms; rank 4 is "
+            "rank 3 in the program");
+  repair.lost = {{3, "n1", "killed by SIGKILL"}};
+  EXPECT_EQ(describe_repair(repair),
+            "rank 3 on n1 was lost (killed by SIGKILL), new rank 4 on n1 has joined: 4 ranks "
+            "continue from step 1204 after 5 ms; rank 4 is rank 3 in the program");
+  repair.lost.push_back({2, "n1", "exit code 1"});
+  repair.joined = {{4, "n1", 4}, {5, "n2", 2}};
+  EXPECT_EQ(describe_repair(repair),
+            "rank 3 on n1 (killed by SIGKILL), rank 2 on n1 (exit code 1) were lost, new rank 4 on "
+            "n1, new rank 5 on n2 have joined: 4 ranks continue from step 1204 after 5 ms; rank 5 "
+            "is rank 2 in the program");
+}
+
 }  // namespace
 }  // namespace hvdrun

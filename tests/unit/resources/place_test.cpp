@@ -126,6 +126,30 @@ TEST(Place, NumbersRanksBySlotOrByNode) {
   }
 }
 
+// Spares are dealt out to the slots that hosts with ranks have left.
+TEST(Place, SparesAreBesideTheRanksOfTheirHosts) {
+  const auto hosts = std::vector{cpu_host("n1", 4), cpu_host("n2", 3), cpu_host("n3", 2)};
+  struct Case {
+    int ranks;
+    int spares;
+    std::vector<std::vector<int>> slots;  // by host with ranks: the local ranks of its spares
+  };
+  for (const auto& test : {Case{5, 3, {{}, {1, 2}}}, Case{4, 2, {{}}}, Case{2, 1, {{2}}},
+                           Case{2, 9, {{2, 3}}}, Case{9, 2, {{}, {}, {}}}}) {
+    JobSpec spec = job(test.ranks);
+    spec.elastic.spares = test.spares;
+    const auto placement = place(spec, allocation_of(hosts));
+    ASSERT_TRUE(placement) << placement.error().message;
+    EXPECT_EQ(placement->size, test.ranks);
+    ASSERT_EQ(placement->hosts.size(), test.slots.size());
+    for (std::size_t host = 0; host < placement->hosts.size(); ++host) {
+      std::vector<int> slots;
+      for (const auto& spare : placement->hosts[host].spares) slots.push_back(spare.local_rank);
+      EXPECT_EQ(slots, test.slots[host]) << test.ranks << " " << test.spares;
+    }
+  }
+}
+
 TEST(Place, CrossRanksFollowTheOrderOfHostsAlsoByNode) {
   JobSpec spec = job();
   spec.map_by = MapBy::node;

@@ -55,6 +55,12 @@ void make_elastic(World& world, JobSpec& spec) {
   spec.pmix = PmixMode::off;
   spec.elastic.min_ranks = static_cast<int>(job.least);
   spec.elastic.reset_timeout = job.reset_timeout;
+  if (world.chance(0.5)) {
+    spec.elastic.replaces = world.chance(0.8);
+    spec.elastic.spares = static_cast<int>(world.between(0, 2).count());
+    spec.elastic.elastic_timeout = world.between(1000, 100000);
+    job.grows = spec.elastic.replaces || spec.elastic.spares > 0;
+  }
   world.elastic = job;
 }
 
@@ -135,8 +141,9 @@ void check_end(const World& world, const JobSpec& spec, const Report& report) {
                                                                  last.one_came_after_leaving)))
         << "rank " << *report.first_failure;
   }
-  const bool any_failed = std::any_of(last.ranks.begin(), last.ranks.end(),
-                                      [](const Rank& rank) { return rank.failed_by_itself(); });
+  bool any_failed = false;
+  for (std::size_t i = 0; i < last.ranks.size(); ++i)
+    any_failed = any_failed || (last.ranks[i].failed_by_itself() && !last.never_joined(i));
   if (!last.disturbed && !world.interrupted && any_failed && !spec.stop.exit_timeout &&
       !(world.elastic && (last.members_ended || last.one_wiring_failed || report.exit_code == 0 ||
                           report.stopped_early))) {
@@ -150,7 +157,7 @@ void check_end(const World& world, const JobSpec& spec, const Report& report) {
     const auto& truth = last.ranks[i];
     if (!reported.exited) {
       EXPECT_TRUE(reported.stopped_by_us) << i;
-      EXPECT_NE(report.exit_code, 0);
+      EXPECT_TRUE(report.exit_code != 0 || last.never_joined(i)) << i;
       continue;
     }
     EXPECT_FALSE(truth.alive) << i;
@@ -239,7 +246,7 @@ void check_blamed_member(const AttemptTruth& truth, const Report& report) {
   EXPECT_FALSE(was_repaired(truth, its)) << "rank " << blamed;
   for (std::size_t other = 0; other < truth.ranks.size(); ++other) {
     const auto generation = last_generation_of(truth, other);
-    if (generation >= its || !truth.ranks[other].failed_by_itself() ||
+    if (generation >= its || !truth.ranks[other].failed_by_itself() || truth.never_joined(other) ||
         truth.ranks[other].member.state == simulated::Member::State::left)
       continue;
     EXPECT_TRUE(may_be_repaired(truth, generation, its))
@@ -249,13 +256,17 @@ void check_blamed_member(const AttemptTruth& truth, const Report& report) {
 
 void check_generations(const AttemptTruth& truth, const GenerationsReport& report) {
   ASSERT_EQ(report.generations.size(), truth.generations.size());
+  std::set<std::size_t> seen;
   std::set<std::size_t> lost;
   for (const auto& loss : report.lost_at_start) EXPECT_TRUE(lost.insert(loss.member).second);
   for (std::size_t i = 0; i < report.generations.size(); ++i) {
     const auto& reported = report.generations[i];
     EXPECT_EQ(reported.number, truth.generations[i].number);
     EXPECT_TRUE(std::ranges::equal(reported.members, truth.generations[i].members));
-    EXPECT_TRUE(reported.joined.empty());
+    for (const auto member : reported.members) {
+      const bool is_new = seen.insert(member).second && (i > 0 || truth.ranks[member].is_later);
+      EXPECT_EQ(std::ranges::count(reported.joined, member), is_new ? 1 : 0) << member;
+    }
     EXPECT_GE(reported.seconds, 0);
     EXPECT_GE(reported.pause_seconds, 0);
     for (const auto member : reported.members) EXPECT_FALSE(lost.contains(member)) << member;
@@ -368,6 +379,13 @@ TEST_F(Supervisor, ReportsElasticJobsCorrectly) {
   chances.member_dies = 0.02;
   chances.member_disconnects = chances.member_is_stopped = 0.01;
   run_many(seeds::seed(300'000), 2 * histories(), chances);
+}
+
+TEST_F(Supervisor, ReportsElasticJobsThatAreDisturbed) {
+  Chances chances;
+  chances.is_elastic = 1;
+  chances.user_interrupts = 0.02;
+  run_many(seeds::seed(400'000), histories(), chances);
 }
 
 class SupervisorHistories : public Supervisor, public testing::WithParamInterface<int> {};

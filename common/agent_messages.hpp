@@ -44,9 +44,10 @@ enum class ComeReason : std::uint8_t {
 // What a member saw before it came with ComeReason::failed.
 enum class SeenFailure : std::uint8_t {
   none,
-  over,    // the agent's word
-  ended,   // another member has ended, or closed its connection
-  silent,  // another member's host has sent nothing for a while, or cannot be reached
+  over,         // the agent's word
+  ended,        // another member has ended, or closed its connection
+  silent,       // another member's host has sent nothing for a while
+  unconnected,  // the wire-up: a member could not connect to another one
   other,
 };
 

@@ -4,7 +4,7 @@
 # and hands what follows to the completion of the program itself where bash-completion is loaded.
 # tests/unit/cli holds the lists to the tables in launcher/cli/option_table.cpp and batch_options.cpp.
 
-_hvdrun_commands='run help sbatch salloc templates jobs follow cancel scale'
+_hvdrun_commands='run help sbatch salloc templates jobs follow cancel why scale'
 
 _hvdrun_flags='--oversubscribe --horovod --ssh-accept-new --autotune --no-autotune --stall-check --no-stall-check --report-bindings --dry-run --print-env --json -prefix-timestamp
 --prefix-output-with-timestamp --verbose --explain -cb --check-build -v -V --version -h --help'
@@ -14,7 +14,7 @@ _hvdrun_options_with_value='-np --num-proc --np -H --hosts --hostfile -hostfile 
 --max-restarts --min-np --min-num-proc --reset-timeout --max-np --max-num-proc --spares --replace --elastic-timeout --reset-limit --max-requeues -p --ssh-port -i --ssh-identity-file --ssh-client --ssh-program --network-interface --network-interfaces
 --agent-path --host-timeout --fusion-threshold-mb --cache-capacity --autotune-log-file
 --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --stdin --tty --label --color --fold-lines --progress --only-rank --output-filename --on-output-error --report
---timeline-filename --kill-signal --grace --exit-timeout --config-file'
+--timeline-filename --kill-signal --grace --exit-timeout --quiet-timeout --config-file'
 
 # Of sbatch and salloc, besides those above.
 _hvdrun_batch_flags='--requeue --test-only --submit --wait --follow'
@@ -53,7 +53,7 @@ _hvdrun_values() {
     --only-rank) words='all 0' ;;
     --on-output-error) words='continue stop' ;;
     --kill-signal) words='TERM INT HUP QUIT KILL USR1 USR2' ;;
-    --exit-timeout) words='none' ;;
+    --exit-timeout | --quiet-timeout) words='none' ;;
     -H | --hosts) words='localhost' ;;
     -x) mapfile -t COMPREPLY < <(compgen -v -- "$2") && return ;;
     --template) _hvdrun_template_names "$2" && return ;;
@@ -88,8 +88,11 @@ _hvdrun_words() {
       fi
       ;;
     jobs) mapfile -t COMPREPLY < <(compgen -W '--all --json --help' -- "$2") ;;
+    help) mapfile -t COMPREPLY < <(compgen -W "${_hvdrun_commands#run help } $("${COMP_WORDS[0]}" help topics 2> /dev/null |
+      awk '/^$/ { block++ } block == 1 && $1 != "TOPIC" { print $1 }') topics" -- "$2") ;;
     follow) mapfile -t COMPREPLY < <(compgen -W '--no-output --help' -- "$2") ;;
     cancel) mapfile -t COMPREPLY < <(compgen -W '--help' -- "$2") ;;
+    why) mapfile -t COMPREPLY < <(compgen -W '--json --help' -- "$2") ;;
   esac
 }
 
@@ -110,7 +113,7 @@ _hvdrun() {
         flags+=" $_hvdrun_scale_flags"
         with_value+=" $_hvdrun_scale_options_with_value"
         ;;
-      templates | jobs | follow | cancel)
+    help | templates | jobs | follow | cancel | why)
         _hvdrun_words "${COMP_WORDS[1]}" "$current"
         return
         ;;

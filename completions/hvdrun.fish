@@ -2,10 +2,10 @@
 # Made from the option tables by tests/unit/cli/completion_text.cpp; not edited by hand.
 
 # The options that a value follows.
-set -g __hvdrun_valued -np --num-proc --np -H --hosts --hostfile -hostfile --include --exclude --nnodes --ranks-per-host --map-by --bind-to --cpus-per-rank --gpu-bind --chdir --working-directory --wdir -x --for --pmix --wrap --start-timeout --min-np --min-num-proc --reset-timeout --max-np --max-num-proc --spares --replace --elastic-timeout --reset-limit --max-restarts --max-requeues --stdin --tty -p --ssh-port -i --ssh-identity-file --ssh-client --ssh-program --network-interface --network-interfaces --agent-path --host-timeout --fusion-threshold-mb --cache-capacity --autotune-log-file --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --label --color --fold-lines --progress --only-rank --output-filename --on-output-error --report --timeline-filename --kill-signal --grace --exit-timeout --config-file
+set -g __hvdrun_valued -np --num-proc --np -H --hosts --hostfile -hostfile --include --exclude --nnodes --ranks-per-host --map-by --bind-to --cpus-per-rank --gpu-bind --chdir --working-directory --wdir -x --for --pmix --wrap --start-timeout --min-np --min-num-proc --reset-timeout --max-np --max-num-proc --spares --replace --elastic-timeout --reset-limit --max-restarts --max-requeues --stdin --tty -p --ssh-port -i --ssh-identity-file --ssh-client --ssh-program --network-interface --network-interfaces --agent-path --host-timeout --fusion-threshold-mb --cache-capacity --autotune-log-file --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --label --color --fold-lines --progress --only-rank --output-filename --on-output-error --report --timeline-filename --kill-signal --grace --exit-timeout --quiet-timeout --config-file
 set -g __hvdrun_batch_valued --nodes -N --gpus-per-node --cpus-per-node --time -t --partition -p --account -A --qos -q --mem --array --dependency --signal --mail --sbatch-arg --job-name -J --output --error --chdir -D --module --conda --venv --container --template --template-path --set -o --script-file
 set -g __hvdrun_scale_valued --repeat --devices --drop-epochs --metric --epoch-time --loss --accuracy
-set -g __hvdrun_commands run help sbatch salloc templates jobs follow cancel scale
+set -g __hvdrun_commands run help sbatch salloc templates jobs follow cancel why scale
 
 # Prints the words from the program's name on; nothing before there is one.
 function __hvdrun_program
@@ -42,7 +42,7 @@ end
 
 # Whether options may be typed: there is no program yet, and no command without a program.
 function __hvdrun_takes_options
-    __hvdrun_has_command templates jobs follow cancel help; and return 1
+    __hvdrun_has_command templates jobs follow cancel why help; and return 1
     test (count (__hvdrun_program)) -eq 0
 end
 
@@ -59,19 +59,22 @@ end
 complete -c hvdrun -f
 complete -c hvdrun -n '__hvdrun_takes_options' -a '(__fish_complete_command)'
 complete -c hvdrun -n '__hvdrun_takes_options' -F
-complete -c hvdrun -n 'not __hvdrun_has_command templates jobs follow cancel help; and test (count (__hvdrun_program)) -gt 0' -a '(__hvdrun_complete_program)'
+complete -c hvdrun -n 'not __hvdrun_has_command templates jobs follow cancel why help; and test (count (__hvdrun_program)) -gt 0' -a '(__hvdrun_complete_program)'
 complete -c hvdrun -n '__hvdrun_has_command templates' -a 'show' -l template-path -l help
 complete -c hvdrun -n '__hvdrun_has_command jobs' -l all -l json -l help
 complete -c hvdrun -n '__hvdrun_has_command follow' -l no-output -l help
 complete -c hvdrun -n '__hvdrun_has_command cancel' -l help
+complete -c hvdrun -n '__hvdrun_has_command help' -a 'topics (hvdrun help topics 2>/dev/null | awk \'/^$/ { block++ } block == 1 && $1 != "TOPIC" { print $1 }\')'
+complete -c hvdrun -n '__hvdrun_has_command why' -l json -l help
 complete -c hvdrun -n '__hvdrun_is_first; or __hvdrun_has_command help' -a run -d 'start a program of any name'
-complete -c hvdrun -n '__hvdrun_is_first; or __hvdrun_has_command help' -a help -d 'help on a command'
+complete -c hvdrun -n '__hvdrun_is_first; or __hvdrun_has_command help' -a help -d 'help on a command, or a page of the documents'
 complete -c hvdrun -n '__hvdrun_is_first; or __hvdrun_has_command help' -a sbatch -d 'a batch script, or a SLURM job'
 complete -c hvdrun -n '__hvdrun_is_first; or __hvdrun_has_command help' -a salloc -d 'an allocation of SLURM, and a program or shell in it'
 complete -c hvdrun -n '__hvdrun_is_first; or __hvdrun_has_command help' -a templates -d 'the templates of batch scripts'
 complete -c hvdrun -n '__hvdrun_is_first; or __hvdrun_has_command help' -a jobs -d 'your jobs in the queue'
 complete -c hvdrun -n '__hvdrun_is_first; or __hvdrun_has_command help' -a follow -d 'show a job\'s state and output'
 complete -c hvdrun -n '__hvdrun_is_first; or __hvdrun_has_command help' -a cancel -d 'end jobs'
+complete -c hvdrun -n '__hvdrun_is_first; or __hvdrun_has_command help' -a why -d 'say why a job hangs'
 complete -c hvdrun -n '__hvdrun_is_first; or __hvdrun_has_command help' -a scale -d 'a program at several numbers of ranks, compared'
 complete -c hvdrun -n '__hvdrun_takes_options' -o np -l num-proc -l np -x -d 'number of ranks; a slot is a GPU, or without GPUs a task or a core'
 complete -c hvdrun -n '__hvdrun_takes_options' -s H -l hosts -x -a '(__fish_print_hostnames)' -d 'hosts, and how many ranks each may have'
@@ -135,6 +138,7 @@ complete -c hvdrun -n '__hvdrun_takes_options' -l timeline-filename -r -F -d 'wr
 complete -c hvdrun -n '__hvdrun_takes_options' -l kill-signal -x -d 'signal that stops the ranks; if it is given, Ctrl-C sends it without INT before it'
 complete -c hvdrun -n '__hvdrun_takes_options' -l grace -x -d 'time from the first signal to KILL; on Ctrl-C, half of it is for INT, half for TERM'
 complete -c hvdrun -n '__hvdrun_takes_options' -l exit-timeout -x -a 'none' -d 'stop the job if ranks still run this long after the first succeeded'
+complete -c hvdrun -n '__hvdrun_takes_options' -l quiet-timeout -x -a 'none' -d 'stop the job if it prints nothing, calls no collective and uses no processor so long'
 complete -c hvdrun -n '__hvdrun_takes_options' -l verbose -f -d 'print more about what hvdrun does; may be repeated'
 complete -c hvdrun -n '__hvdrun_takes_options' -l config-file -r -F -d 'read settings from a JSON file, or horovodrun\'s YAML; the command line overrides them'
 complete -c hvdrun -n '__hvdrun_takes_options' -l explain -f -d 'print each setting and where it comes from, without starting anything'

@@ -1,5 +1,6 @@
 // hvdrun: wires the parts together and turns errors into messages and exit codes.
 #include "agent/process_tree.hpp"
+#include "agent/rank_looker.hpp"
 #include "base/environment.hpp"
 #include "base/event_loop.hpp"
 #include "base/files.hpp"
@@ -20,6 +21,7 @@
 #include "job/rank_environment.hpp"
 #include "job/requeue.hpp"
 #include "job/terminal_rank.hpp"
+#include "look/look_program.hpp"
 #include "output/own_line.hpp"
 #include "remote/remote_agent.hpp"
 #include "remote/srun_agent.hpp"
@@ -187,7 +189,15 @@ Result<int> run(JobSpec spec, const JobContext& context) {
   return code;
 }
 
+// Runs in a process of an agent, which may be killed with it.
+int run_look(int argc, char** argv) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::prctl(PR_SET_NAME, "hvdrun-look");
+  return look_program(argc, argv);
+}
+
 int run_words(int argc, char** argv) {
+  if (argc > 2 && argv[1] == kLookArgument) return run_look(argc - 1, argv + 1);
   if (argc == 2 && argv[1] == kAgentArgument) run_remote_agent();
   if (argc == 3 && argv[1] == kAgentArgument && argv[2] == kSrunArgument) run_srun_agent();
   if (argc > 3 && argv[1] == kAgentArgument && argv[2] == kCleanupArgument)

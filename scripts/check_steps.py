@@ -69,7 +69,7 @@ def steps(options: Options) -> list[Step]:
 
 def static_steps() -> Iterator[Step]:
     yield Step("format", "clang-format over the C and C++ sources", run_format)
-    yield Step("layout", "folders, includes, lengths of files, tests/flaky.txt", run_layout)
+    yield Step("layout", "folders, includes, lengths of files, tests/flaky.txt, the page of all messages", run_layout)
     yield Step("shellcheck", "shellcheck over the shell scripts", run_shellcheck)
     yield Step("types", "mypy over the Python package", run_types)
     yield Step("man", "mandoc's lint over the manual pages", run_man)
@@ -312,6 +312,7 @@ def run_format(log: Log) -> Result:
 
 def run_layout(log: Log) -> Result:
     log.run([TOP / "scripts/code_layout", "--check"])
+    log.run([TOP / "scripts/messages", "--check"])
     return passed()
 
 

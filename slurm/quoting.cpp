@@ -82,6 +82,20 @@ std::string quote_for_shell_expanding(std::string_view value) {
   return quoted;
 }
 
+std::string quote_for_shell_with_index(std::string_view value) {
+  if (value.empty()) return quote_for_shell(value);
+  std::string quoted;
+  while (!value.empty()) {
+    const auto literal = value.substr(0, value.find(kIndexPlace));
+    if (!literal.empty()) quoted += quote_for_shell(literal);
+    value.remove_prefix(literal.size());
+    if (value.empty()) break;
+    quoted += R"("${SLURM_ARRAY_TASK_ID:?}")";
+    value.remove_prefix(kIndexPlace.size());
+  }
+  return quoted;
+}
+
 std::string quote_for_shell(std::string_view value) {
   if (!value.empty() && holds_only(value, "_@%+=:,./-")) return std::string(value);
   if (std::any_of(value.begin(), value.end(), is_control)) return quote_with_escapes(value);

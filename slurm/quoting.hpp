@@ -8,6 +8,9 @@
 
 namespace hvdrun {
 
+// In a job array, the place of the task's index in a word of the command.
+inline constexpr std::string_view kIndexPlace = "{index}";
+
 // Returns the value as one word of a shell command (bash(1), QUOTING): unchanged where that is
 // safe, otherwise in single quotes. A value with control characters is written as $'…', so that it
 // stays on its line.
@@ -16,6 +19,10 @@ std::string quote_for_shell(std::string_view value);
 // Like quote_for_shell, but the shell expands $NAME and ${NAME} in the value. If such a variable is
 // empty or unset, the script ends with an error that names it.
 std::string quote_for_shell_expanding(std::string_view value);
+
+// Like quote_for_shell, but the shell puts the index of a job array's task in the place of each
+// {index}. Outside an array the script ends with an error there.
+std::string quote_for_shell_with_index(std::string_view value);
 
 // Returns whether each $ in the value begins a $NAME or ${NAME}.
 bool is_expandable(std::string_view value);

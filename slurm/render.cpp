@@ -62,6 +62,8 @@ mustache::data data_of(const TemplateValue& value) {
 // Removes the marks, and quotes the values between them.
 class Quoter {
  public:
+  explicit Quoter(bool is_array) : is_array_(is_array) {}
+
   Result<std::string> run(std::string_view text) {
     while (!text.empty()) {
       const char letter = text.front();
@@ -106,8 +108,10 @@ class Quoter {
       script_ += quote_for_directive(value);
     } else if (first != std::string_view::npos && line[first] == '#') {
       script_ += quote_for_comment(value);
+    } else if (is_expanded) {
+      script_ += quote_for_shell_expanding(value);
     } else {
-      script_ += is_expanded ? quote_for_shell_expanding(value) : quote_for_shell(value);
+      script_ += is_array_ ? quote_for_shell_with_index(value) : quote_for_shell(value);
     }
     return {};
   }
@@ -120,6 +124,7 @@ class Quoter {
     line_begins_ = script_.size();
   }
 
+  bool is_array_;
   std::string script_;
   std::size_t line_begins_ = 0;
 };
@@ -184,7 +189,7 @@ Result<std::string> render_script(const ScriptTemplate& script, const TemplateVa
   if (!body.is_valid())
     return fail(fmt::format("{}: {}", script.file, body.error_message()), kExitUsage);
   body.set_custom_escape(mark);
-  auto text = Quoter().run(body.render(data));
+  auto text = Quoter(values.count("array") != 0).run(body.render(data));
   if (!text) return with_context(fmt::format("template {}", script.name), std::move(text).error());
   return text;
 }

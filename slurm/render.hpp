@@ -31,8 +31,9 @@ Result<TemplateValues> own_values(const ScriptTemplate& script,
                                   const std::vector<VariableSetting>& settings);
 
 // Returns the script. Each value is quoted so that the shell or sbatch reads exactly that value. A
-// variable without a value shows nothing, and its section is left out. Error: a value on a #SBATCH
-// line that has control characters.
+// variable without a value shows nothing, and its section is left out. With a value of `array`,
+// each {index} in a command is the index of the array's task. Error: a value on a #SBATCH line that
+// has control characters.
 Result<std::string> render_script(const ScriptTemplate& script, const TemplateValues& values);
 
 }  // namespace hvdrun

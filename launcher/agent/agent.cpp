@@ -16,6 +16,7 @@
 #include "agent/process_tree.hpp"
 #include "agent/rank_ends.hpp"
 #include "agent/rank_inputs.hpp"
+#include "agent/rank_looker.hpp"
 #include "agent/rank_messages.hpp"
 #include "agent/rank_processes.hpp"
 #include "agent/rank_starter.hpp"
@@ -83,13 +84,16 @@ class Agent {
   void on_frame(const Frame& frame);
   void on_output_credit(std::uint32_t bytes);
   Result<void> on_input(const Frame& frame);
-  void on_stop(const StopMessage& message);
-  void on_kill();
+  void on_stop(const StopMessage& message) { stop(message.signal, message.grace); }
+  void on_kill() { stop(SIGKILL, milliseconds(0)); }
   void on_release();
   void on_user_signal(std::uint32_t signal);
   void pause();
   void resume();
-  void on_states_query(std::uint32_t purpose);
+  void on_states_query(std::uint32_t purpose) { send_states(static_cast<StatesPurpose>(purpose)); }
+  void on_look(const LookMessage& wanted) {
+    if (pages_) looker_.start(wanted, *pages_, ranks_);
+  }
   Result<void> on_pmix(const Frame& frame);
   Result<void> on_members(const Frame& frame);
   void on_end_member(std::uint32_t member);
@@ -106,7 +110,7 @@ class Agent {
   }
 
   // End.
-  void on_silence();
+  void on_silence(const LauncherWatch::Silent& silence);
   void on_launcher_gone(const std::optional<Error>& error);
   void on_guard_gone();
   void stop(int signal, milliseconds grace);
@@ -138,6 +142,7 @@ class Agent {
   std::string pmix_failure_;  // why the server did not start, if PmixMode::automatic; or else ""
   std::optional<StatusPages> pages_;
   std::optional<PageWatch> page_watch_;
+  RankLooker looker_;
   ConnectionWatch connections_;
   std::unique_ptr<MemberServer> members_;  // null: the job ends when a rank is lost
   std::optional<LaunchMessage> job_;
@@ -183,6 +188,7 @@ Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
                       link_.send(FrameType::signal, kToLauncher,
                                  pack_number(static_cast<std::uint32_t>(signal)));
                     }),
+      looker_(loop_, link_),
       connections_(loop_, {[this] { return ranks_joined(); },
                            [this] {
                              link_.send(FrameType::apart, kToLauncher, pack(connections_.apart()));
@@ -192,7 +198,8 @@ Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
                           [this](const std::vector<ProcessInfo>& left) { on_unkillable(left); }}),
       linger_timer_(loop_, [this] { end_leftovers(); }),
       output_timer_(loop_, [this] { output_.close_all(); }),
-      launcher_(loop_, [this] { on_silence(); }),
+      launcher_(loop_, {[this](const auto& silence) { on_silence(silence); },
+                        [this] { return members_ && members_->one_waits(); }}),
       rank_ends_(loop_, link_, [this] { consider_leaving(); }) {
   guard_event_.enable();
 }
@@ -273,9 +280,11 @@ struct Agent::Frames {
       Rows::word<&Agent::pause>(FrameType::pause),
       Rows::word<&Agent::resume>(FrameType::resume),
       Rows::message<std::uint32_t, &Agent::on_states_query>(FrameType::query_states),
+      Rows::message<LookMessage, &Agent::on_look>(FrameType::look),
       Rows::whole<&Agent::on_pmix>(FrameType::fence_result),
       Rows::whole<&Agent::on_pmix>(FrameType::modex_request),
       Rows::whole<&Agent::on_pmix>(FrameType::modex_answer),
+      Rows::whole<&Agent::on_pmix>(FrameType::names_answer),
       Rows::whole<&Agent::on_members>(FrameType::over),
       Rows::whole<&Agent::on_members>(FrameType::go),
       Rows::whole<&Agent::on_members>(FrameType::parts),
@@ -303,14 +312,6 @@ Result<void> Agent::on_input(const Frame& frame) {
   return inputs_.take(frame);
 }
 
-void Agent::on_stop(const StopMessage& message) {
-  stop(message.signal, message.grace);
-}
-
-void Agent::on_kill() {
-  stop(SIGKILL, milliseconds(0));
-}
-
 void Agent::on_release() {
   released_ = true;
   consider_leaving();
@@ -327,10 +328,6 @@ void Agent::resume() {
   if (page_watch_ && !stopping_) page_watch_->start();
   ranks_.signal_all({SIGCONT});
   inputs_.ask_to_redraw();
-}
-
-void Agent::on_states_query(std::uint32_t purpose) {
-  send_states(static_cast<StatesPurpose>(purpose));
 }
 
 Result<void> Agent::on_pmix(const Frame& frame) {
@@ -453,14 +450,10 @@ void Agent::pause() {
 }
 
 // Leaves the link open, so that a launcher that runs again later learns what has happened.
-void Agent::on_silence() {
-  const std::chrono::duration<double> timeout = kSilentTimeouts * options_.host_timeout;
-  fail_job(
-      {fmt::format("the agent on {} heard nothing from hvdrun for {:.3g} s and ended its ranks",
-                   local_host_name(), timeout.count()),
-       kExitLauncher});
+void Agent::on_silence(const LauncherWatch::Silent& silence) {
+  fail_job({fmt::format("the agent on {} {}", local_host_name(), silence.text), kExitLauncher});
   if (!job_) return leave();
-  stop(job_->kill_signal, job_->grace);
+  stop(silence.waits ? SIGKILL : job_->kill_signal, job_->grace);
 }
 
 // Ends the job here. After an error only incoming frames are lost: the launcher may still get ours.
@@ -533,6 +526,7 @@ void Agent::consider_leaving() {
   // Starting has failed, or more ranks may come.
   const bool waits = job_ && (job_->grows || ranks_.all().size() < job_->ranks.size());
   if (waits && !stopping_ && !released_) return;
+  looker_.stop();
   if (!ranks_.none_left()) {
     if (!stopping_ && !linger_timer_.pending()) linger_timer_.start(kLinger);
     return;
@@ -555,11 +549,10 @@ void Agent::leave() {
   left_ = true;
   // The guard ends after us, and may have been stopped.
   if (::getppid() == guard_) ::kill(guard_, SIGCONT);
-  DoneMessage done{leftovers_, gpus_.record()};
   connections_.finish();
-  done.ranks_joined = ranks_joined() || connections_.was_too_short();
-  done.apart = connections_.apart();
-  link_.send(FrameType::done, kToLauncher, pack(done));
+  const bool joined = ranks_joined() || connections_.was_too_short();
+  link_.send(FrameType::done, kToLauncher,
+             pack(DoneMessage{leftovers_, gpus_.record(), joined, connections_.apart()}));
   folders_removed_ = folders_.clean_up();
   link_.flush(std::chrono::seconds(5));
   link_.hang_up();

@@ -2,10 +2,12 @@
 
 #include <utility>
 
+#include <fmt/format.h>
+
 namespace hvdrun {
 
-LauncherWatch::LauncherWatch(const EventLoop& loop, std::function<void()> on_silence)
-    : on_silence_(std::move(on_silence)), beat_(loop, [this] { on_beat(); }) {}
+LauncherWatch::LauncherWatch(const EventLoop& loop, Events events)
+    : events_(std::move(events)), beat_(loop, [this] { on_beat(); }) {}
 
 Result<void> LauncherWatch::start(Link& link, std::chrono::milliseconds host_timeout,
                                   bool is_here) {
@@ -23,7 +25,19 @@ Result<void> LauncherWatch::start(Link& link, std::chrono::milliseconds host_tim
 void LauncherWatch::on_beat() {
   const auto silent = silence_->grow(Silence::Clock::now());
   if (paused_) silence_->heard();
-  if (silent > kSilentTimeouts * host_timeout_) return on_silence_();
+  if (!events_.one_waits())
+    waits_since_.reset();
+  else if (!waits_since_ || silent < *waits_since_)
+    waits_since_ = silent;
+  const auto end = [this](int timeouts, const char* then, bool waits) {
+    const std::chrono::duration<double> time = timeouts * host_timeout_;
+    events_.on_silence(
+        {fmt::format("heard nothing from hvdrun for {:.3g} s{}", time.count(), then), waits});
+  };
+  if (waits_since_ && silent - *waits_since_ > kFenceTimeouts * host_timeout_)
+    return end(kFenceTimeouts, " while its ranks waited for it, and ended them", true);
+  if (silent > kSilentTimeouts * host_timeout_)
+    return end(kSilentTimeouts, " and ended its ranks", false);
   beat_.start(Silence::interval(host_timeout_));
 }
 

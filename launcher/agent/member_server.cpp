@@ -57,6 +57,7 @@ struct MemberServer::Connection {
   std::optional<std::uint32_t> member = {};  // after it has greeted
   std::uint32_t pid = 0;
   bool takes_part = false;   // it has come, and has not left
+  bool waits = false;        // see one_waits()
   std::string pending = {};  // that the kernel has not taken
   FdEvent readable = {};
   FdEvent writable = {};
@@ -181,7 +182,11 @@ bool MemberServer::take(Connections::iterator connection, const AgentFrame& fram
   if (!connection->member) return greet(connection, frame);
   const auto type = frame_type_of(frame.kind);
   if (!type || frame.kind >= AgentFrameKind::over) return false;
-  if (frame.kind == AgentFrameKind::come) connection->takes_part = true;
+  if (frame.kind == AgentFrameKind::come) {
+    const auto come = decode_come(frame);
+    connection->takes_part = true;
+    connection->waits = come && come->why == ComeReason::failed;
+  }
   if (frame.kind == AgentFrameKind::leave) connection->takes_part = false;
   link_.send(*type, kToLauncher,
              pack_from_member({*connection->member, frame.generation, frame.payload}));
@@ -217,6 +222,10 @@ bool MemberServer::greet(Connections::iterator connection, const AgentFrame& fra
   return true;
 }
 
+bool MemberServer::one_waits() const {
+  return std::ranges::any_of(connections_, &Connection::waits);
+}
+
 // --- to members ----------------------------------------------------------------------------------
 
 Result<void> MemberServer::on_frame(const Frame& frame) {
@@ -229,6 +238,7 @@ Result<void> MemberServer::on_frame(const Frame& frame) {
     if (found == by_member_.end()) continue;
     if (bytes.empty()) bytes = encode_agent_frame({*kind, message.generation, message.payload});
     found->second->pending += bytes;
+    found->second->waits = false;
     write(found->second);
   }
   return {};

@@ -51,6 +51,10 @@ class MemberServer {
   // Takes a frame of the launcher for members. Error: it is malformed.
   Result<void> on_frame(const Frame& frame);
 
+  // Returns whether a member has come because its generation has failed, and the launcher has not
+  // answered it.
+  bool one_waits() const;
+
   // Sends on what the member has said before its process ended, and forgets its connection.
   void ended(std::uint32_t member);
 

@@ -5,13 +5,6 @@
 namespace hvdrun {
 namespace {
 
-const pmix_value_t* find(const pmix_info_t infos[], std::size_t count, std::string_view key) {
-  const auto* const end = infos + count;
-  const auto* const at =
-      std::find_if(infos, end, [key](const pmix_info_t& info) { return key == info.key; });
-  return at == end ? nullptr : &at->value;
-}
-
 std::int64_t number_of(const pmix_value_t& value) {
   switch (value.type) {
     case PMIX_INT:
@@ -46,14 +39,14 @@ std::int64_t number_of(const pmix_value_t& value) {
 std::optional<std::chrono::seconds> timeout_of(const pmix_info_t infos[], std::size_t count) {
   // A year and none are the same to a job, but not to the arithmetic of timers.
   constexpr std::int64_t kYear = 31'536'000;
-  const auto* const value = find(infos, count, PMIX_TIMEOUT);
+  const auto* const value = find_value(infos, count, PMIX_TIMEOUT);
   const auto seconds = value == nullptr ? 0 : number_of(*value);
   if (seconds <= 0 || seconds > kYear) return std::nullopt;
   return std::chrono::seconds(seconds);
 }
 
 pmix_status_t local_status_of(const pmix_info_t infos[], std::size_t count) {
-  const auto* const value = find(infos, count, PMIX_LOCAL_COLLECTIVE_STATUS);
+  const auto* const value = find_value(infos, count, PMIX_LOCAL_COLLECTIVE_STATUS);
   return value == nullptr || value->type != PMIX_STATUS ? PMIX_SUCCESS : value->data.status;
 }
 
@@ -70,6 +63,20 @@ std::optional<std::vector<std::uint32_t>> ranks_of(const pmix_proc_t procs[], st
   std::sort(ranks.begin(), ranks.end());
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   return ranks;
+}
+
+const pmix_value_t* find_value(const pmix_info_t infos[], std::size_t count, std::string_view key) {
+  const auto* const end = infos + count;
+  const auto* const at =
+      std::find_if(infos, end, [key](const pmix_info_t& info) { return key == info.key; });
+  return at == end ? nullptr : &at->value;
+}
+
+// PMIx's macro for infos says that a switch without a value is on.
+bool is_on(const pmix_info_t infos[], std::size_t count, std::string_view key) {
+  const auto* const value = find_value(infos, count, key);
+  return value != nullptr &&
+         (value->type == PMIX_UNDEF || (value->type == PMIX_BOOL && value->data.flag));
 }
 
 }  // namespace hvdrun

@@ -26,4 +26,10 @@ pmix_status_t local_status_of(const pmix_info_t infos[], std::size_t count);
 std::optional<std::vector<std::uint32_t>> ranks_of(const pmix_proc_t procs[], std::size_t count,
                                                    std::string_view nspace);
 
+// Returns whether a directive that is a switch is on.
+bool is_on(const pmix_info_t infos[], std::size_t count, std::string_view key);
+
+// Returns the value of a directive; nullptr if it is missing.
+const pmix_value_t* find_value(const pmix_info_t infos[], std::size_t count, std::string_view key);
+
 }  // namespace hvdrun

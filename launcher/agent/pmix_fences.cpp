@@ -35,8 +35,8 @@ void PmixFences::join(FenceCall call) {
   auto hosts = hosts_of(call.ranks);
   if (hosts.empty()) return call.answer(kPmixNotFound, {});
   if (hosts == std::vector{own_host_}) return call.answer(call.status, call.data);
-  const auto number = next_number_[call.ranks]++;
-  const auto key = pack_fence_key(number, call.ranks);
+  const auto number = next_number_[pack_fence_key(0, call.purpose, call.ranks)]++;
+  const auto key = pack_fence_key(number, call.purpose, call.ranks);
   auto timer = call.timeout ? limit(*call.timeout, key) : nullptr;
   open_.emplace(key, Open{std::move(call.answer), std::move(timer), loop_.now()});
   send_(FrameType::fence, kToLauncher, pack_fence({key, std::move(hosts), call.status, call.data}));

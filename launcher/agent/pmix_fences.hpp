@@ -37,6 +37,7 @@ struct FenceCall {
   std::string_view data;
   std::optional<std::chrono::seconds> timeout;
   PmixAnswer answer;
+  std::string purpose = {};  // of a call that is more than a fence: "connect"
 };
 
 class PmixFences {
@@ -46,8 +47,8 @@ class PmixFences {
   void set_job(const PmixJob& job);
 
   // Joins a fence, and answers when it is complete: at once if no other host takes part. For the
-  // same ranks all hosts must call in the same order. libpmix ensures that, because ranks enter
-  // their next fence only after this one.
+  // same ranks and purpose all hosts must call in the same order. libpmix ensures that, because
+  // ranks enter their next fence only after this one.
   void join(FenceCall call);
 
   // Returns for how long ranks have waited in a fence for those of other hosts, at most.
@@ -70,9 +71,9 @@ class PmixFences {
   PmixSend send_;
   std::uint32_t own_host_ = 0;
   std::size_t host_count_ = 0;
-  std::vector<std::uint32_t> host_of_;                               // by rank
-  std::map<std::vector<std::uint32_t>, std::uint32_t> next_number_;  // by ranks
-  std::map<std::string, Open, std::less<>> open_;                    // by key
+  std::vector<std::uint32_t> host_of_;                // by rank
+  std::map<std::string, std::uint32_t> next_number_;  // by purpose and ranks, as a key
+  std::map<std::string, Open, std::less<>> open_;     // by key
 };
 
 }  // namespace hvdrun

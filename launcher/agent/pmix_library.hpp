@@ -32,6 +32,9 @@
   X(PMIx_server_dmodex_request)  \
   X(PMIx_generate_regex)         \
   X(PMIx_generate_ppn)           \
+  X(PMIx_Data_pack)              \
+  X(PMIx_Data_unpack)            \
+  X(PMIx_Value_destruct)         \
   X(PMIx_Error_string)           \
   X(PMIx_Get_version)
 

@@ -7,6 +7,7 @@
 #include "agent/pmix_library.hpp"
 #include "agent/pmix_listener.hpp"
 #include "agent/pmix_modex.hpp"
+#include "agent/pmix_services.hpp"
 #include "protocol/pmix_messages.hpp"
 
 #include <algorithm>
@@ -120,7 +121,8 @@ class PmixServer::Impl {
                  {events_.pid_of, events_.on_warning, [this] { return fences_.longest_wait(); }}),
         fences_(loop, sender()),
         modex_(loop, sender(),
-               [this](auto rank, const PmixAnswer& answer) { fetch(rank, answer); }) {}
+               [this](auto rank, const PmixAnswer& answer) { fetch(rank, answer); }),
+        services_(loop, library_, mailbox_, fences_, sender(), events_.on_warning) {}
   ~Impl() { current = nullptr; }
 
   Result<void> start(std::size_t local_ranks);
@@ -175,6 +177,7 @@ class PmixServer::Impl {
   PmixClients clients_;
   PmixFences fences_;
   PmixModex modex_;
+  PmixServices services_;
 };
 
 pmix_status_t PmixServer::Impl::on_connected(const pmix_proc_t* proc, void*, pmix_info_t*, size_t,
@@ -262,6 +265,7 @@ pmix_server_module_t PmixServer::Impl::make_module() {
   module.deregister_events = on_deregister_events;
   module.notify_event = on_notify_event;
   module.query = on_query;
+  PmixServices::add_to(module);
   return module;
 }
 
@@ -294,6 +298,7 @@ Result<void> PmixServer::Impl::register_job(const PmixJob& job) {
   nspace_ = job.nspace;
   fences_.set_job(job);
   modex_.set_job(job);
+  services_.set_job(job);
   clients_.set_job(job);
   HVD_TRY(PmixInfoList info, describe_job(library_, job, folder_));
   const auto job_taken = wait_for_pmix(1, [&](int, pmix_op_cbfunc_t done, void* context) {
@@ -360,6 +365,8 @@ Result<void> PmixServer::Impl::on_frame(const Frame& frame) {
   switch (frame.type) {
     case FrameType::fence_result:
       return fences_.on_result(frame.payload);
+    case FrameType::names_answer:
+      return services_.on_names_answer(frame.payload);
     case FrameType::modex_request:
       return modex_.on_request(frame.payload);
     case FrameType::modex_answer:

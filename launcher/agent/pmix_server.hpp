@@ -55,8 +55,8 @@ class PmixServer {
   // refuses.
   Result<std::vector<std::string>> environment_of(int rank) const;
 
-  // Handles a frame of other hosts' servers: fence_result, modex_request or modex_answer. Error: it
-  // is malformed, or of another type.
+  // Handles a frame of other hosts' servers, or the launcher's: fence_result, modex_request,
+  // modex_answer or names_answer. Error: it is malformed, or of another type.
   Result<void> on_frame(const Frame& frame);
 
   // Call it when the rank has ended. Requests for data that it has not put fail.

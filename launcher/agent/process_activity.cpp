@@ -113,6 +113,12 @@ std::string system_call_in(const std::string& text) {
   return "system call " + std::to_string(number);
 }
 
+double cpu_seconds_of(pid_t pid) {
+  RankActivity activity;
+  read_stat(read_proc(pid, "stat"), activity);
+  return activity.cpu_seconds;
+}
+
 RankActivity activity_of(pid_t pid) {
   RankActivity activity;
   for (int depth = 0; depth < kMostParents; ++depth) {

@@ -16,6 +16,9 @@ namespace hvdrun {
 // returns what that child does. `seconds` stays 0: /proc has no exact time of a start.
 RankActivity activity_of(pid_t pid);
 
+// Returns the CPU time that a process has used until now, in seconds.
+double cpu_seconds_of(pid_t pid);
+
 // Returns the words for the content of /proc/PID/syscall: "futex", "system call 999", "computing";
 // empty if `text` is empty or none of these.
 std::string system_call_in(const std::string& text);

@@ -24,6 +24,7 @@ RankState state_of(const RankStatus& status) {
   state.epoch = status.epoch;
   state.collective = status.blocking.name;
   state.collective_seconds = status.blocking.seconds;
+  state.calls = status.blocking.completed;
   state.background = status.background.name;
   state.background_seconds = status.background.seconds;
   state.background_missing = status.background_missing;
@@ -65,6 +66,8 @@ ExitedMessage exited_message(const StatusPages& pages, const RankProcess& proces
 
 StatesMessage states_of(const StatusPages& pages, const std::vector<RankProcess>& ranks,
                         StatesPurpose purpose) {
+  const auto processes =
+      purpose == StatesPurpose::quiet ? all_processes() : std::vector<ProcessInfo>();
   std::map<pid_t, char> kernel_states;
   if (purpose == StatesPurpose::table)
     for (const auto& process : all_processes()) kernel_states[process.pid] = process.state;
@@ -78,6 +81,11 @@ StatesMessage states_of(const StatusPages& pages, const std::vector<RankProcess>
     if (purpose == StatesPurpose::stop && process.alive) {
       state.activity = activity_of(process.pid);
       state.activity.seconds = seconds_since(process.started);
+    }
+    if (purpose == StatesPurpose::quiet && process.alive) {
+      state.activity.cpu_seconds = cpu_seconds_of(process.pid);
+      for (const auto& child : descendants_of(process.pid, processes))
+        state.activity.cpu_seconds += cpu_seconds_of(child.pid);
     }
     message.ranks.push_back(std::move(state));
   }

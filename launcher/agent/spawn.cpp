@@ -101,6 +101,11 @@ void reset_signals(const std::vector<int>& changed) {
   ::setsid();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != prepared.parent) ::_exit(kExitLauncher);  // the parent died before prctl
+#ifdef PR_SET_PTRACER
+  // Where Yama restricts ptrace(2), lets what the agent starts look at this process. Only this one:
+  // the children of a rank do not have that permission.
+  ::prctl(PR_SET_PTRACER, prepared.parent, 0, 0, 0);
+#endif
   if (!prepared.cpus.empty())
     ::syscall(SYS_sched_setaffinity, 0, prepared.cpus.size() * sizeof(unsigned long),
               prepared.cpus.data());

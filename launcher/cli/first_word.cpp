@@ -10,8 +10,8 @@
 namespace hvdrun::cli {
 namespace {
 
-constexpr std::string_view kCommands[] = {"cancel", "follow", "help",  "jobs",
-                                          "salloc", "sbatch", "scale", "templates"};
+constexpr std::string_view kCommands[] = {"cancel", "follow", "help",      "jobs", "salloc",
+                                          "sbatch", "scale",  "templates", "why"};
 
 struct Word {
   std::string_view word;

@@ -30,6 +30,9 @@ hvdrun stops them all and reports which failed first, and why.
   hvdrun -np 4 python3 train.py       four ranks on this machine
   hvdrun --dry-run -np 4 ./train      only print which rank goes where
 
+While a job runs, in another terminal:
+  hvdrun why         why it hangs: the rank that the others wait for, and its line
+
 With SLURM (see also hvdrun WORD --help):
   hvdrun sbatch      a batch script from a template; --follow submits it
   hvdrun salloc      an allocation, and a program or a shell in it
@@ -79,6 +82,7 @@ constexpr ShortHelp kShortHelp[] = {
 constexpr std::string_view kShortClosing = R"(
 SLURM: hvdrun sbatch, salloc, jobs, follow, cancel, templates; also scale.
 hvdrun --help lists all options, hvdrun WORD --help those of a command.
+hvdrun help topics lists the pages, such as hvdrun help errors.
 )";
 
 constexpr std::string_view kClosing = R"(
@@ -92,6 +96,8 @@ hvdrun --horovod, without the subcommands.
 Config files (JSON); each overrides the ones before it, the command line all:
 /etc/hvdrun/config.json, ~/.config/hvdrun/config.json, $HVDRUN_CONFIG,
 --config-file. See hvdrun(1) for more, and for exit codes.
+hvdrun help TOPIC shows a page of the documents: errors, exit-codes, slurm, jax,
+environment, config, …; hvdrun help topics lists them.
 )";
 
 constexpr std::string_view kSbatchIntroduction =

@@ -26,12 +26,9 @@ Result<void> store_names(Value value, Value nothing, std::vector<std::string>& n
   return value == nothing ? Result<void>() : store(parse_host_names(value), names);
 }
 
-Result<void> apply_exit_timeout(JobSpec& job, Value value) {
-  if (value == "none") {
-    job.stop.exit_timeout.reset();
-    return {};
-  }
-  return store(parse_duration(value), job.stop.exit_timeout);
+Result<void> store_or_none(Value value, std::optional<std::chrono::milliseconds>& time) {
+  time.reset();
+  return value == "none" ? Result<void>() : store(parse_duration(value), time);
 }
 
 constexpr Option kOptions[] = {
@@ -532,7 +529,15 @@ constexpr Option kOptions[] = {
      "TIME|none",
      "none",
      "stop the job if ranks still run this long after the first succeeded",
-     apply_exit_timeout},
+     [](JobSpec& job, Value v) { return store_or_none(v, job.stop.exit_timeout); }},
+    {"quiet-timeout",
+     {"--quiet-timeout"},
+     duration,
+     stopping,
+     "TIME|none",
+     "none",
+     "stop the job if it prints nothing, calls no collective and uses no processor so long",
+     [](JobSpec& job, Value v) { return store_or_none(v, job.stop.quiet_timeout); }},
 
     {"verbose",
      {"--verbose"},

@@ -5,11 +5,13 @@
 #include "commands/subcommand.hpp"
 #include "common/text.hpp"
 #include "output/own_line.hpp"
+#include "slurm/quoting.hpp"
 #include "slurm/slurm_command.hpp"
 #include "slurm/template_folders.hpp"
 
 #include <algorithm>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -17,6 +19,14 @@
 
 namespace hvdrun {
 namespace {
+
+// Returns the name of an output file with sbatch's own word for the index in the place of each
+// {index}.
+std::string with_index_pattern(std::string name) {
+  for (auto at = name.find(kIndexPlace); at != std::string::npos; at = name.find(kIndexPlace, at))
+    name.replace(at, kIndexPlace.size(), "%a");
+  return name;
+}
 
 // Returns whether one of the user's arguments for sbatch requests GPUs.
 bool asks_for_gpus(const BatchSpec& batch) {
@@ -112,12 +122,14 @@ Result<void> check_nodes(const BatchShape& shape, const Offer& offer) {
 }
 
 void complete_request(BatchSpec& batch, const std::vector<std::string>& program) {
-  const bool is_named = std::any_of(batch.slurm_options.begin(), batch.slurm_options.end(),
-                                    [](const auto& option) { return option.name == "job-name"; });
-  if (!is_named) batch.slurm_options.push_back({"job-name", job_name_of(program), true});
-  const bool has_signal = std::any_of(batch.slurm_options.begin(), batch.slurm_options.end(),
-                                      [](const auto& option) { return option.name == "signal"; });
-  if (batch.requeue && !has_signal) batch.slurm_options.push_back({"signal", kRequeueSignal});
+  const auto has = [&](std::string_view name) {
+    return std::any_of(batch.slurm_options.begin(), batch.slurm_options.end(),
+                       [&](const auto& option) { return option.name == name; });
+  };
+  if (!has("job-name")) batch.slurm_options.push_back({"job-name", job_name_of(program), true});
+  for (auto& [name, value, is_own_idea] : batch.slurm_options)
+    if (has("array") && (name == "output" || name == "error")) value = with_index_pattern(value);
+  if (batch.requeue && !has("signal")) batch.slurm_options.push_back({"signal", kRequeueSignal});
   const bool has_comment =
       std::any_of(batch.sbatch_arguments.begin(), batch.sbatch_arguments.end(),
                   [](const auto& argument) { return argument.starts_with("--comment"); });

@@ -1,15 +1,17 @@
 #include "commands/commands.hpp"
 
-#include "cli/first_word.hpp"
+#include "base/files.hpp"
 #include "cli/help.hpp"
 #include "commands/cancel.hpp"
 #include "commands/follow.hpp"
+#include "commands/help_topics.hpp"
 #include "commands/jobs.hpp"
 #include "commands/salloc.hpp"
 #include "commands/sbatch.hpp"
 #include "commands/scale.hpp"
 #include "commands/subcommand.hpp"
 #include "commands/templates.hpp"
+#include "commands/why.hpp"
 #include "common/text.hpp"
 
 #include <utility>
@@ -17,21 +19,19 @@
 namespace hvdrun {
 namespace {
 
-// hvdrun help [COMMAND]
+// hvdrun help [COMMAND | TOPIC]
 Result<int> run_help(const std::vector<std::string>& args, const Environment& environment) {
   if (args.empty() || args.front() == "run" || args.front() == "help")
     return print_text(cli::help_text());
   if (const Command command = find_command(args.front()); command != nullptr)
     return command({"--help"}, environment);
-  return fail("there is no command " + quote(args.front()) + " of hvdrun" +
-                  cli::hint_for_first_word(args.front()),
-              kExitUsage);
+  return show_topic(own_share_folder() / "hvdrun/doc", args.front(), environment);
 }
 
 constexpr std::pair<std::string_view, Command> kCommands[] = {
     {"cancel", run_cancel}, {"follow", run_follow},       {"help", run_help},
     {"jobs", run_jobs},     {"salloc", run_salloc},       {"sbatch", run_sbatch},
-    {"scale", run_scale},   {"templates", run_templates},
+    {"scale", run_scale},   {"templates", run_templates}, {"why", run_why},
 };
 
 }  // namespace

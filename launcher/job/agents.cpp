@@ -90,6 +90,13 @@ bool Agents::all_gone() const {
   return std::ranges::all_of(agents_, [](const auto& agent) { return agent.life.gone(); });
 }
 
+std::set<std::size_t> Agents::hosts_in_use() const {
+  std::set<std::size_t> hosts;
+  for (const auto& agent : agents_)
+    if (!agent.life.gone() && !agent.dismissed) hosts.insert(agent.host_index);
+  return hosts;
+}
+
 std::vector<HostHardware> Agents::hardware() const {
   std::vector<HostHardware> all;
   const auto is_another_name = [this](const AgentState& agent) {

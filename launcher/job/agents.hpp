@@ -23,6 +23,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -126,6 +127,8 @@ class Agents {
   bool all(AgentPhase phase) const;
   bool all_gone() const;
   const std::deque<AgentState>& every() const { return agents_; }
+  // Returns the hosts whose agents are not gone, by host index.
+  std::set<std::size_t> hosts_in_use() const;
 
   // Returns what the hosts have, as far as their agents have reported it.
   std::vector<HostHardware> hardware() const;

@@ -57,10 +57,18 @@ Attempt::Attempt(const JobParts& job, const JobIdentity& identity)
                [this](StopCause cause) { stop(std::move(cause)); },
                [this] { run_ranks(); }},
       starting_(attempt_),
+      hang_(attempt_,
+            [this](std::vector<RankState> states) {
+              const auto* const membership = running_ ? running_->membership() : nullptr;
+              return membership != nullptr ? membership->members_among(std::move(states)) : states;
+            }),
+      quiet_watch_(attempt_),
       exception_watch_(
           job.loop, attempt_.table,
           [this](int rank) { return attempt_.job.output.last_stderr(rank); },
-          [this](const std::string& text) { attempt_.note(warning_text(text)); }) {}
+          [this](const std::string& text) { attempt_.note(warning_text(text)); }) {
+  attempt_.hang = &hang_;
+}
 
 Result<AttemptEnd> Attempt::run() {
   HVD_CHECK(starting_.begin());
@@ -81,8 +89,14 @@ bool Attempt::stop(StopCause cause) {
   phase_->leave();
   phase_ = &stopping_.emplace(attempt_, std::move(cause), running_.has_value());
   exception_watch_.end();
-  stopping_->begin();
+  quiet_watch_.end();
+  hang_.before_stop(stopping_->cause(), [this] { stopping_->begin(); });
   return true;
+}
+
+std::string_view Attempt::phase_name() const {
+  if (stopping_) return "stopping";
+  return running_ && attempt_.agents->all(AgentPhase::running) ? "running" : "starting";
 }
 
 // --- what agents say -----------------------------------------------------------------------------
@@ -99,6 +113,7 @@ struct Attempt::Frames {
       Rows::message<ExitedMessage, &Attempt::on_exited>(FrameType::exited),
       Rows::message<AbortedMessage, &Attempt::on_aborted>(FrameType::aborted),
       Rows::message<StatesMessage, &Attempt::on_states>(FrameType::states),
+      Rows::message<LooksMessage, &Attempt::on_looks>(FrameType::looks),
       Rows::message<StallsMessage, &Attempt::on_stalls>(FrameType::stalls),
       Rows::message<ProgressMessage, &Attempt::on_progress>(FrameType::progress),
       Rows::message<std::string, &Attempt::on_note>(FrameType::note),
@@ -112,6 +127,7 @@ struct Attempt::Frames {
       Rows::whole<&Attempt::on_pmix>(FrameType::fence_expired),
       Rows::whole<&Attempt::on_pmix>(FrameType::modex_request),
       Rows::whole<&Attempt::on_pmix>(FrameType::modex_answer),
+      Rows::whole<&Attempt::on_pmix>(FrameType::names),
       Rows::whole<&Attempt::on_member>(FrameType::come),
       Rows::whole<&Attempt::on_member>(FrameType::part),
       Rows::whole<&Attempt::on_member>(FrameType::plan),
@@ -158,6 +174,7 @@ void Attempt::on_started(AgentState& agent, const StartedMessage& started) {
   attempt_.agents->started(agent);
   for (const auto& [rank, pid] : started.pids) attempt_.table.started(rank, pid);
   phase_->on_started();
+  if (attempt_.agents->all(AgentPhase::running) && !stopping_) quiet_watch_.begin();
 }
 
 Result<void> Attempt::on_output(AgentState& agent, const Frame& frame) {
@@ -168,6 +185,8 @@ Result<void> Attempt::on_output(AgentState& agent, const Frame& frame) {
   auto& output = attempt_.job.output;
   output.write(rank, stream, message.bytes, OutputTime(milliseconds(message.header.milliseconds)));
   exception_watch_.on_output(rank, stream);
+  hang_.on_output();
+  quiet_watch_.on_output();
   attempt_.agents->took_output(agent, message.bytes.size(), !output.congested());
   return {};
 }
@@ -199,17 +218,20 @@ void Attempt::on_aborted(AgentState&, const AbortedMessage& message) {
   stop({});
 }
 
-void Attempt::on_states(AgentState&, const StatesMessage& message) {
+void Attempt::on_states(AgentState& agent, const StatesMessage& message) {
   switch (message.purpose) {
     case StatesPurpose::stop:
       for (const auto& state : message.ranks)
         if (attempt_.table.has(state.rank)) states_at_stop_.push_back(state);
       return;
     case StatesPurpose::table:
-      for (const auto& line : states_.add(message, attempt_.table.ranks())) attempt_.note(line);
+      for (const auto& line : states_.add(agent.host_index, message, attempt_.table.ranks()))
+        attempt_.note(line);
       return;
     case StatesPurpose::stalls:
-      return phase_->on_stall_states(message);
+      return phase_->on_stall_states(agent.host_index, message);
+    case StatesPurpose::quiet:
+      return quiet_watch_.take(message);
   }
 }
 
@@ -248,8 +270,9 @@ void Attempt::on_step_signal(AgentState& agent, std::uint32_t signal) {
 void Attempt::on_failed(AgentState& agent, const FailedMessage& failed) {
   const bool names_host =
       attempt_.agents->size() == 1 || failed.text.find(agent.host.name) != std::string::npos;
-  stop(agent_failure(
-      {names_host ? failed.text : agent.host.name + ": " + failed.text, failed.exit_code}));
+  const Error error{names_host ? failed.text : agent.host.name + ": " + failed.text,
+                    failed.exit_code};
+  if (!phase_->continues_without(agent, error)) stop(agent_failure(error));
 }
 
 void Attempt::on_done(AgentState& agent, const DoneMessage& done) {
@@ -271,6 +294,8 @@ void Attempt::on_agent_gone(AgentState& agent) {
     if (left_early && why.empty()) why = "it ended before its ranks";
     phase_->on_lost(agent, std::move(why));
   }
+  for (const auto& line : states_.lose(agent.host_index, attempt_.table.ranks()))
+    attempt_.note(line);
   consider_pausing();
   if (attempt_.agents->all_gone()) attempt_.job.loop.stop();
 }
@@ -281,10 +306,12 @@ void Attempt::on_signal(int signal) {
   auto& agents = *attempt_.agents;
   switch (signal) {
     case SIGQUIT:
-      states_.expect(agents.size());
-      return agents.ask_for_states(StatesPurpose::table);
+      states_.expect(agents.hosts_in_use());
+      agents.ask_for_states(StatesPurpose::table);
+      return hang_.on_question();
     case SIGTSTP:
       pausing_ = true;
+      quiet_watch_.end();
       paused_.clear();
       agents.send_all(FrameType::pause);
       return consider_pausing();
@@ -293,6 +320,7 @@ void Attempt::on_signal(int signal) {
       attempt_.status_line.show();
       attempt_.terminal.resume();
       phase_->on_resumed();
+      if (!stopping_) quiet_watch_.begin();
       return agents.send_all(FrameType::resume);
     case SIGWINCH:
       return attempt_.terminal.resize();

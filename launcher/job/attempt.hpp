@@ -9,6 +9,8 @@
 #include "base/result.hpp"
 #include "job/attempt_phase.hpp"
 #include "job/exception_watch.hpp"
+#include "job/hang_watch.hpp"
+#include "job/quiet_watch.hpp"
 #include "job/rank_states.hpp"
 #include "job/restart.hpp"
 #include "job/running.hpp"
@@ -23,6 +25,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace hvdrun {
@@ -45,7 +48,10 @@ class Attempt {
   // Stops the ranks with the grace period. Returns whether this is the cause: only the first is.
   bool stop(StopCause cause);
   // These are for an attempt that is being stopped: see Stopping.
-  void shorten_stop(std::string_view key) { stopping_->shorten(key); }
+  void shorten_stop(std::string_view key) {
+    hang_.cut();
+    stopping_->shorten(key);
+  }
   std::string describe_stop(std::string_view key) const { return stopping_->describe(key); }
 
   // Returns how many ranks have not ended. `size`: of the job.
@@ -54,8 +60,14 @@ class Attempt {
                                           : attempt_.table.running().size();
   }
 
+  // Returns "starting", "running" or "stopping".
+  std::string_view phase_name() const;
+
   // SIGUSR1, SIGUSR2, SIGQUIT, SIGTSTP, SIGCONT and SIGWINCH, as the user sent them to hvdrun.
   void on_signal(int signal);
+
+  // Finds out what the ranks do; see HangWatch::ask().
+  void why(HangWatch::Done done) { hang_.ask(std::move(done)); }
 
   void on_output_relief() { attempt_.agents->return_credit(); }
 
@@ -74,6 +86,7 @@ class Attempt {
   Result<void> on_exited(AgentState& agent, const ExitedMessage& message);
   void on_aborted(AgentState& agent, const AbortedMessage& message);
   void on_states(AgentState& agent, const StatesMessage& message);
+  void on_looks(AgentState& agent, LooksMessage message) { hang_.take(agent, std::move(message)); }
   void on_stalls(AgentState& agent, const StallsMessage& message);
   void on_progress(AgentState& agent, const ProgressMessage& message);
   void on_note(AgentState& agent, const std::string& text);
@@ -97,6 +110,8 @@ class Attempt {
   std::optional<Stopping> stopping_;
   AttemptPhase* phase_ = &starting_;
 
+  HangWatch hang_;
+  QuietWatch quiet_watch_;
   StateTable states_;
   ExceptionWatch exception_watch_;
   SeparateRuns separate_runs_;

@@ -48,7 +48,6 @@ AttemptEnd Attempt::finish() {
       job.output.close(rank.placement.rank, stream);
     rank.has_terminal = attempt_.terminal.is_of(rank.placement.rank);
     rank.last_stderr = job.output.last_stderr(rank.placement.rank);
-    rank.stderr_in_sight = job.output.stderr_in_sight(rank.placement.rank);
     if (!rank.exited) rank.stopped_by_us = true;
   }
   const auto* const membership = running_ ? running_->membership() : nullptr;
@@ -59,10 +58,12 @@ AttemptEnd Attempt::finish() {
     cause = stopping_->cause();
     lost_host = stopping_->lost_host();
   }
-  if (cause && (cause->kind == EndKind::interrupted || cause->kind == EndKind::exit_timeout))
+  if (cause && (cause->kind == EndKind::interrupted || cause->kind == EndKind::exit_timeout ||
+                cause->kind == EndKind::quiet_timeout))
     note_activities(states_at_stop_, table.ranks());
   count_unfinished_collectives(states_at_stop_, table.ranks());
   report.waits = find_waits(states_at_stop_, table.ranks());
+  report.hang = hang_.found();
   Verdict verdict;
   if (membership != nullptr) {
     report.generations = membership->report();
@@ -77,6 +78,9 @@ AttemptEnd Attempt::finish() {
   report.reason = std::move(verdict.reason);
   report.stopped_early = verdict.kind == EndKind::stopped_early;
   if (verdict.first_failure) report.first_failure = static_cast<int>(*verdict.first_failure);
+  job.output.settle(report.first_failure);
+  for (auto& rank : table.ranks())
+    rank.stderr_in_sight = job.output.stderr_in_sight(rank.placement.rank);
   report.ranks = std::move(table.ranks());
   separate_runs_.add_to(report, attempt_.placement().hosts.size());
   return end;

@@ -33,6 +33,8 @@
 
 namespace hvdrun {
 
+class HangWatch;
+
 using MakeAgents = std::function<std::unique_ptr<Agents>(Agents::Events)>;
 
 // What all attempts of a job share. The job owns it and lends it to each.
@@ -63,6 +65,8 @@ struct AttemptParts {
   std::function<void(StopCause)> stop;
   std::function<void()> ranks_are_placed;
 
+  HangWatch* hang = nullptr;  // the attempt's
+
   // Stops the attempt because its ranks have not all started in time. `unreached`: hosts that are
   // known to be the reason. Those whose agents still wait for something are added.
   void stop_for_start_timeout(std::vector<UnreachableHost> unreached) const;
@@ -76,6 +80,10 @@ StopCause agent_failure(const Error& error);
 
 // After a rank has failed because another one left: that one is about to end, and is to blame.
 inline constexpr std::chrono::milliseconds kPeersEnd{1000};
+
+// An agent ends its ranks within the grace and its own rounds of SIGKILL. One that has not ended
+// this much later hangs (in PMIx, in the kernel), and is killed.
+inline constexpr std::chrono::milliseconds kAgentPatience{20000};
 
 // Returns "2.5 s".
 std::string seconds_text(std::chrono::milliseconds time);
@@ -95,12 +103,15 @@ class AttemptPhase {
   virtual void on_progress(std::size_t /*host_index*/, const ProgressMessage& /*message*/) {}
   virtual void on_stalls(const StallsMessage& /*stalls*/) {}
   // A host has answered what its ranks do in a stall.
-  virtual void on_stall_states(const StatesMessage& /*message*/) {}
+  virtual void on_stall_states(std::size_t /*host_index*/, const StatesMessage& /*message*/) {}
   // A frame of a member, see membership.hpp.
   virtual Result<void> on_member(const AgentState& /*agent*/, const Frame& /*frame*/) { return {}; }
   virtual void on_resumed() {}  // the job, which was paused
   // Not all ranks have started in time.
   virtual void on_start_timeout() {}
+
+  // An agent reports that it cannot do its work. Returns false if the attempt ends for it.
+  virtual bool continues_without(AgentState& /*agent*/, const Error& /*error*/) { return false; }
 
   // Returns whether an agent that has reported its end may have ended.
   virtual bool may_end(const AgentState& agent) const = 0;

@@ -1,8 +1,8 @@
 #include "job/exception_watch.hpp"
 
 #include "common/text.hpp"
+#include "model/traceback.hpp"
 #include "report/failures.hpp"
-#include "report/traceback.hpp"
 
 #include <chrono>
 #include <utility>

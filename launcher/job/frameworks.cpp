@@ -1,9 +1,12 @@
 #include "job/frameworks.hpp"
 
+#include "output/rank_files.hpp"
 #include "slurm/host_list.hpp"
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
+#include <system_error>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -189,6 +192,20 @@ std::vector<RankVariable> framework_variables(const JobSpec& spec, const RankPor
   if (is_for(spec, Framework::tensorflow)) add_tensorflow(spec, ports, placement, rank, variables);
   if (is_for(spec, Framework::mlx)) add_mlx(spec, ports, placement, rank, variables);
   return variables;
+}
+
+std::optional<RankVariable> torch_error_file(const Environment& caller, const JobSpec& spec,
+                                             const Placement& placement,
+                                             const RankPlacement& rank) {
+  constexpr auto* kName = "TORCHELASTIC_ERROR_FILE";
+  if (!is_for(spec, Framework::torchrun) || spec.output.directory.empty() ||
+      find_variable(caller, kName) != nullptr)
+    return std::nullopt;
+  std::error_code error;  // then the path stays relative
+  const auto folder = std::filesystem::absolute(spec.output.directory, error);
+  const auto file = folder / RankFiles::folder_name(rank.rank, placement.size) / "error.json";
+  return RankVariable{kName, file.string(),
+                      "where @record writes the rank's exception (--for torchrun)"};
 }
 
 std::optional<RankVariable> proxy_exceptions(const Environment& caller, const JobSpec& spec,

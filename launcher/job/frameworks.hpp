@@ -50,6 +50,14 @@ std::vector<RankVariable> framework_variables(const JobSpec& spec, const RankPor
                                               const Placement& placement,
                                               const RankPlacement& rank);
 
+// Returns the file into which PyTorch's @record writes a rank's exception, with --for torchrun:
+// beside the rank's output. Returns nullopt without --output-filename, and if the caller has named
+// a file.
+//
+// Source: PyTorch, torch/distributed/elastic/multiprocessing/errors/error_handler.py.
+std::optional<RankVariable> torch_error_file(const Environment& caller, const JobSpec& spec,
+                                             const Placement& placement, const RankPlacement& rank);
+
 // Returns no_grpc_proxy, by which gRPC connects ranks directly although one of its variables names
 // a proxy. JAX and TensorFlow would hang otherwise. Its value is that of the caller's no_grpc_proxy
 // or no_proxy, and the job's hosts. Returns nullopt if no variable names a proxy.

@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace hvdrun {
@@ -25,6 +26,8 @@ class GenerationHistory {
   void interrupted(double now) {
     if (!interrupted_) interrupted_ = now;
   }
+
+  void add(LostAgentReport loss) { report_.lost_agents.push_back(std::move(loss)); }
 
   // A member has failed after it had left, and the others have begun another generation since.
   void failed_after_leaving(std::uint32_t member, const std::string& text);

@@ -118,7 +118,11 @@ Actions Generations::came(std::uint32_t number, const MemberCome& come) {
   if (listed(number) && phase != Phase::gathering) {
     gather();
     member.came = true;
-    if (phase == Phase::wiring) ++state_.failed_wirings;
+    // Members agree in the last exchange that one could not connect, after which it is open.
+    if (phase == Phase::wiring || come.failure == common::SeenFailure::unconnected)
+      ++state_.failed_wirings;
+    else
+      state_.failed_wirings = 0;
     if (phase == Phase::open && again)
       state_.awaits_left = true;
     else if (phase != Phase::open || come.why != ComeReason::asked)
@@ -414,7 +418,6 @@ void Generations::settle_wiring(Actions& actions) {
 
 void Generations::open(Actions& actions) {
   state_.phase = Phase::open;
-  state_.failed_wirings = 0;
   state_.exchanges = 0;
   for (const auto number : state_.list) state_.members[number].last_come.record.clear();
   actions.emplace_back(action::Opened{state_.generation});

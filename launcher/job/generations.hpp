@@ -172,7 +172,7 @@ class Generations {
     bool announced = false;            // the one that is gathered, to all that are needed
     bool awaits_left = false;          // members that have left come again (hvd_init), or end
     bool finish_began = false;         // a member has finished
-    std::uint32_t failed_wirings = 0;  // in a row, and no member was lost
+    std::uint32_t failed_wirings = 0;  // in a row until the last one, and no member was lost
   };
   const State& state() const { return state_; }
 

@@ -6,6 +6,7 @@
 #include "common/text.hpp"
 #include "job/attempt.hpp"
 #include "job/host_agents.hpp"
+#include "job/job_view.hpp"
 #include "job/restart.hpp"
 #include "job/stdin_forwarder.hpp"
 #include "job/unreached_hosts.hpp"
@@ -69,6 +70,7 @@ class Job {
   std::unique_ptr<UserTerminal> terminal_;  // null: there is none to take care of
   std::optional<SignalWatch> signals_;
   std::unique_ptr<Attempt> attempt_;  // none between two
+  std::optional<JobView> view_;       // none of a simulation
   EventLoop::Clock::time_point begun_ = loop_.now();
   std::vector<AttemptReport> attempts_;
   std::vector<std::string> notes_;
@@ -114,6 +116,8 @@ Result<Report> Job::run() {
     HVD_TRY(terminal_, UserTerminal::open());
   }
   signals_.emplace(loop_, not_ignored(job_signals()), [this](int signal) { on_signal(signal); });
+  if (is_real_)
+    view_.emplace(JobView::Job{spec_, context_, plan_, loop_, identity_, attempt_, over_});
   HVD_TRY(AttemptEnd last, run_attempt());
   note_abandoned(last);
   while (is_worth_a_restart(last.kind) && restarts() < spec_.max_restarts) {

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <chrono>
 #include <set>
+#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -36,6 +37,14 @@ Generations::Limits limits_of(const ElasticSpec& elastic, std::size_t size) {
           .grows = elastic.replaces};
 }
 
+// Returns "killed by SIGKILL" for "was killed by SIGKILL", and "with the agent" for "was lost with
+// the agent".
+std::string in_short(std::string how) {
+  for (const std::string_view words : {"was lost: ", "was lost ", "was "})
+    if (how.starts_with(words)) return how.substr(words.size());
+  return how;
+}
+
 // Returns "was killed by SIGKILL".
 std::string how_lost(const RankReport& rank) {
   if (rank.stopped_by_us && !failed_by_itself(rank)) return "was stopped by its agent";
@@ -53,7 +62,7 @@ Membership::Membership(AttemptParts& attempt)
       deadline_(attempt.job.loop, [this] { on_deadline(); }),
       newcomers_deadline_(attempt.job.loop,
                           [this] { carry_out(generations_.newcomers_deadline_passed()); }),
-      stop_timer_(attempt.job.loop, [this] { attempt_.stop({}); }) {}
+      stop_timer_(attempt.job.loop, [this] { attempt_.stop(stop_cause_); }) {}
 
 void Membership::begin() {
   new_ranks_.begin();
@@ -108,7 +117,7 @@ void Membership::ended(const RankReport& rank) {
   last_failed_for_a_peer_ = failed_for_a_peer(rank);
   const bool is_to_blame = failed_by_itself(rank) && !last_failed_for_a_peer_;
   if (stop_timer_.pending() && (is_to_blame || attempt_.table.all_ended()))
-    return attempt_.stop({});
+    return attempt_.stop(stop_cause_);
   new_ranks_.ended(member, rank);
   if (succeeded(rank)) {
     carry_out(generations_.finished(member));
@@ -119,12 +128,7 @@ void Membership::ended(const RankReport& rank) {
     attempt_.note(
         warning_text("no rank has called hvd_init yet: a job can only continue without a lost rank "
                      "if its program uses libhvd (--min-np)"));
-  const auto& known = generations_.state().members[member];
-  if (known.state == Generations::Member::State::left && !known.rank) {
-    history_.failed_after_leaving(member, how_lost(rank));
-    // The next generation is being wired up, and its note is still to come.
-    if (std::ranges::count(opened_, member) > 0) losses_.push_back({member, how_lost(rank)});
-  }
+  lost_after_leaving(member, how_lost(rank));
   carry_out(generations_.lost(member, how_lost(rank)));
   watch_newcomers();
   end_newcomers();
@@ -134,12 +138,48 @@ void Membership::ended(const RankReport& rank) {
 void Membership::end_newcomers() {
   const auto& ranks = attempt_.table.ranks();
   const auto is_over = [](const auto& member, const RankReport& rank) {
-    return !member.joined || rank.exited;
+    return !member.joined || rank.exited || member.state == Generations::Member::State::lost;
   };
   if (!attempt_.table.all_ended() &&
       std::equal(generations_.state().members.begin(), generations_.state().members.end(),
                  ranks.begin(), is_over))
     attempt_.stop({});
+}
+
+// Takes note of it if the member had left.
+void Membership::lost_after_leaving(std::uint32_t member, const std::string& how) {
+  const auto& known = generations_.state().members[member];
+  if (known.state != Generations::Member::State::left || known.rank) return;
+  history_.failed_after_leaving(member, how);
+  // The next generation is being wired up, and its note is still to come.
+  if (std::ranges::count(opened_, member) > 0) losses_.push_back({member, how});
+}
+
+void Membership::lose_host(std::size_t host, const std::string& reason, double last_heard,
+                           const std::string& how) {
+  using enum Generations::Member::State;
+  const auto& members = generations_.state().members;
+  LostAgentReport loss{{}, reason, last_heard};
+  for (std::uint32_t member = 0; member < members.size(); ++member) {
+    if (members[member].host != host) continue;
+    if (members[member].state != running && members[member].state != left) continue;
+    loss.members.push_back(member);
+    lost_after_leaving(member, how);
+  }
+  if (loss.members.empty()) return;
+  history_.add(std::move(loss));
+  last_failed_for_a_peer_ = false;
+  if (stop_timer_.pending()) return attempt_.stop(stop_cause_);
+  carry_out(generations_.host_given_up(static_cast<std::uint32_t>(host), how));
+  watch_newcomers();
+  end_newcomers();
+}
+
+bool Membership::has_finished_on(std::size_t host) const {
+  const auto& members = generations_.state().members;
+  return std::ranges::any_of(members, [host](const auto& member) {
+    return member.host == host && member.state == Generations::Member::State::finished;
+  });
 }
 
 void Membership::resume() {
@@ -220,7 +260,8 @@ void Membership::note_opened() {
   for (const auto& loss : losses) {
     const auto& rank = attempt_.table.ranks()[loss.member];
     const bool by_itself = rank.exited && !rank.stopped_by_us;
-    repair.lost.push_back({loss.member, rank.host, by_itself ? describe_end(rank) : loss.text});
+    repair.lost.push_back(
+        {loss.member, rank.host, by_itself ? describe_end(rank) : in_short(loss.text)});
   }
   using enum Generations::Member::State;
   for (const auto member : before)
@@ -262,7 +303,10 @@ void Membership::stop(action::CannotContinue::Why why) {
     cause = too_few();
     attempt_.note(cause.reason + ": stopping");
   }
-  if (!opened_.empty() && !one_has_reformed_ && losses_.size() > 1)
+  const bool one_failed_for_a_peer = std::ranges::any_of(losses_, [this](const auto& loss) {
+    return failed_for_a_peer(attempt_.table.ranks()[loss.member]);
+  });
+  if (!opened_.empty() && !one_has_reformed_ && one_failed_for_a_peer)
     attempt_.note(
         warning_text("ranks ended because others had: a program continues without lost ranks only "
                      "in hvd.elastic.run, or by hvd_reform (--min-np)"));
@@ -270,8 +314,10 @@ void Membership::stop(action::CannotContinue::Why why) {
   if (why == action::CannotContinue::Why::wiring_fails)
     return attempt_.stop(
         {EndKind::rank_failed, "the ranks could not connect to each other", kExitLauncher});
-  if (last_failed_for_a_peer_ && !attempt_.table.all_ended()) return stop_timer_.start(kPeersEnd);
-  attempt_.stop(std::move(cause));
+  if (!last_failed_for_a_peer_ || attempt_.table.all_ended())
+    return attempt_.stop(std::move(cause));
+  stop_cause_ = std::move(cause);
+  stop_timer_.start(kPeersEnd);
 }
 
 // --- members that the others wait for ------------------------------------------------------------

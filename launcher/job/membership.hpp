@@ -16,6 +16,7 @@
 #include "protocol/frame.hpp"
 #include "protocol/messages.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -43,6 +44,15 @@ class Membership {
   // Takes a rank's end: it has finished, or is lost.
   void ended(const RankReport& rank);
 
+  // A host's members are lost, because its agent is lost or cannot do its work. `reason`: "the
+  // agent on n2 was lost: killed by SIGKILL". `last_heard`: in seconds since the attempt began.
+  // `how`: of each member: "was lost with the agent: killed by SIGKILL".
+  void lose_host(std::size_t host, const std::string& reason, double last_heard,
+                 const std::string& how);
+
+  // Returns whether a member of this host has exited with 0.
+  bool has_finished_on(std::size_t host) const;
+
   // The user continues the job, which was paused.
   void resume();
 
@@ -59,6 +69,7 @@ class Membership {
   void send(const Action& action);
   void end_member(const action::EndMember& action);
   void note_opened();
+  void lost_after_leaving(std::uint32_t member, const std::string& how);
   void stop(action::CannotContinue::Why why);
   StopCause too_few() const;
   bool is_over_reset_limit(const action::Go& go) const;
@@ -79,7 +90,8 @@ class Membership {
   bool last_failed_for_a_peer_ = false;  // the last member that has ended
   TimeoutTimer deadline_;                // of members that the others wait for
   TimeoutTimer newcomers_deadline_;      // of newcomers that the others wait for
-  Timer stop_timer_;  // the job cannot continue, and the rank to blame is about to end
+  Timer stop_timer_;      // the job cannot continue, and the rank to blame is about to end
+  StopCause stop_cause_;  // then
 };
 
 }  // namespace hvdrun

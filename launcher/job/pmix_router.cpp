@@ -18,6 +18,15 @@ Error too_much(std::size_t bytes) {
 
 }  // namespace
 
+PmixRouter::PmixRouter(std::size_t host_count, Send send)
+    : lost_(host_count, false),
+      send_(std::move(send)),
+      names_([this](std::size_t host, const NamesAnswer& answer) {
+        if (reachable(host))
+          send_(host, FrameType::names_answer,
+                std::make_shared<const std::string>(pack_names_answer(answer)));
+      }) {}
+
 Result<void> PmixRouter::take(std::size_t host_index, const Frame& frame) {
   const auto host = static_cast<std::uint32_t>(host_index);
   switch (frame.type) {
@@ -32,6 +41,11 @@ Result<void> PmixRouter::take(std::size_t host_index, const Frame& frame) {
       return on_modex_request(host, frame);
     case FrameType::modex_answer:
       return on_modex_answer(host, frame);
+    case FrameType::names: {
+      HVD_TRY(const auto request, parse_names_request(frame.payload));
+      names_.take(host_index, request);
+      return {};
+    }
     default:
       return fail(fmt::format("a frame of type {} is not for the exchange of PMIx data",
                               static_cast<int>(frame.type)));
@@ -168,6 +182,7 @@ void PmixRouter::refuse(const ModexRequest& request, std::int32_t status) const 
 void PmixRouter::host_lost(std::size_t host_index) {
   if (!reachable(host_index)) return;
   lost_[host_index] = true;
+  names_.host_lost(host_index);
   const auto host = static_cast<std::uint32_t>(host_index);
   for (auto next = fences_.begin(); next != fences_.end();) {
     const auto at = next++;

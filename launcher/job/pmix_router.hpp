@@ -1,5 +1,5 @@
-// The launcher's part in PMIx over several hosts: it gathers the hosts' parts of each fence, and
-// forwards modex requests and answers between agents.
+// The launcher's part in PMIx over several hosts: it gathers the hosts' parts of each fence,
+// forwards modex requests and answers between agents, and keeps what ranks publish.
 //
 // A value without descriptors or clock, for its owner's thread. A lost agent blocks no other:
 // fences that wait for it fail on all hosts, and requests to it are answered with an error. It
@@ -7,6 +7,7 @@
 #pragma once
 
 #include "base/result.hpp"
+#include "job/published_names.hpp"
 #include "protocol/frame.hpp"
 #include "protocol/link.hpp"
 #include "protocol/pmix_messages.hpp"
@@ -28,8 +29,7 @@ class PmixRouter {
   using Send =
       std::function<void(std::size_t host_index, FrameType type, const SharedPayload& payload)>;
 
-  PmixRouter(std::size_t host_count, Send send)
-      : lost_(host_count, false), send_(std::move(send)) {}
+  PmixRouter(std::size_t host_count, Send send);
 
   // Takes a frame of PMIx from the agent of a host. Error: it violates the protocol, or a fence has
   // more data than a frame can hold. The job cannot continue then.
@@ -72,6 +72,7 @@ class PmixRouter {
   Send send_;
   Fences fences_;                          // by key
   std::map<Request, std::uint32_t> open_;  // modex requests, with the host that was asked
+  PublishedNames names_;
 };
 
 }  // namespace hvdrun

@@ -330,6 +330,8 @@ std::vector<RankVariable> rank_environment(const Environment& caller, const JobS
   if (find_variable(caller, "SLURM_JOB_ID") != nullptr)
     std::ranges::move(slurm_variables(placement, host_index, rank), std::back_inserter(others));
   if (host.shares_cores) add_yielding(caller, others);
+  if (auto file = torch_error_file(caller, spec, placement, rank))
+    others.push_back(std::move(*file));
   if (auto exceptions = proxy_exceptions(caller, spec, job.ports, placement))
     others.push_back(std::move(*exceptions));
   for (auto& variable : others)

@@ -31,11 +31,8 @@ std::string what_it_does(const RankState& state, const std::vector<RankReport>& 
   return text;
 }
 
-}  // namespace
-
-std::vector<std::string> StateTable::add(const StatesMessage& states,
-                                         const std::vector<RankReport>& reports) {
-  const auto ranks = answers_.add(states, reports.size());
+std::vector<std::string> table_of(const StateAnswers::Answer& ranks,
+                                  const std::vector<RankReport>& reports) {
   if (!ranks) return {};
   std::vector<std::string> lines{fmt::format("{:>6} {:<16} {:>8} {:>6} {:>9}  {}", "rank", "host",
                                              "pid", "epoch", "step", "state")};
@@ -46,16 +43,32 @@ std::vector<std::string> StateTable::add(const StatesMessage& states,
   return lines;
 }
 
-void StateAnswers::expect(std::size_t agents) {
-  missing_ = agents;
+}  // namespace
+
+std::vector<std::string> StateTable::add(std::size_t host, const StatesMessage& states,
+                                         const std::vector<RankReport>& reports) {
+  return table_of(answers_.add(host, states, reports.size()), reports);
+}
+
+std::vector<std::string> StateTable::lose(std::size_t host,
+                                          const std::vector<RankReport>& reports) {
+  return table_of(answers_.lose(host), reports);
+}
+
+void StateAnswers::expect(std::set<std::size_t> hosts) {
+  missing_ = std::move(hosts);
   ranks_.clear();
 }
 
-std::optional<std::vector<RankState>> StateAnswers::add(const StatesMessage& states,
-                                                        std::size_t size) {
+StateAnswers::Answer StateAnswers::add(std::size_t host, const StatesMessage& states,
+                                       std::size_t size) {
   for (const auto& state : states.ranks)
     if (state.rank >= 0 && static_cast<std::size_t>(state.rank) < size) ranks_.push_back(state);
-  if (missing_ == 0 || --missing_ > 0) return {};
+  return lose(host);
+}
+
+StateAnswers::Answer StateAnswers::lose(std::size_t host) {
+  if (missing_.erase(host) == 0 || !missing_.empty()) return {};
   std::sort(ranks_.begin(), ranks_.end(),
             [](const RankState& a, const RankState& b) { return a.rank < b.rank; });
   return std::exchange(ranks_, {});

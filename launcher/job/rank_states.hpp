@@ -7,34 +7,43 @@
 
 #include <cstddef>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace hvdrun {
 
 class StateAnswers {
  public:
-  // Sets how many agents were asked.
-  void expect(std::size_t agents);
-  bool awaited() const { return missing_ > 0; }
+  using Answer = std::optional<std::vector<RankState>>;
+
+  // The agents of these hosts were asked.
+  void expect(std::set<std::size_t> hosts);
+  bool awaited() const { return !missing_.empty(); }
 
   // Takes one agent's answer. Returns all ranks' states, in the order of ranks, if it was the last;
   // otherwise nullopt. Ignores ranks that a job of `size` does not have, and answers that were not
   // asked for.
-  std::optional<std::vector<RankState>> add(const StatesMessage& states, std::size_t size);
+  Answer add(std::size_t host, const StatesMessage& states, std::size_t size);
+  // An agent will not answer: it is lost. Returns the same.
+  Answer lose(std::size_t host);
 
  private:
-  std::size_t missing_ = 0;
+  std::set<std::size_t> missing_;  // hosts
   std::vector<RankState> ranks_;
 };
 
 class StateTable {
  public:
-  // Sets how many agents were asked.
-  void expect(std::size_t agents) { answers_.expect(agents); }
+  // The agents of these hosts were asked.
+  void expect(std::set<std::size_t> hosts) { answers_.expect(std::move(hosts)); }
 
   // Takes one agent's answer. Returns the table's lines if it was the last; otherwise none.
-  std::vector<std::string> add(const StatesMessage& states, const std::vector<RankReport>& reports);
+  std::vector<std::string> add(std::size_t host, const StatesMessage& states,
+                               const std::vector<RankReport>& reports);
+  // An agent will not answer. Returns the same.
+  std::vector<std::string> lose(std::size_t host, const std::vector<RankReport>& reports);
 
  private:
   StateAnswers answers_;

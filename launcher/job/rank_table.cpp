@@ -61,7 +61,7 @@ void RankTable::used_gpu_memory(const GpuRecord& record) {
 }
 
 Result<const RankReport*> RankTable::exited(const ExitedMessage& message, Clock::time_point now) {
-  if (!has(message.rank) || ranks_[static_cast<std::size_t>(message.rank)].exited)
+  if (!has(message.rank) || !runs(static_cast<std::size_t>(message.rank)))
     return fail(
         fmt::format("an agent reports the end of rank {}, which does not run", message.rank));
   auto& rank = ranks_[static_cast<std::size_t>(message.rank)];
@@ -106,15 +106,25 @@ void RankTable::set_clock(std::size_t host, double launcher_clock, double agent_
 
 bool RankTable::all_ended_on(std::size_t host_index) const {
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
-    if (host_indices_[rank] == host_index && !ranks_[rank].exited) return false;
+    if (host_indices_[rank] == host_index && runs(rank)) return false;
   return true;
 }
 
 std::vector<int> RankTable::running() const {
   std::vector<int> running;
-  for (const auto& rank : ranks_)
-    if (!rank.exited) running.push_back(rank.placement.rank);
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
+    if (runs(rank)) running.push_back(ranks_[rank].placement.rank);
   return running;
+}
+
+std::vector<int> RankTable::lose_host(std::size_t host_index) {
+  std::vector<int> lost;
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
+    if (host_indices_[rank] == host_index && runs(rank)) {
+      lost_.insert(rank);
+      lost.push_back(ranks_[rank].placement.rank);
+    }
+  return lost;
 }
 
 }  // namespace hvdrun

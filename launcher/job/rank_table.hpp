@@ -15,6 +15,7 @@
 #include <chrono>
 #include <cstddef>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,10 +42,14 @@ class RankTable {
   // Takes a rank's end. Error: an agent reports a rank that does not run.
   Result<const RankReport*> exited(const ExitedMessage& message, Clock::time_point now);
 
+  // Nothing will be heard of the ranks of this host any more: those that run are lost. They count
+  // as ended, though their reports do not say how. Returns them.
+  std::vector<int> lose_host(std::size_t host_index);
+
   std::vector<int> running() const;  // including those that are not started yet
-  bool all_ended() const { return end_order_.size() == ranks_.size(); }
+  bool all_ended() const { return ended() == ranks_.size(); }
   bool all_ended_on(std::size_t host_index) const;
-  std::size_t ended() const { return end_order_.size(); }
+  std::size_t ended() const { return end_order_.size() + lost_.size(); }
   // The order in which their ends were reported; indices into ranks().
   const std::vector<std::size_t>& end_order() const { return end_order_; }
 
@@ -60,12 +65,14 @@ class RankTable {
 
   // Sets the difference from a message of this host, and RankReport::failed_after of its ranks.
   void set_clock(std::size_t host, double launcher_clock, double agent_clock);
+  bool runs(std::size_t rank) const { return !ranks_[rank].exited && !lost_.contains(rank); }
 
   std::vector<RankReport> ranks_;
   std::vector<std::size_t> host_indices_;  // by rank
   std::vector<double> failed_at_;          // by rank, on its agent's clock
   std::vector<AgentClock> agent_clocks_;   // by host
   std::vector<std::size_t> end_order_;
+  std::set<std::size_t> lost_;  // see lose_host()
   Clock::time_point begun_;
 };
 

@@ -11,6 +11,7 @@ bool is_worth_a_restart(EndKind kind) {
     case EndKind::rank_failed:
     case EndKind::agent_lost:
     case EndKind::start_timeout:
+    case EndKind::quiet_timeout:
       return true;
     case EndKind::succeeded:
     case EndKind::stopped_early:

@@ -3,9 +3,12 @@
 #include "base/severity.hpp"
 #include "common/text.hpp"
 #include "job/agent_table.hpp"
+#include "job/hang_watch.hpp"
 #include "job/host_addresses.hpp"
 #include "job/launch.hpp"
+#include "model/traceback.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <utility>
@@ -20,13 +23,21 @@ using std::chrono::milliseconds;
 // After a rank has succeeded and others run on, this long before it is said.
 constexpr milliseconds kEarlyExitNote{5000};
 
+// Returns "was lost: the host has not answered for 5 s (--host-timeout)", or "was lost with the
+// agent: killed by SIGKILL".
+std::string how_lost(const AgentState& agent, const std::string& why) {
+  if (agent.life.loss().cause == Loss::Cause::host_silent) return "was lost: " + why;
+  return "was lost with the agent" + (why.empty() ? "" : ": " + why);
+}
+
 }  // namespace
 
 Running::Running(AttemptParts& attempt)
     : attempt_(attempt),
       note_timer_(attempt.job.loop, [this] { on_early_exit(); }),
       exit_timer_(attempt.job.loop, [this] { on_exit_timeout(); }),
-      cause_timer_(attempt.job.loop, [this] { attempt_.stop({}); }) {
+      cause_timer_(attempt.job.loop, [this] { attempt_.stop({}); }),
+      failed_timer_(attempt.job.loop, [this] { give_up_failed(); }) {
   if (attempt.job.spec.elastic.min_ranks) membership_.emplace(attempt);
 }
 
@@ -34,6 +45,7 @@ void Running::leave() {
   note_timer_.cancel();
   exit_timer_.cancel();
   cause_timer_.cancel();
+  failed_timer_.cancel();
   if (membership_) membership_->leave();
 }
 
@@ -92,8 +104,7 @@ Result<void> Running::launch() {
 }
 
 void Running::on_started() {
-  if (have_started_ || !attempt_.agents->all(AgentPhase::running)) return;
-  have_started_ = true;
+  if (!attempt_.agents->all(AgentPhase::running) || std::exchange(input_started_, true)) return;
   attempt_.start_timer.cancel();
   attempt_.status_line.started();
   start_input();
@@ -133,14 +144,22 @@ void Running::on_exited(const RankReport& rank) {
   const bool failed = failed_by_itself(rank);
   const bool is_ended = membership_ && membership_->is_lost(rank.placement.rank);
   // Its agent has ended it, and what that said of it is lost.
-  if (rank.stopped_by_us && !failed && !is_ended)
-    return attempt_.stop(
-        {EndKind::agent_lost,
-         fmt::format("rank {} on {} was stopped by its agent", rank.placement.rank, rank.host),
-         kExitLauncher});
+  if (rank.stopped_by_us && !failed && !is_ended) {
+    const Error error{
+        fmt::format("rank {} on {} was stopped by its agent", rank.placement.rank, rank.host),
+        kExitLauncher};
+    auto& agent = attempt_.agents->on_host(attempt_.table.host_index(rank.placement.rank));
+    if (!continues_without(agent, error)) return attempt_.stop(agent_failure(error));
+  }
   if (membership_) return on_member_exited(rank);
   const auto& table = attempt_.table;
-  if (failed && failed_for_a_peer(rank) && !table.all_ended()) {
+  const int number = rank.placement.rank;
+  const bool is_for_a_peer =
+      failed_for_a_peer(rank) ||
+      (rank.signal == 0 && !rank.abort_code && !rank.failure.reported &&
+       is_peer_error(last_exception(attempt_.job.output.last_stderr(number))));
+  if (failed && !is_for_a_peer) attempt_.job.output.failed(number);
+  if (failed && is_for_a_peer && !table.all_ended()) {
     if (!cause_timer_.pending()) cause_timer_.start(kPeersEnd);
     return;
   }
@@ -157,6 +176,7 @@ void Running::on_member_exited(const RankReport& rank) {
 // A rank has succeeded, or is the last one to end.
 void Running::on_success() {
   if (attempt_.table.all_ended()) {
+    if (late_loss_) return attempt_.stop(*late_loss_);
     note_timer_.cancel();
     exit_timer_.cancel();
     attempt_.agents->send_all(FrameType::release);
@@ -179,17 +199,20 @@ void Running::on_resumed() {
 void Running::on_stalls(const StallsMessage& stalls) {
   for (const auto& line : stalls_.take(stalls, attempt_.job.loop.now())) attempt_.note(line);
   if (!stalls_.asks() || stall_answers_.awaited()) return;
-  stall_answers_.expect(attempt_.agents->size());
+  stall_answers_.expect(attempt_.agents->hosts_in_use());
   attempt_.agents->ask_for_states(StatesPurpose::stalls);
 }
 
-void Running::on_stall_states(const StatesMessage& message) {
-  const auto& ranks = attempt_.table.ranks();
-  auto states = stall_answers_.add(message, ranks.size());
-  if (!states) return;
-  if (membership_) states = membership_->members_among(std::move(*states));
-  for (const auto& line : stalls_.explain(*states, ranks, attempt_.job.loop.now()))
-    attempt_.note(line);
+void Running::on_stall_states(std::size_t host_index, const StatesMessage& message) {
+  explain_stalls(stall_answers_.add(host_index, message, attempt_.table.ranks().size()));
+}
+
+void Running::explain_stalls(const StateAnswers::Answer& answer) {
+  if (!answer) return;
+  const auto states = membership_ ? membership_->members_among(*answer) : *answer;
+  const auto lines = stalls_.explain(states, attempt_.table.ranks(), attempt_.job.loop.now());
+  for (const auto& line : lines) attempt_.note(line);
+  if (!lines.empty()) attempt_.hang->on_stall();
 }
 
 void Running::on_progress(std::size_t host_index, const ProgressMessage& message) {
@@ -200,9 +223,55 @@ bool Running::may_end(const AgentState& agent) const {
   return attempt_.table.all_ended_on(agent.host_index);
 }
 
+// --- lost agents ---------------------------------------------------------------------------------
+
 void Running::on_lost(const AgentState& agent, std::string why) {
-  attempt_.stop(lost_agent(agent, why));
+  const bool were_launched = attempt_.router.has_value();
+  auto cause = lost_agent(agent, why);
+  if (!membership_ || !were_launched) return attempt_.stop(std::move(cause));
+  const auto host = agent.host_index;
+  std::erase(failed_, &agent);
+  for (const int rank : attempt_.table.lose_host(host)) {
+    attempt_.job.input.remove(rank, 0);
+    if (attempt_.terminal.is_of(rank)) attempt_.terminal.end();
+    for (const auto stream : {Stream::out, Stream::err}) attempt_.job.output.close(rank, stream);
+  }
+  attempt_.status_line.lose_host(host);
+  explain_stalls(stall_answers_.lose(host));
+  // What they have written last may be lost with the agent.
+  if (membership_->has_finished_on(host) && !agent.life.done()) late_loss_ = cause;
+  lose_members(agent, cause, how_lost(agent, why));
+  if (attempt_.table.all_ended()) on_success();
+  on_started();
 }
+
+// The agent still ends its ranks, and reports their ends.
+bool Running::continues_without(AgentState& agent, const Error& error) {
+  const bool were_launched = attempt_.router.has_value();
+  auto cause = agent_failure(error);
+  if (!membership_ || !were_launched || cause.kind != EndKind::agent_lost) return false;
+  if (std::ranges::count(failed_, &agent) > 0) return true;
+  failed_.push_back(&agent);
+  agent.send(FrameType::kill);
+  failed_timer_.start(kAgentPatience);
+  lose_members(agent, cause, "was lost: " + error.message);
+  return true;
+}
+
+void Running::lose_members(const AgentState& agent, const StopCause& cause,
+                           const std::string& how) {
+  const auto& heard = agent.life.loss().host_heard;
+  const std::chrono::duration<double> time =
+      heard.value_or(attempt_.job.loop.now()) - attempt_.begun;
+  membership_->lose_host(agent.host_index, cause.reason, time.count(), how);
+}
+
+void Running::give_up_failed() {
+  for (auto* agent : std::exchange(failed_, {}))
+    if (!agent->life.gone()) attempt_.agents->give_up(*agent, "it does not end");
+}
+
+// --- time limits ---------------------------------------------------------------------------------
 
 void Running::on_early_exit() {
   const auto running = attempt_.table.running();

@@ -1,6 +1,6 @@
 // The second phase of an attempt: its ranks are started and run. A failure of one, or the loss of
-// an agent, ends the attempt. So does the end of all. With --min-np, the attempt continues after
-// the failure of ranks (membership.hpp).
+// an agent, ends the attempt. So does the end of all. With --min-np, the attempt continues without
+// ranks that fail and without the ranks of a lost agent (membership.hpp).
 //
 // The attempt owns it. Loop thread only.
 #pragma once
@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace hvdrun {
 
@@ -29,10 +30,11 @@ class Running final : public AttemptPhase {
   void on_exited(const RankReport& rank) override;
   void on_progress(std::size_t host_index, const ProgressMessage& message) override;
   void on_stalls(const StallsMessage& stalls) override;
-  void on_stall_states(const StatesMessage& message) override;
+  void on_stall_states(std::size_t host_index, const StatesMessage& message) override;
   void on_start_timeout() override;
   Result<void> on_member(const AgentState& agent, const Frame& frame) override;
   void on_resumed() override;
+  bool continues_without(AgentState& agent, const Error& error) override;
   bool may_end(const AgentState& agent) const override;
   void on_lost(const AgentState& agent, std::string why) override;
 
@@ -44,18 +46,25 @@ class Running final : public AttemptPhase {
   void start_input();
   void on_member_exited(const RankReport& rank);
   void on_success();
+  // Takes the members of an agent that is lost, or cannot do its work, off the job.
+  void lose_members(const AgentState& agent, const StopCause& cause, const std::string& how);
+  void explain_stalls(const StateAnswers::Answer& states);
+  void give_up_failed();
   void on_early_exit();
   void on_exit_timeout();
 
   AttemptParts& attempt_;
   std::optional<Membership> membership_;
-  bool have_started_ = false;  // all ranks of the start
   std::size_t succeeded_ = 0;  // ranks
   StallReporter stalls_;
   StateAnswers stall_answers_;
   Timer note_timer_;
   Timer exit_timer_;
   TimeoutTimer cause_timer_;
+  bool input_started_ = false;
+  std::vector<AgentState*> failed_;  // agents that are to end, because they cannot do their work
+  TimeoutTimer failed_timer_;
+  std::optional<StopCause> late_loss_;  // of an agent, after ranks there had succeeded
 };
 
 }  // namespace hvdrun

@@ -105,6 +105,10 @@ void StatusLine::take(std::size_t host_index, const ProgressMessage& message) {
   show();
 }
 
+void StatusLine::lose_host(std::size_t host_index) {
+  if (hosts_.erase(host_index) > 0) show();
+}
+
 void StatusLine::show() {
   if (start_timer_.pending()) return;
   const HostProgress sum = sum_of_hosts(hosts_);

@@ -41,6 +41,8 @@ class StatusLine {
   void started();
   // Takes an agent's report.
   void take(std::size_t host_index, const ProgressMessage& message);
+  // What this host has reported does not count any more.
+  void lose_host(std::size_t host_index);
   // Shows the line again after it was cleared for a while.
   void show();
   // Ends it, and erases the line.

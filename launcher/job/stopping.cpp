@@ -15,10 +15,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// An agent ends its ranks within the grace and its own rounds of SIGKILL. One that has not ended
-// this much later hangs (in PMIx, in the kernel), and is killed.
-constexpr milliseconds kAgentPatience{20000};
-constexpr milliseconds kKillPatience{2000};  // then it cannot even be killed
+constexpr milliseconds kKillPatience{2000};  // then an agent cannot even be killed
 
 }  // namespace
 
@@ -27,7 +24,10 @@ Stopping::Stopping(AttemptParts& attempt, StopCause cause, bool has_ranks)
       cause_(std::move(cause)),
       has_ranks_(has_ranks),
       first_signal_timer_(attempt.job.loop, [this] { shorten("Ctrl-C"); }),
-      agent_timer_(attempt.job.loop, [this] { on_agents_hang(); }) {}
+      agent_timer_(attempt.job.loop, [this] { on_agents_hang(); }) {
+  if (!has_ranks_ || attempt.job.spec.stop.grace.count() == 0) cause_.first_signal.reset();
+  first_signal_runs_ = cause_.first_signal.has_value();
+}
 
 int Stopping::kill_signal() const {
   return attempt_.job.spec.stop.signal.value_or(SIGTERM);
@@ -41,8 +41,6 @@ void Stopping::begin() {
   attempt_.terminal.end();
   agents.stop_starting(cause_.kind == EndKind::start_timeout);
   const auto grace = attempt_.job.spec.stop.grace;
-  if (!has_ranks_ || grace.count() == 0) cause_.first_signal.reset();
-  first_signal_runs_ = cause_.first_signal.has_value();
   const int signal = first_signal_runs_ ? *cause_.first_signal : kill_signal();
   agents.send_all(FrameType::stop, pack(StopMessage{signal, grace}));
   if (first_signal_runs_) first_signal_timer_.start(grace / 2);

@@ -33,6 +33,7 @@ class Look {
 
   void run() {
     if (!read_facts(pid_, look_, calls_)) return;
+    look_.asked = options_.asked != 0 ? options_.asked : pid_;
     if (look_.state == 'Z' && look_.threads.size() <= 1) return publish_finished();
     publish("reading its command line and its descriptors");
     read_details(pid_, memory_, calls_, look_);

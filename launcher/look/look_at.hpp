@@ -16,6 +16,7 @@
 namespace hvdrun {
 
 struct LookOptions {
+  pid_t asked = 0;   // as in ProcessLook; 0: the process itself
   bool stop = true;  // false: the process is not stopped, and threads that run have no stack
   bool stopped_too_long = false;  // a look before this one did, so this one does not stop it
   bool twice = false;             // looks twice, and says what moved

@@ -49,6 +49,7 @@ Json thread_json(const ThreadLook& thread) {
 
 std::string look_json(const ProcessLook& look) {
   Json json{{"pid", look.pid},
+            {"asked", look.asked},
             {"parent", look.parent},
             {"name", look.name},
             {"state", std::string(1, look.state)},
@@ -63,6 +64,12 @@ std::string look_json(const ProcessLook& look) {
   if (look.frozen) json["frozen"] = true;
   if (look.throttled) json["throttled"] = *look.throttled;
   json["pause_ms"] = look.pause_seconds * 1000;
+  json["children"] = Json::array();
+  for (const auto& child : look.children)
+    json["children"].push_back({{"pid", child.pid},
+                                {"name", child.name},
+                                {"state", std::string(1, child.state)},
+                                {"state_words", state_words(child.state)}});
   json["thread_count"] = look.thread_count;
   json["threads"] = Json::array();
   for (const auto& thread : look.threads) json["threads"].push_back(thread_json(thread));

@@ -7,8 +7,10 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -36,6 +38,8 @@ is stopped for at most 50 ms. The output is a line of JSON for each process.
   --interval MS     with --twice: the time between the looks (default: 500)
   --time-limit S    gives up a process after so many seconds (default: 5)
   --depth N         at most N frames of a stack in each language (default: 128)
+  --programs        looks at the programs that the processes have started, where these
+                    only wait for them: shells, torchrun, numactl, debuggers
   --no-stop         does not stop the process; threads that run have no native stack
   --help            prints this
 
@@ -70,9 +74,11 @@ int take_number(int option, const char* text, Parsed& parsed) {
     if (!value) return wrong("--interval needs a number of milliseconds");
     parsed.request.interval = std::chrono::milliseconds(*value);
   } else if (option == 'l') {
-    const auto value = number(text, 1, kDay);
-    if (!value) return wrong("--time-limit needs a number of seconds");
-    parsed.request.limit = std::chrono::seconds(*value);
+    char* end = nullptr;
+    const double value = std::strtod(text, &end);
+    if (end == text || *end != '\0' || !(value > 0 && value <= kDay))
+      return wrong("--time-limit needs a number of seconds");
+    parsed.request.limit = std::chrono::milliseconds(std::llround(std::ceil(value * 1000)));
   } else {
     const auto value = number(text, 1, 10000);
     if (!value) return wrong("--depth needs a number from 1 to 10000");
@@ -89,6 +95,7 @@ std::optional<int> parse(int argc, char** argv, Parsed& parsed) {
                                               {"interval", required_argument, nullptr, 'i'},
                                               {"time-limit", required_argument, nullptr, 'l'},
                                               {"depth", required_argument, nullptr, 'd'},
+                                              {"programs", no_argument, nullptr, 'p'},
                                               {"no-stop", no_argument, nullptr, 'n'},
                                               {"help", no_argument, nullptr, 'h'},
                                               {nullptr, 0, nullptr, 0}});
@@ -102,6 +109,9 @@ std::optional<int> parse(int argc, char** argv, Parsed& parsed) {
         break;
       case '2':
         parsed.request.twice = true;
+        break;
+      case 'p':
+        parsed.request.programs = true;
         break;
       case 'n':
         parsed.request.stop = false;

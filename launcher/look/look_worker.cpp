@@ -4,6 +4,7 @@
 #include "common/fd.hpp"
 #include "common/result.hpp"
 #include "look/look_at.hpp"
+#include "look/programs_of.hpp"
 
 #include <algorithm>
 #include <array>
@@ -31,6 +32,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMostWorkers = 8;
+constexpr std::size_t kMostForPrograms = 64;
 constexpr std::size_t kLongestHeader = 20;
 // A worker that stops a process for longer than this is killed. Then the process continues.
 constexpr std::chrono::milliseconds kLongestStop{45};
@@ -60,19 +62,26 @@ void write_all(int fd, const std::string& text) {
   options.interval = request.interval;
   options.depth = request.depth;
   options.stop_began = began;
-  // Each text comes after its length, so that one of which only a part has come is not taken.
+  options.asked = pid;
+  // Each text comes after its length, so that one of which only a part has come is not taken. It
+  // replaces the one before.
+  std::string finished;
+  std::string last;
   options.publish = [&](const ProcessLook& look) {
-    const std::string text = request.print(look);
-    write_all(out, std::to_string(text.size()) + "\n" + text);
+    last = finished + request.print(look);
+    write_all(out, std::to_string(last.size()) + "\n" + last);
   };
-  look_at(pid, options);
+  for (const pid_t program : request.programs ? programs_of(pid) : std::vector<pid_t>{pid}) {
+    look_at(program, options);
+    finished = last;
+  }
   ::_exit(0);
 }
 
 class Worker {
  public:
-  Worker(const LookRequest& request, pid_t pid, Began* began)
-      : request_(request), pid_(pid), began_(began) {
+  Worker(const LookRequest& request, pid_t pid, Began* began, Clock::time_point deadline)
+      : request_(request), pid_(pid), began_(began), deadline_(deadline) {
     start(false);
   }
 
@@ -113,7 +122,7 @@ class Worker {
     out_.reset(ends[0]);
     const Fd in(ends[1]);
     const pid_t parent = ::getpid();
-    deadline_ = Clock::now() + request_.limit;
+    if (again && !request_.programs) deadline_ = Clock::now() + request_.limit;
     child_ = ::fork();
     if (child_ == 0) work(request_, pid_, again, in.get(), began_, parent);
     if (child_ < 0) out_.reset();
@@ -145,9 +154,9 @@ class Worker {
   const LookRequest& request_;
   pid_t pid_;
   Began* began_;
+  Clock::time_point deadline_;
   pid_t child_ = 0;
   Fd out_;
-  Clock::time_point deadline_;
   std::string received_;
   std::string text_;
 };
@@ -162,13 +171,17 @@ void run_looks(const LookRequest& request,
   if (shared == MAP_FAILED) return;
   auto* begans = new (shared) Began[count];  // NOLINT: the mapping owns it
   std::vector<std::unique_ptr<Worker>> workers;
+  const std::size_t most = request.programs ? kMostForPrograms : kMostWorkers;
+  const auto deadline = Clock::now() + request.limit;
   std::size_t shown = 0;
   while (shown < count) {
     const auto busy = static_cast<std::size_t>(std::count_if(
         workers.begin(), workers.end(), [](const auto& worker) { return !worker->done(); }));
-    if (busy < kMostWorkers && workers.size() < count) {
+    if (busy < most && workers.size() < count) {
       const std::size_t next = workers.size();
-      workers.push_back(std::make_unique<Worker>(request, request.pids[next], begans + next));
+      workers.push_back(
+          std::make_unique<Worker>(request, request.pids[next], begans + next,
+                                   request.programs ? deadline : Clock::now() + request.limit));
       continue;
     }
     std::vector<pollfd> entries;

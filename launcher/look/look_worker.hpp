@@ -17,10 +17,11 @@ namespace hvdrun {
 
 struct LookRequest {
   std::vector<pid_t> pids;
+  bool programs = false;  // looks at the programs that the processes have started; see programs_of
   bool stop = true;
   bool twice = false;
   std::chrono::milliseconds interval{500};
-  std::chrono::milliseconds limit{5000};  // for each process
+  std::chrono::milliseconds limit{5000};  // for each process; with `programs` for all together
   std::size_t depth = 128;
   std::function<std::string(const ProcessLook&)> print;  // a look as text or JSON
 };

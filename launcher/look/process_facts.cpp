@@ -117,6 +117,9 @@ bool read_facts(pid_t pid, ProcessLook& look, ThreadCalls& calls) {
         number_in(read_fields(pid, task_file(thread.tid, "status")), "voluntary_ctxt_switches") +
         number_in(read_fields(pid, task_file(thread.tid, "status")), "nonvoluntary_ctxt_switches");
   look.thread_count = look.threads.size();
+  for (const pid_t child : children_of(pid))
+    if (const auto seen = read_stat(child))
+      look.children.push_back({child, seen->name, seen->state});
   return true;
 }
 

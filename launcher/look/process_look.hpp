@@ -46,8 +46,15 @@ struct ThreadLook {
   std::optional<Movement> movement;
 };
 
+struct ChildLook {
+  pid_t pid = 0;
+  std::string name;
+  char state = '?';
+};
+
 struct ProcessLook {
   pid_t pid = 0;
+  pid_t asked = 0;  // the process that was asked for: this one, or one that has started it
   pid_t parent = 0;
   std::string name;
   std::string command;
@@ -62,6 +69,7 @@ struct ProcessLook {
   bool frozen = false;                          // by its cgroup
   std::optional<double> throttled;              // by its cgroup: part of the time between two looks
   double pause_seconds = 0;                     // how long it was stopped, at most in one look
+  std::vector<ChildLook> children;
   std::size_t thread_count = 0;
   std::vector<ThreadLook> threads;
   std::vector<std::string> problems;

@@ -29,10 +29,18 @@ struct GenerationReport {
   double pause_seconds = 0;  // from the loss that ended the one before it until it was open
 };
 
+// An agent that was lost, or could not do its work, and the members that were lost with it.
+struct LostAgentReport {
+  std::vector<std::size_t> members = {};
+  std::string reason;     // "the agent on n2 was lost: killed by SIGKILL"
+  double last_heard = 0;  // on the clock of RankReport::failed_after
+};
+
 struct GenerationsReport {
   std::size_t first_members = 0;                     // the members that the job began with
   std::vector<LostMemberReport> lost_at_start = {};  // before the first generation began
   std::vector<GenerationReport> generations = {};
+  std::vector<LostAgentReport> lost_agents = {};
 };
 
 }  // namespace hvdrun

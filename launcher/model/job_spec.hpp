@@ -84,7 +84,8 @@ struct StopSpec {
   // --kill-signal; nullopt: SIGTERM, and on Ctrl-C SIGINT first.
   std::optional<int> signal;
   std::chrono::milliseconds grace{5000};
-  std::optional<std::chrono::milliseconds> exit_timeout;  // --exit-timeout; nullopt: wait for ever
+  std::optional<std::chrono::milliseconds> exit_timeout;   // --exit-timeout; nullopt: wait for ever
+  std::optional<std::chrono::milliseconds> quiet_timeout;  // --quiet-timeout; the same
 };
 
 // How other hosts are reached.

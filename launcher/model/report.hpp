@@ -3,6 +3,7 @@
 #pragma once
 
 #include "model/generation.hpp"
+#include "model/hang_report.hpp"
 #include "model/placement.hpp"
 
 #include <array>
@@ -23,6 +24,7 @@ enum class EndKind {
   agent_lost,     // an agent or its guard was killed or failed, or its link broke
   start_timeout,  // --start-timeout
   exit_timeout,   // --exit-timeout: some ranks had succeeded
+  quiet_timeout,  // --quiet-timeout
   interrupted,    // hvdrun got a signal
   output_failed,  // the reader of hvdrun's output is gone, or the output cannot be written
   refused,        // every attempt would fail alike: no such program or folder, another version
@@ -50,7 +52,8 @@ struct MetricValue {
 
 // What a rank has reported through libhvd (common/status_page.h).
 struct RankCounters {
-  bool joined = false;  // the rank joined the job through libhvd; false: the rest is 0
+  bool joined =
+      false;  // the rank joined the job through libhvd; false: it may still have reported progress
   std::uint64_t steps = 0;
   std::uint64_t samples = 0;
   double collective_seconds = 0;    // in collectives, waiting included
@@ -206,6 +209,7 @@ struct Report {
   std::vector<HostGpus> gpus;
   std::vector<HostHardware> hardware;
   std::vector<CollectiveWait> waits;
+  std::optional<HangReport> hang = {};  // what hvdrun found last of ranks that others waited for
   // No rank was seen to join another one: no libhvd, no PMIx, no TCP connection. A short connection
   // can be missed. False for a job that was too short to be examined.
   bool may_be_separate_runs = false;

@@ -88,11 +88,12 @@ LineAssembler* Console::assembler(int rank, Stream stream) {
   return &assemblers_[index * 2 + (stream == Stream::err ? 1 : 0)];
 }
 
-bool Console::shows_on_terminal(int rank, Stream stream) const {
+bool Console::shows_with_notes(int rank, Stream stream) const {
   const auto index = static_cast<std::size_t>(rank);
   if (rank < 0 || index >= shown_.size() || !shown_[index]) return false;
   // Both streams may have the same terminal, though it is one place only for a shared descriptor.
-  return stream == Stream::err && err_ ? err_->is_terminal : out_.is_terminal;
+  if (stream == Stream::err && err_) return err_->is_terminal;
+  return out_.is_terminal || (out_.is_file && !err_);
 }
 
 void Console::write(int rank, Stream stream, std::string_view bytes, OutputTime time, Steady now) {

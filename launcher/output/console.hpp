@@ -31,7 +31,8 @@ class Console {
     Screen::Columns columns;
     Labels::Color color = Labels::Color::off;
     bool terminal = false;
-    bool folds = false;  // equal lines of several ranks are shown once
+    bool is_file = false;  // a regular one that has stdout and stderr, such as a batch job's
+    bool folds = false;    // equal lines of several ranks are shown once
   };
 
   // `err` has no queue if stdout and stderr are the same place. Error: the label is wrong
@@ -47,8 +48,9 @@ class Console {
   // Drops the bytes of ranks that spec.only_ranks leaves out.
   void write(int rank, Stream stream, std::string_view bytes, OutputTime time, Steady now);
   void close(int rank, Stream stream);
-  // Returns whether what the rank writes to the stream goes to the terminal that notes go to.
-  bool shows_on_terminal(int rank, Stream stream) const;
+  // Returns whether what the rank writes to the stream goes to the terminal or file that notes go
+  // to.
+  bool shows_with_notes(int rank, Stream stream) const;
   // Lines that wait to be folded are shown first.
   void note(std::string_view text) {
     show_folded();
@@ -74,12 +76,14 @@ class Console {
     Face(const OutputSpec& spec, Place place)
         : screen(*place.queue, std::move(place.columns), place.terminal),
           is_terminal(place.terminal),
+          is_file(place.is_file),
           options{spec.timestamps, place.color},
           labels({}, {}, options) {
       if (place.folds) folder.emplace(screen, labels);
     }
     Screen screen;
     bool is_terminal;
+    bool is_file;
     Labels::Options options;
     Labels labels;
     std::optional<LineFolder> folder;

@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::size_t kStdioBlock = 4096;
 constexpr std::size_t kKeptOfLine = 64 * 1024;
+constexpr std::string_view kMoveUp = "\x1b[A";  // CUU (ECMA-48, 8.3.22)
 
 std::size_t distance(const char* from, const char* to) {
   return static_cast<std::size_t>(to - from);
@@ -57,13 +58,14 @@ void LineAssembler::feed(Outlet& outlet, std::string_view bytes, OutputTime time
   full_block_ = bytes.size() % kStdioBlock == 0;
   const char* from = bytes.data();
   const char* const end = from + bytes.size();
-  if (!is_between_lines()) {
-    const char* newline = find(from, end, '\n');
-    if (newline == nullptr) return extend(outlet, bytes, time, now);
-    finish(outlet, {from, distance(from, newline + 1)}, time);
-    from = newline + 1;
-  }
   while (from != end) {
+    if (!is_between_lines()) {
+      const char* newline = find(from, end, '\n');
+      if (newline == nullptr) return extend(outlet, {from, distance(from, end)}, time, now);
+      finish(outlet, {from, distance(from, newline + 1)}, time, now);
+      from = newline + 1;
+      continue;
+    }
     const char* plain_end = find_lone_return(from, end);
     const auto* newline =
         static_cast<const char*>(::memrchr(from, '\n', distance(from, plain_end)));
@@ -79,12 +81,13 @@ void LineAssembler::feed(Outlet& outlet, std::string_view bytes, OutputTime time
     // The next line is unfinished or has progress in it.
     newline = find(from, end, '\n');
     if (newline == nullptr) return extend(outlet, {from, distance(from, end)}, time, now);
-    finish(outlet, {from, distance(from, newline + 1)}, time);
+    finish(outlet, {from, distance(from, newline + 1)}, time, now);
     from = newline + 1;
   }
 }
 
 void LineAssembler::extend(Outlet& outlet, std::string_view piece, OutputTime time, Steady now) {
+  piece = take_moves(piece);
   const Segments segments = split_returns(piece);
   const bool overwrites = segments.overwrites || (after_return_ && !segments.last.empty());
   if ((overwrites || segments.ends_return) && !progress_) {
@@ -128,8 +131,23 @@ void LineAssembler::append(Outlet& outlet, std::string_view piece) {
   if (outlet.held > kMaxHeld) break_line();
 }
 
-void LineAssembler::finish(Outlet& outlet, std::string_view piece, OutputTime time) {
-  const std::string_view body = piece.substr(0, piece.size() - 1);
+std::string_view LineAssembler::take_moves(std::string_view piece) {
+  const bool is_bar = progress_ || piece.find('\r') != std::string_view::npos;
+  if (!is_bar || piece.find(kMoveUp) == std::string_view::npos) return piece;
+  moved_ = piece;
+  for (auto at = moved_.find(kMoveUp); at != std::string::npos; at = moved_.find(kMoveUp, at)) {
+    moved_.replace(at, kMoveUp.size(), "\r");
+    ++rows_up_;
+  }
+  return moved_;
+}
+
+void LineAssembler::finish(Outlet& outlet, std::string_view piece, OutputTime time, Steady now) {
+  const std::string_view body = take_moves(piece.substr(0, piece.size() - 1));
+  if (rows_up_ > 0) {
+    --rows_up_;
+    return extend(outlet, std::string(body) + "\r", time, now);
+  }
   const Segments segments = split_returns(body);
   std::string_view tail = piece.substr(piece.size() - 1);
   if (segments.ends_return || (after_return_ && segments.last.empty())) tail = "\r\n";
@@ -171,6 +189,7 @@ void LineAssembler::drop_text(Outlet& outlet) {
 void LineAssembler::reset_line(Outlet& outlet) {
   drop_text(outlet);
   begun_ = after_return_ = progress_ = fresh_ = progress_shown_ = false;
+  rows_up_ = 0;
 }
 
 std::optional<LineAssembler::Steady> LineAssembler::due(const Outlet& outlet,

@@ -8,6 +8,10 @@
 // elsewhere as a line of its own, first when the rank pauses, then at most every kProgressEvery.
 // Other control bytes, NUL included, are text.
 //
+// Nested bars (tqdm's position=1) are written as "\n", the lower bar's text, and "move up": the
+// newline after a move up only goes back to a row, so it ends no line there. The newest text of
+// any row is shown as that of one bar.
+//
 // An unfinished line on a terminal is shown after kQuiet. A short one is shown kQuiet after it
 // began, so that a row of dots moves; a long one when the rank has been silent that long. In a file
 // or pipe, any unfinished line waits until the rank has been silent for kQuietInFile. A chunk of
@@ -80,7 +84,9 @@ class LineAssembler {
 
   void extend(Outlet& outlet, std::string_view piece, OutputTime time, Steady now);
   void append(Outlet& outlet, std::string_view piece);
-  void finish(Outlet& outlet, std::string_view piece, OutputTime time);
+  void finish(Outlet& outlet, std::string_view piece, OutputTime time, Steady now);
+  // Returns the piece of a bar with "\r" in place of each move up, and adds those to rows_up_.
+  std::string_view take_moves(std::string_view piece);
   // Shows text_ and the tail as the end of a line, or as a whole one.
   void show_end(Outlet& outlet, std::string_view tail);
   void drop_text(Outlet& outlet);
@@ -100,6 +106,8 @@ class LineAssembler {
   bool progress_ = false;      // the line has had a "\r"
   bool fresh_ = false;         // text_ has changed since it was last shown
   bool progress_shown_ = false;
+  int rows_up_ = 0;    // the cursor is this many rows above the lowest one of nested bars
+  std::string moved_;  // the last result of take_moves()
   bool full_block_ = false;
   Steady unshown_since_{};
   Steady last_byte_{};

@@ -39,6 +39,8 @@ void LineFolder::begin(std::vector<int> streams) {
   flush();
   streams_ = std::move(streams);
   next_.assign(streams_.size(), first_);
+  joined_.assign(streams_.size(), first_);
+  own_.assign(streams_.size(), {});
   printing_ = static_cast<std::size_t>(
       std::count_if(streams_.begin(), streams_.end(), [](int open) { return open > 0; }));
 }
@@ -60,22 +62,23 @@ void LineFolder::add(int rank, Stream stream, std::string_view lines, OutputTime
       screen_.whole_lines(labels_.of(rank, stream, time), line);
       continue;
     }
-    const auto from = std::max(next_[index], first_);
-    // Ranks that print the same find their line in the next group.
-    if (from < end() && is_equal(group(from), stream, line)) {
-      next_[index] = from + 1;
-      join(group(from), rank);
-      continue;
-    }
+    const auto from = first_to_join(index);
+    const auto next = std::max(next_[index], first_);
     const auto hash = std::hash<std::string_view>()(line);
-    if (const auto found = find(from, stream, line, hash)) {
-      next_[index] = *found + 1;
+    // Ranks that print the same find their line in the next group.
+    const auto found = next < end() && is_equal(group(next), stream, line)
+                           ? std::optional(next)
+                           : find(from, rank, stream, line, hash);
+    if (found) {
+      move_own_lines(*found, rank);
+      next_[index] = std::max(next_[index], *found + 1);
       join(group(*found), rank);
       continue;
     }
     auto& last = last_with_[hash];
     groups_.push_back({std::string(line), stream, time, now, hash, last, 1, rank, {}});
     last = next_[index] = end();
+    own_[index].push_back(end() - 1);
     plan(now + kAlone);
     held_ += line.size() + sizeof(Group);
     if (held_ > kMostHeld) show_before(first_ + (groups_.size() + 1) / 2);
@@ -83,7 +86,7 @@ void LineFolder::add(int rank, Stream stream, std::string_view lines, OutputTime
   show_complete();
 }
 
-std::optional<std::uint64_t> LineFolder::find(std::uint64_t from, Stream stream,
+std::optional<std::uint64_t> LineFolder::find(std::uint64_t from, int rank, Stream stream,
                                               std::string_view line, std::size_t hash) {
   const auto at = last_with_.find(hash);
   if (at == last_with_.end()) return std::nullopt;
@@ -92,10 +95,38 @@ std::optional<std::uint64_t> LineFolder::find(std::uint64_t from, Stream stream,
   for (int step = 0; step < kMostSteps && next > from; ++step) {
     const auto number = next - 1;
     const auto& candidate = group(number);
-    if (is_equal(candidate, stream, line)) found = number;
+    const bool is_own = candidate.count == 1 && candidate.only == rank;
+    if (!is_own && is_equal(candidate, stream, line)) found = number;
     next = candidate.previous;
   }
   return found;
+}
+
+std::uint64_t LineFolder::first_to_join(std::size_t rank) {
+  auto& own = own_[rank];
+  while (!own.empty() && own.front() < first_) own.pop_front();
+  for (std::size_t i = own.size(); i-- > 0;)
+    if (group(own[i]).count > 1) {
+      const auto after = own[i] + 1;
+      own.erase(own.begin(), own.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+      joined_[rank] = after;
+      break;
+    }
+  return std::max(joined_[rank], first_);
+}
+
+void LineFolder::move_own_lines(std::uint64_t number, int rank) {
+  auto& own = own_[static_cast<std::size_t>(rank)];
+  auto& before = group(number).before;
+  for (const auto each : own) {
+    if (each <= number) continue;
+    auto& from = group(each);
+    before.push_back({rank, from.stream, from.time, std::move(from.line)});
+    from.line.clear();
+    from.count = 0;
+  }
+  own.clear();
+  joined_[static_cast<std::size_t>(rank)] = number + 1;
 }
 
 void LineFolder::join(Group& group, int rank) {
@@ -143,11 +174,13 @@ void LineFolder::tick(Steady now) {
     const auto& each = group(number);
     const auto waited = now - each.since;
     if (waited < kAlone) break;
+    if (each.count == 0) continue;
     if (each.count == 1 || waited >= kTogether) until = number + 1;
   }
   show_before(until);
   tick_at_.reset();
-  for (const auto& each : groups_) plan(each.since + (each.count == 1 ? kAlone : kTogether));
+  for (const auto& each : groups_)
+    if (each.count > 0) plan(each.since + (each.count == 1 ? kAlone : kTogether));
 }
 
 void LineFolder::plan(Steady time) {
@@ -159,6 +192,7 @@ void LineFolder::show_before(std::uint64_t number) {
     const auto& oldest = groups_.front();
     show(oldest);
     held_ -= oldest.line.size() + sizeof(Group);
+    for (const auto& each : oldest.before) held_ -= each.line.size();
     const auto at = last_with_.find(oldest.hash);
     if (at != last_with_.end() && at->second == first_ + 1) last_with_.erase(at);
     groups_.pop_front();
@@ -166,6 +200,9 @@ void LineFolder::show_before(std::uint64_t number) {
 }
 
 void LineFolder::show(const Group& group) {
+  for (const auto& each : group.before)
+    screen_.whole_lines(labels_.of(each.rank, each.stream, each.time), each.line);
+  if (group.count == 0) return;
   if (group.count == 1)
     return screen_.whole_lines(labels_.of(group.only, group.stream, group.time), group.line);
   if (labelled_ != group.ranks) {

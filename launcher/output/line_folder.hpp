@@ -2,8 +2,9 @@
 // checkpoint". LineAssemblers write into it, and it writes to the Screen of one place.
 //
 // Lines wait here in a queue of groups. A rank's line joins the first equal group after the rank's
-// own last one, or begins a group at the end, so that the order within each rank stays. A group is
-// shown, and all before it, when every rank that still prints has joined it, after kAlone if one
+// own last one, or begins a group at the end, so that the order within each rank stays. Lines that
+// only this rank has printed since do not keep it from an older group: they move before it. A group
+// is shown, and all before it, when every rank that still prints has joined it, after kAlone if one
 // rank has printed it, after kTogether if several have, and when kMostHeld bytes wait.
 //
 // Loop thread only; nothing fails. It has no clock: the caller passes times.
@@ -60,6 +61,14 @@ class LineFolder {
   void tick(Steady now);
 
  private:
+  // A line of one rank, which moved before a group.
+  struct Moved {
+    int rank;
+    Stream stream;
+    OutputTime time;
+    std::string line;
+  };
+
   struct Group {
     std::string line;  // with its newline
     Stream stream = Stream::out;
@@ -67,9 +76,10 @@ class LineFolder {
     Steady since{};
     std::size_t hash = 0;
     std::uint64_t previous = 0;  // the number of the last group before it with that hash, plus one
-    std::size_t count = 0;       // of ranks
+    std::size_t count = 0;       // of ranks; 0: the line has moved
     int only = 0;                // the rank, if it is one
     std::vector<std::uint64_t> ranks;  // a bit for each; empty while there is one
+    std::vector<Moved> before = {};    // shown before it
   };
 
   // Groups have numbers in the order in which they begin. The queue has those from first_ on.
@@ -78,9 +88,14 @@ class LineFolder {
   bool is_equal(const Group& group, Stream stream, std::string_view line) const {
     return group.stream == stream && group.line == line;
   }
-  std::optional<std::uint64_t> find(std::uint64_t from, Stream stream, std::string_view line,
-                                    std::size_t hash);
+  std::optional<std::uint64_t> find(std::uint64_t from, int rank, Stream stream,
+                                    std::string_view line, std::size_t hash);
   void join(Group& group, int rank);
+  // Returns the first group that the rank may join: those from there on have no line of the rank
+  // but lines of its own.
+  std::uint64_t first_to_join(std::size_t rank);
+  // Moves the rank's own lines in the groups after `number` before that group.
+  void move_own_lines(std::uint64_t number, int rank);
   void plan(Steady time);
   void show_before(std::uint64_t number);
   void show(const Group& group);
@@ -92,9 +107,11 @@ class LineFolder {
   std::uint64_t first_ = 0;
   std::size_t held_ = 0;
   std::optional<Steady> tick_at_;
-  std::vector<std::uint64_t> next_;  // by rank: the number of the first group that it may join
-  std::vector<int> streams_;         // by rank: how many are open
-  std::size_t printing_ = 0;         // ranks with an open stream
+  std::vector<std::uint64_t> next_;    // by rank: the number after its last group
+  std::vector<std::uint64_t> joined_;  // by rank: the number after the last group with others
+  std::vector<std::deque<std::uint64_t>> own_;  // by rank: groups that it began after that
+  std::vector<int> streams_;                    // by rank: how many are open
+  std::size_t printing_ = 0;                    // ranks with an open stream
   std::unordered_map<std::size_t, std::uint64_t> last_with_;  // by hash: number plus one
   std::vector<std::uint64_t> labelled_;                       // the ranks of ranks_text_
   std::string ranks_text_;

@@ -3,6 +3,7 @@
 #include "common/text.hpp"
 #include "output/color.hpp"
 #include "output/console.hpp"
+#include "output/follow_on_errors.hpp"
 #include "output/last_lines.hpp"
 #include "output/own_line.hpp"
 #include "output/rank_files.hpp"
@@ -34,6 +35,8 @@ constexpr std::size_t kWriteAt = 128 * 1024;
 
 // Bytes on a terminal after which a reader no longer sees what came before them: about 16 lines.
 constexpr std::size_t kInSight = 1024;
+// The same in a file, where a reader scrolls.
+constexpr std::size_t kInSightInFile = 4096;
 
 struct EventDeleter {
   void operator()(event* pointer) const { event_free(pointer); }
@@ -76,6 +79,8 @@ class Output::Impl {
   void add(const std::string& host, const RankPlacement& rank);
   std::vector<std::string> last_stderr(int rank) const;
   bool stderr_in_sight(int rank) const;
+  void failed(int rank);
+  void settle(std::optional<int> first_failure);
 
  private:
   // A sink with the event that waits for its descriptor.
@@ -92,7 +97,10 @@ class Output::Impl {
         directory_(spec.directory),
         part_(spec.part),
         terminal_rank_(spec.terminal_rank),
-        events_(std::move(events)) {}
+        events_(std::move(events)),
+        follow_on_([this](int rank, std::string_view bytes, OutputTime time) {
+          show(rank, Stream::err, bytes, time);
+        }) {}
 
   Outgoing* add_sink(int fd, const char* name);
   void make_events();
@@ -101,6 +109,7 @@ class Output::Impl {
   // Whether hvdrun's own lines are on the terminal that a rank has.
   bool has_shared_notes() const { return shared_ && sinks_.size() == 1; }
 
+  void show(int rank, Stream stream, std::string_view bytes, OutputTime time);
   void pump(Outgoing& outgoing);
   void pump_all();
   void after_lines();
@@ -122,13 +131,14 @@ class Output::Impl {
   std::vector<std::unique_ptr<Outgoing>> sinks_;  // the last one shows notes
   std::unique_ptr<SharedTerminal> shared_;        // if a rank has the terminal
   std::unique_ptr<Console> console_;
+  FollowOnErrors follow_on_;
   std::optional<RankFiles> files_;
   bool files_error_said_ = false;
   std::vector<LastLines> last_stderr_;  // by rank
-  std::size_t shown_ = 0;               // bytes of ranks on stderr's terminal
+  std::size_t shown_ = 0;               // bytes of ranks where hvdrun's own lines go
   std::vector<std::size_t> shown_at_;   // by rank: shown_ at its last stderr; 0: none was shown
   EventPointer later_;                  // writes what this turn of the loop collects
-  EventPointer timer_;                  // console_'s next tick
+  EventPointer timer_;                  // the next tick of console_ or follow_on_
   std::optional<Steady::time_point> timer_at_;
   bool congested_ = false;
   bool colors_notes_ = false;
@@ -169,6 +179,7 @@ Console::Place Output::Impl::place_of(Outgoing* outgoing, const OutputSpec& spec
   place.queue = &sink.queue();
   if (can_erase(sink)) place.columns = [&sink] { return sink.columns(); };
   place.terminal = sink.is_terminal();
+  place.is_file = sink.is_file();
   place.folds = spec.fold == FoldLines::on;
   if (wants_color(spec.color, sink.is_terminal(), environment))
     place.color = environment.has_256_colors() ? Labels::Color::many : Labels::Color::few;
@@ -196,12 +207,32 @@ void Output::Impl::write(int rank, Stream stream, std::string_view bytes, Output
     shared_->write(bytes);
     return after_lines();
   }
-  if (stream == Stream::err) last_stderr_[static_cast<std::size_t>(rank)].add(bytes);
-  if (console_->shows_on_terminal(rank, stream)) {
+  if (stream == Stream::err) {
+    last_stderr_[static_cast<std::size_t>(rank)].add(bytes);
+    follow_on_.write(rank, bytes, time, Steady::now());
+  } else {
+    show(rank, stream, bytes, time);
+  }
+  after_lines();
+}
+
+void Output::Impl::show(int rank, Stream stream, std::string_view bytes, OutputTime time) {
+  if (console_->shows_with_notes(rank, stream)) {
     shown_ += bytes.size();
     if (stream == Stream::err) shown_at_[static_cast<std::size_t>(rank)] = shown_;
   }
   console_->write(rank, stream, bytes, time, Steady::now());
+}
+
+void Output::Impl::failed(int rank) {
+  follow_on_.failed(rank);
+  after_lines();
+}
+
+void Output::Impl::settle(std::optional<int> first_failure) {
+  follow_on_.settle(first_failure);
+  for (std::size_t rank = 0; rank < last_stderr_.size(); ++rank)
+    console_->close(static_cast<int>(rank), Stream::err);
   after_lines();
 }
 
@@ -326,7 +357,9 @@ void Output::Impl::report_undo() {
 }
 
 void Output::Impl::restart_timer() {
-  const auto next = console_->next_tick();
+  auto next = console_->next_tick();
+  const auto other = follow_on_.next_tick();
+  if (!next || (other && *other < *next)) next = other;
   if (!next || (timer_at_ && *timer_at_ <= *next)) return;
   timer_at_ = next;
   const timeval delay = to_timeval(*next - Steady::now());
@@ -335,6 +368,7 @@ void Output::Impl::restart_timer() {
 
 void Output::Impl::on_timer() {
   timer_at_.reset();
+  follow_on_.tick(Steady::now());
   console_->tick(Steady::now(), congested_);
   after_lines();
 }
@@ -400,6 +434,7 @@ std::vector<std::string> Output::Impl::losses() const {
 
 Result<void> Output::Impl::begin(const Placement& placement) {
   console_->begin(placement);
+  follow_on_.begin(static_cast<std::size_t>(placement.size));
   last_stderr_.assign(static_cast<std::size_t>(placement.size), {});
   shown_at_.assign(static_cast<std::size_t>(placement.size), 0);
   if (!directory_.empty() && !files_) {
@@ -423,7 +458,7 @@ std::vector<std::string> Output::Impl::last_stderr(int rank) const {
 bool Output::Impl::stderr_in_sight(int rank) const {
   if (rank < 0 || static_cast<std::size_t>(rank) >= shown_at_.size()) return false;
   const auto at = shown_at_[static_cast<std::size_t>(rank)];
-  return at > 0 && shown_ - at <= kInSight;
+  return at > 0 && shown_ - at <= (sinks_.back()->sink.is_file() ? kInSightInFile : kInSight);
 }
 
 Result<std::unique_ptr<Output>> Output::open(event_base* loop, const OutputSpec& spec,
@@ -486,6 +521,12 @@ std::vector<std::string> Output::last_stderr(int rank) const {
 }
 bool Output::stderr_in_sight(int rank) const {
   return impl_->stderr_in_sight(rank);
+}
+void Output::failed(int rank) {
+  impl_->failed(rank);
+}
+void Output::settle(std::optional<int> first_failure) {
+  impl_->settle(first_failure);
 }
 
 }  // namespace hvdrun

@@ -24,6 +24,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -124,7 +125,15 @@ class Output {
   // Returns the rank's last 20 lines of stderr, oldest first, each cut to 4 KB, without newline.
   std::vector<std::string> last_stderr(int rank) const;
 
-  // Returns whether these lines are on the user's terminal, and little came after them.
+  // Takes note that the rank has failed, for FollowOnErrors.
+  void failed(int rank);
+
+  // All ranks have ended. Shows what waits, and all that the rank to blame has printed.
+  void settle(std::optional<int> first_failure);
+
+  // Returns whether these lines are where hvdrun's own lines go, a terminal or
+  // the file of both streams, and little
+  // came after them.
   bool stderr_in_sight(int rank) const;
 
  private:

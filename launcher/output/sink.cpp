@@ -47,6 +47,7 @@ void Sink::choose_way() {
   struct stat status {};
   if (::fstat(fd_, &status) != 0) return;
   terminal_ = S_ISCHR(status.st_mode) && ::isatty(fd_) == 1;
+  file_ = S_ISREG(status.st_mode);
   if (S_ISSOCK(status.st_mode)) {
     way_ = Way::socket;
     return;

@@ -45,6 +45,7 @@ class Sink {
   int wait_fd() const { return fresh_ ? fresh_.get() : fd_; }
 
   bool is_terminal() const { return terminal_; }
+  bool is_file() const { return file_; }  // a regular one
   // Returns the terminal's width. Returns 0 if it is not known, or while hvdrun runs in the
   // background there, because the terminal is the shell's then.
   int columns() const;
@@ -71,6 +72,7 @@ class Sink {
   Fd fresh_;
   Way way_ = Way::plain;
   bool terminal_ = false;
+  bool file_ = false;
   ByteQueue queue_;
   std::optional<Error> error_;
   bool failed_ = false;

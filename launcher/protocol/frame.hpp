@@ -45,6 +45,8 @@ enum class FrameType : std::uint16_t {
   plan,
   leave,
   disconnected,
+  names,  // a rank publishes, looks up or withdraws; see pmix_messages.hpp
+  looks,  // the answer to `look`
   // (and `signal`: SLURM has sent it to the step of the agent)
   // launcher → agent
   launch = 64,
@@ -69,6 +71,8 @@ enum class FrameType : std::uint16_t {
   updated,
   removed,
   end_member,
+  names_answer,
+  look,        // at the ranks' processes
   start_more,  // of a job that gets new ranks
   // both ways, without payload: a sign of life
   alive = 128,

@@ -17,6 +17,9 @@ namespace hvdrun {
 // the launcher's host has crashed, though the connection is open. A launcher that is only delayed
 // (stopped, swapped out) is back before that.
 inline constexpr int kSilentTimeouts = 15;
+// The same if ranks of a job that continues without lost ones wait for the launcher: the host was
+// perhaps cut off, and the others continue without it.
+inline constexpr int kFenceTimeouts = 4;
 
 // Sends a sign of life on links at an interval, from a thread of its own. So they are sent also
 // while the loop's thread waits for a file system, for PMIx or for a process to start.

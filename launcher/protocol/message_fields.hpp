@@ -230,8 +230,8 @@ inline constexpr auto fields_of(const RankState*) {
   return std::tuple(
       field("rank", &T::rank), field("pid", &T::pid), field("state", &T::state),
       field("step", &T::step), field("epoch", &T::epoch), field("collective", &T::collective),
-      field("collective_seconds", &T::collective_seconds), field("background", &T::background),
-      field("background_seconds", &T::background_seconds),
+      field("collective_seconds", &T::collective_seconds), field("calls", &T::calls),
+      field("background", &T::background), field("background_seconds", &T::background_seconds),
       field("background_missing", &T::background_missing), field("activity", &T::activity));
 }
 
@@ -239,6 +239,20 @@ inline constexpr auto fields_of(const StatesMessage*) {
   using T = StatesMessage;
   using json_fields::field;
   return std::tuple(field("ranks", &T::ranks), field("purpose", &T::purpose));
+}
+
+inline constexpr auto fields_of(const LookMessage*) {
+  using T = LookMessage;
+  using json_fields::field;
+  return std::tuple(field("number", &T::number), field("interval", &T::interval),
+                    field("limit", &T::limit));
+}
+
+inline constexpr auto fields_of(const LooksMessage*) {
+  using T = LooksMessage;
+  using json_fields::field;
+  return std::tuple(field("number", &T::number), field("ranks", &T::ranks),
+                    field("looks", &T::looks), field("problem", &T::problem));
 }
 
 inline constexpr auto fields_of(const StallsMessage::Wait*) {

@@ -167,19 +167,36 @@ struct RankState {
   std::uint64_t epoch = 0;
   std::string collective;         // in progress, with its name
   double collective_seconds = 0;  // since it began
+  std::uint64_t calls = 0;        // how many collectives it has completed before
   std::string background = {};  // the background collective that has waited longest, with its name
   double background_seconds = 0;
   std::string background_missing = {};  // the ranks that it waits for, "2,5-7"; empty: unknown
-  RankActivity activity = {};           // only for StatesPurpose::stop, if the rank is alive
+  RankActivity activity =
+      {};  // only for StatesPurpose::stop, if the rank is alive; ::quiet: its CPU time
 };
 
 // Why the launcher asks for states; the answer repeats it. `stop` is no answer: the agent sends it
 // by itself when it is about to stop its ranks.
-enum class StatesPurpose : std::uint32_t { table, stalls, stop };
+enum class StatesPurpose : std::uint32_t { table, stalls, stop, quiet };
 
 struct StatesMessage {
   std::vector<RankState> ranks;
   StatesPurpose purpose = StatesPurpose::table;
+};
+
+// launcher → agent: look at what the ranks' processes do, from outside. The answer repeats
+// `number`.
+struct LookMessage {
+  std::uint32_t number = 0;
+  std::chrono::milliseconds interval{0};  // between the two looks at a process
+  std::chrono::milliseconds limit{0};     // for the answer
+};
+
+struct LooksMessage {
+  std::uint32_t number = 0;
+  std::vector<RankState> ranks;    // with their processes' states, when the looks began
+  std::vector<std::string> looks;  // each as look_json() of hvdrun-look writes it
+  std::string problem;             // why looks are missing; empty: none are
 };
 
 struct StallsMessage {  // ranks wait in collectives for longer than stall_time, or no longer wait

@@ -25,16 +25,44 @@ bool ascending(const std::vector<std::uint32_t>& values) {
   return std::adjacent_find(values.begin(), values.end(), std::greater_equal<>()) == values.end();
 }
 
+void append_values(std::string& to, const std::vector<PublishedValue>& values) {
+  wire::append(to, static_cast<std::uint32_t>(values.size()));
+  for (const auto& value : values) {
+    wire::append(to, value.rank);
+    wire::append_bytes(to, value.key);
+    wire::append_bytes(to, value.value);
+  }
+}
+
+std::optional<std::vector<PublishedValue>> take_values(FieldReader& fields) {
+  const auto count = fields.count(3 * sizeof(std::uint32_t));
+  if (!count) return std::nullopt;
+  std::vector<PublishedValue> values;
+  for (std::uint32_t i = 0; i < *count; ++i) {
+    const auto rank = fields.number();
+    const auto key = fields.bytes();
+    const auto value = fields.bytes();
+    if (!rank || !key || !value) return std::nullopt;
+    values.push_back({*rank, *key, *value});
+  }
+  return values;
+}
+
+constexpr std::uint32_t kOnce = 1;
+constexpr std::uint32_t kWaits = 2;
+
 Error malformed(const char* what) {
   return fail(std::string("malformed ") + what + " on the link");
 }
 
 }  // namespace
 
-std::string pack_fence_key(std::uint32_t number, const std::vector<std::uint32_t>& ranks) {
+std::string pack_fence_key(std::uint32_t number, std::string_view purpose,
+                           const std::vector<std::uint32_t>& ranks) {
   std::string key;
-  key.reserve((ranks.size() + 1) * sizeof number);
+  key.reserve((ranks.size() + 2) * sizeof number + purpose.size());
   wire::append(key, number);
+  wire::append_bytes(key, purpose);
   for (const auto rank : ranks) wire::append(key, rank);
   return key;
 }
@@ -105,6 +133,46 @@ Result<ModexAnswer> parse_modex_answer(std::string_view payload) {
   const auto status = take_status(fields);
   if (!asker || !rank || !status) return malformed("modex answer");
   return ModexAnswer{{*asker, *rank}, *status, fields.rest()};
+}
+
+std::string pack_names_request(const NamesRequest& request) {
+  std::string payload;
+  wire::append(payload, request.number);
+  wire::append(payload, static_cast<std::uint32_t>(request.operation));
+  wire::append(payload, (request.once ? kOnce : 0) | (request.waits ? kWaits : 0));
+  append_values(payload, request.values);
+  return payload;
+}
+
+Result<NamesRequest> parse_names_request(std::string_view payload) {
+  using enum NamesRequest::Operation;
+  FieldReader fields(payload);
+  const auto number = fields.number();
+  const auto operation = fields.number();
+  const auto flags = fields.number();
+  auto values = take_values(fields);
+  if (!number || !operation || !flags || !values || !fields.empty() ||
+      *operation > static_cast<std::uint32_t>(expire))
+    return malformed("request for names");
+  return NamesRequest{*number, static_cast<NamesRequest::Operation>(*operation),
+                      (*flags & kOnce) != 0, (*flags & kWaits) != 0, std::move(*values)};
+}
+
+std::string pack_names_answer(const NamesAnswer& answer) {
+  std::string payload;
+  wire::append(payload, answer.number);
+  append_status(payload, answer.status);
+  append_values(payload, answer.values);
+  return payload;
+}
+
+Result<NamesAnswer> parse_names_answer(std::string_view payload) {
+  FieldReader fields(payload);
+  const auto number = fields.number();
+  const auto status = take_status(fields);
+  auto values = take_values(fields);
+  if (!number || !status || !values || !fields.empty()) return malformed("answer for names");
+  return NamesAnswer{*number, *status, std::move(*values)};
 }
 
 }  // namespace hvdrun

@@ -10,13 +10,18 @@
 //   fence_expired  agent → launcher    key
 //   modex_request  agent → agent       asker u32 | rank u32
 //   modex_answer   agent → agent       asker u32 | rank u32 | status i32 | data: the rest
+//   names          agent → launcher    number u32 | operation u32 | flags u32 | values
+//   names_answer   launcher → agent    number u32 | status i32 | values
 //
-// A fence's key says which ranks take part, and which of their fences it is. Agents make it with
-// pack_fence_key; for the launcher it is only a name. `hosts` are the hosts of these ranks. The
-// data of a result is that of all hosts, in the order of their indices. A modex request asks the
-// agent of a rank's host for the data that the rank has put. The answer is sent after the rank has
-// committed. An agent has at most one request for a rank at a time, so asker and rank identify a
-// request.
+// `values`: count u32, and of each: rank u32 | key size u32 | key | value size u32 | value. The
+// agent numbers its requests for names.
+//
+// A fence's key says what for, which ranks take part, and which of their fences it is. Agents make
+// it with pack_fence_key; for the launcher it is only a name. `hosts` are the hosts of these ranks.
+// The data of a result is that of all hosts, in the order of their indices. A modex request asks
+// the agent of a rank's host for the data that the rank has put. The answer is sent after the rank
+// has committed. An agent has at most one request for a rank at a time, so asker and rank identify
+// a request.
 //
 // A status is one of PMIx (pmix_status_t in pmix_common.h: 0 is success, errors are negative).
 #pragma once
@@ -34,13 +39,17 @@ namespace hvdrun {
 enum PmixStatus : std::int32_t {
   kPmixSuccess = 0,
   kPmixTimeout = -24,
+  kPmixOutOfResource = -29,
   kPmixNotFound = -46,
+  kPmixPartialSuccess = -52,
+  kPmixDuplicateKey = -53,
   kPmixLostConnection = -61,
 };
 
-// Returns number u32 | rank u32 each, ascending. No ranks means all of the job. `number` is that of
-// the fence among those of these ranks, from 0.
-std::string pack_fence_key(std::uint32_t number, const std::vector<std::uint32_t>& ranks);
+// Returns number u32 | purpose size u32 | purpose | rank u32 each, ascending. No ranks means all of
+// the job. `number` is that of the fence among those of these ranks and purpose, from 0.
+std::string pack_fence_key(std::uint32_t number, std::string_view purpose,
+                           const std::vector<std::uint32_t>& ranks);
 
 struct FenceMessage {
   std::string_view key;
@@ -74,5 +83,36 @@ struct ModexAnswer {
 };
 std::string pack_modex_answer(const ModexAnswer&);
 Result<ModexAnswer> parse_modex_answer(std::string_view payload);
+
+// What a rank has published under a key.
+struct PublishedValue {
+  std::uint32_t rank = 0;  // that has published it
+  std::string_view key;
+  std::string_view value;  // as libpmix packs it
+};
+
+struct NamesRequest {
+  enum class Operation : std::uint32_t {
+    publish,
+    look_up,
+    withdraw,
+    expire,  // the time limit of an earlier request, which has the same number, has passed
+  };
+  std::uint32_t number = 0;
+  Operation operation = Operation::look_up;
+  bool once = false;   // publish: the first lookup withdraws the values
+  bool waits = false;  // look_up: the answer comes when all keys have values
+  std::vector<PublishedValue> values;
+};
+std::string pack_names_request(const NamesRequest&);
+Result<NamesRequest> parse_names_request(std::string_view payload);
+
+struct NamesAnswer {
+  std::uint32_t number = 0;
+  std::int32_t status = kPmixSuccess;
+  std::vector<PublishedValue> values;
+};
+std::string pack_names_answer(const NamesAnswer&);
+Result<NamesAnswer> parse_names_answer(std::string_view payload);
 
 }  // namespace hvdrun

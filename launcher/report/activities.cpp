@@ -1,13 +1,14 @@
 #include "report/activities.hpp"
 
 #include "common/text.hpp"
+#include "model/traceback.hpp"
 #include "report/failures.hpp"
 #include "report/quantities.hpp"
-#include "report/traceback.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -59,16 +60,9 @@ std::vector<std::string> folded(const std::vector<const RankReport*>& ranks) {
   return lines;
 }
 
-// The command prints the stacks of a process that runs. The ranks of this job have ended.
-std::string advice(const RankReport& rank) {
-  const auto& program = rank.at_stop->program;
-  const bool is_python = program.rfind("python", 0) == 0;
-  const auto command = is_python ? fmt::format("py-spy dump --pid {}", rank.at_stop->pid)
-                                 : fmt::format("gdb -p {} -batch -ex bt", rank.at_stop->pid);
-  return fmt::format(
-      "if it hung: next time, before Ctrl-C, type Ctrl-\\ for the pids, and on {}: {}", rank.host,
-      command);
-}
+// Says where the stacks come from while a job runs. The ranks of this job have ended.
+constexpr std::string_view kAdvice =
+    "if it hung: next time, before Ctrl-C, type hvdrun why in another terminal, or Ctrl-\\ here";
 
 // Returns a line for each rank that has printed an exception and has not ended, at most a few.
 std::vector<std::string> exception_lines(const std::vector<const RankReport*>& ranks) {
@@ -98,7 +92,7 @@ std::vector<std::string> activity_lines(const Report& report) {
   else
     for (const RankReport* rank : ranks) lines.push_back(line_of(*rank));
   for (auto& line : exception_lines(ranks)) lines.push_back(std::move(line));
-  lines.push_back(advice(*ranks.front()));
+  if (!report.hang) lines.emplace_back(kAdvice);
   return lines;
 }
 

@@ -2,6 +2,7 @@
 
 #include "common/text.hpp"
 #include "model/rank_set.hpp"
+#include "model/traceback.hpp"
 #include "report/first_failure.hpp"
 
 #include <algorithm>
@@ -15,7 +16,6 @@ namespace {
 
 constexpr std::size_t kMostOthers = 8;   // lines
 constexpr std::size_t kMostBytes = 300;  // of an exception's line
-constexpr std::string_view kHeader = "Traceback (most recent call last):";
 constexpr std::string_view kGroupHeader = "  + Exception Group Traceback (most recent call last):";
 constexpr std::string_view kGroupMargin = "  | ";
 
@@ -46,7 +46,7 @@ std::string exception_line(std::string_view text) {
   if (lines.empty()) return {};
   // Finds the last traceback of a chain. The exception comes after its frames, which are indented.
   const auto header = std::find_if(lines.rbegin(), lines.rend(), [](std::string_view line) {
-    return line == kHeader || line == kGroupHeader;
+    return line == kTracebackHeader || line == kGroupHeader;
   });
   if (header == lines.rend()) return clipped(lines.back());
   const auto margin = *header == kGroupHeader ? kGroupMargin : std::string_view();
@@ -72,7 +72,8 @@ bool shows_cause(const RankReport& rank) {
 }
 
 bool has_failure_to_show(const RankReport& rank) {
-  return !rank.failure.text.empty() && !(failed_for_a_peer(rank) && rank.stopped_by_us);
+  if (rank.failure.text.empty()) return ended_with_peer_error(rank);
+  return !(failed_for_a_peer(rank) && rank.stopped_by_us);
 }
 
 std::vector<std::string> other_failures(const Report& report) {
@@ -80,10 +81,15 @@ std::vector<std::string> other_failures(const Report& report) {
   if (report.first_failure)
     known = report.ranks[static_cast<std::size_t>(*report.first_failure)].failure.text;
   std::vector<int> same;
+  std::vector<int> follow_on;
   std::vector<std::pair<std::string, std::vector<int>>> by_exception;
   for (const auto& rank : report.ranks) {
     const int number = rank.placement.rank;
     if (report.first_failure == number || !has_failure_to_show(rank)) continue;
+    if (rank.failure.text.empty()) {
+      follow_on.push_back(number);
+      continue;
+    }
     if (rank.failure.text == known) {
       same.push_back(number);
       continue;
@@ -98,6 +104,12 @@ std::vector<std::string> other_failures(const Report& report) {
   }
   std::vector<std::string> lines;
   if (!same.empty()) lines.push_back(describe_ranks(same) + " raised the same");
+  if (!follow_on.empty()) {
+    const auto& first = report.ranks[static_cast<std::size_t>(follow_on.front())];
+    lines.push_back(fmt::format("{} then failed for a lost connection: {}",
+                                describe_ranks(follow_on),
+                                clipped(last_exception(first.last_stderr))));
+  }
   std::vector<int> rest;
   for (const auto& [exception, ranks] : by_exception) {
     if (lines.size() < kMostOthers)

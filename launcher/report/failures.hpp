@@ -20,6 +20,7 @@ std::vector<std::string> failure_lines(const RankReport& rank);
 
 // Returns the failures other than the first: "ranks 1-3 raised the same", "rank 2: ValueError: no
 // such file". Leaves out ranks that failed only because of a peer and that hvdrun had to stop too.
+// Those whose last exception says that a peer has gone are one line.
 std::vector<std::string> other_failures(const Report& report);
 
 // Returns whether the user's terminal still shows why the rank failed: its last lines on stderr,

@@ -1,6 +1,7 @@
 #include "report/first_failure.hpp"
 
 #include "base/result.hpp"
+#include "model/traceback.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -19,7 +20,7 @@ bool stopped_in_its_failure(const RankReport& rank) {
 // Returns how much the rank is to blame: less is more.
 int severity(const RankReport& rank) {
   if (rank.abort_code) return 1;
-  if (failed_for_a_peer(rank)) return 3;
+  if (failed_for_a_peer(rank) || ended_with_peer_error(rank)) return 3;
   if (rank.stopped_by_us) return 2;
   if (rank.signal != 0 || (rank.lost_connection && rank.exit_code == 0)) return 0;
   return 2;
@@ -29,7 +30,7 @@ int severity(const RankReport& rank) {
 // time-out. (After the loss of an agent, output may be missing.)
 bool came_too_late(const StopCause& cause) {
   return cause.kind == EndKind::interrupted || cause.kind == EndKind::exit_timeout ||
-         cause.kind == EndKind::start_timeout;
+         cause.kind == EndKind::start_timeout || cause.kind == EndKind::quiet_timeout;
 }
 
 // Returns why a rank did not succeed, in an attempt that nothing has stopped.
@@ -63,6 +64,10 @@ bool failed_by_itself(const RankReport& rank) {
 
 bool failed_for_a_peer(const RankReport& rank) {
   return rank.failure.reported && rank.failure.because_of_peer;
+}
+
+bool ended_with_peer_error(const RankReport& rank) {
+  return !rank.failure.reported && is_peer_error(last_exception(rank.last_stderr));
 }
 
 std::optional<std::size_t> find_first_failure(const std::vector<RankReport>& ranks,

@@ -1,11 +1,13 @@
 #include "report/generations_end.hpp"
 
+#include "base/result.hpp"
 #include "common/text.hpp"
 #include "report/quantities.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
@@ -56,23 +58,24 @@ std::vector<std::size_t> only(const std::vector<std::size_t>& order,
   return kept;
 }
 
-std::string describe(const Repair::Lost& lost) {
-  return fmt::format("rank {} on {}", lost.rank, lost.host);
+// Returns the host that was heard least, of `known` and of those that these members were lost with.
+std::optional<LostHost> first_lost_host(std::optional<LostHost> known,
+                                        const std::vector<LostAgentReport>& agents,
+                                        const std::set<std::size_t>& members) {
+  for (const auto& agent : agents) {
+    const bool is_theirs = std::ranges::any_of(
+        agent.members, [&members](std::size_t member) { return members.contains(member); });
+    if (is_theirs && (!known || agent.last_heard < known->last_heard))
+      known = LostHost{agent.last_heard, {EndKind::agent_lost, agent.reason, kExitLauncher}};
+  }
+  return known;
 }
 
-// Returns "rank 3 on n2 was lost (killed by SIGKILL)"; "" if none was.
-std::string describe_losses(const std::vector<Repair::Lost>& losses) {
-  if (losses.empty()) return {};
-  if (losses.size() == 1) {
-    const auto& lost = losses[0];
-    return describe(lost) +
-           (lost.how.empty() ? " has left" : fmt::format(" was lost ({})", lost.how));
-  }
-  std::string line;
-  for (const auto& lost : losses)
-    line += fmt::format("{}{} ({})", line.empty() ? "" : ", ", describe(lost),
-                        lost.how.empty() ? "left" : lost.how);
-  return line + " were lost";
+// Returns "rank 3 on n2" or "ranks 2-3 on n2", for losses of one host that are alike.
+std::string describe(std::span<const Repair::Lost> lost) {
+  std::vector<int> ranks;
+  for (const auto& one : lost) ranks.push_back(static_cast<int>(one.rank));
+  return fmt::format("{} on {}", describe_ranks(ranks), lost[0].host);
 }
 
 }  // namespace
@@ -100,10 +103,11 @@ Verdict judge_generations(const std::optional<StopCause>& cause,
     // Others have failed after they had left, or when the job was no longer repaired.
     if (is_last) members.insert(deciding.begin(), deciding.end());
     for (const auto& lost : losses) members.insert(lost.member);
-    auto verdict = judge_end(cause, lost_host, ranks, only(order, members));
+    const auto with_host = first_lost_host(lost_host, generations.lost_agents, members);
+    auto verdict = judge_end(cause, with_host, ranks, only(order, members));
     const auto& first = verdict.first_failure;
     const bool is_known = first ? !failed_for_a_peer(ranks[*first])
-                                : lost_host.has_value() || (cause && cause->exit_code);
+                                : with_host.has_value() || (cause && cause->exit_code);
     if (is_known) return verdict;
     const auto ended = std::ranges::find_if_not(
         losses, [&](const auto& lost) { return failed_by_itself(ranks[lost.member]); });
@@ -126,7 +130,24 @@ void mark_lost_members(const GenerationsReport& generations, std::vector<RankRep
 }
 
 std::string describe_repair(const Repair& repair) {
-  std::string line = describe_losses(repair.lost);
+  std::string line;
+  const std::span lost(repair.lost);
+  const auto alike = [](const Repair::Lost& a, const Repair::Lost& b) {
+    return a.host == b.host && a.how == b.how;
+  };
+  for (std::size_t begin = 0, end = 0; begin < lost.size(); begin = end) {
+    while (end < lost.size() && alike(lost[begin], lost[end])) ++end;
+    const auto& how = lost[begin].how;
+    const auto who = describe(lost.subspan(begin, end - begin));
+    if (end - begin == lost.size()) {
+      const bool is_one = lost.size() == 1;
+      line = who + (how.empty() ? (is_one ? " has left" : " have left")
+                                : fmt::format(" {} lost ({})", is_one ? "was" : "were", how));
+    } else {
+      line += fmt::format("{}{} ({}){}", begin == 0 ? "" : ", ", who, how.empty() ? "left" : how,
+                          end == lost.size() ? " were lost" : "");
+    }
+  }
   for (const auto& one : repair.joined)
     line += fmt::format("{}new rank {} on {}", line.empty() ? "" : ", ", one.member, one.host);
   if (!repair.joined.empty()) line += repair.joined.size() == 1 ? " has joined" : " have joined";

@@ -37,10 +37,6 @@ std::string part_of(std::uint64_t part, const std::optional<std::uint64_t>& all)
   return grouped(part) + (all ? "/" + grouped(*all) : "");
 }
 
-bool reports_progress(const RankCounters& counters) {
-  return counters.epoch || counters.steps > 0 || counters.steps_in_all > 0 || counters.samples > 0;
-}
-
 Progress progress_of(const RankCounters& counters) {
   Progress progress;
   progress.epoch = counters.epoch;
@@ -63,6 +59,10 @@ std::optional<std::uint64_t> last_epoch(const RankReport& rank) {
 }
 
 }  // namespace
+
+bool reports_progress(const RankCounters& counters) {
+  return counters.epoch || counters.steps > 0 || counters.steps_in_all > 0 || counters.samples > 0;
+}
 
 std::vector<std::string> progress_fields(const Progress& progress) {
   std::vector<std::string> fields;

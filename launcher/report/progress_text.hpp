@@ -14,6 +14,9 @@ namespace hvdrun {
 // "0:14 left", without what is not known.
 std::vector<std::string> progress_fields(const Progress& progress);
 
+// Returns whether the rank has reported progress, with or without hvd_init.
+bool reports_progress(const RankCounters& counters);
+
 // Returns how far the training has come in the end: epochs, steps and loss of the lowest rank that
 // has reported progress, the samples per second of all ranks from their first report to their last,
 // and the share of all their time in which they waited. nullopt if no rank has reported progress.

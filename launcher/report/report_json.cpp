@@ -29,7 +29,7 @@ std::string how_it_ended(const RankReport& rank) {
 }
 
 Json counters_json(const RankCounters& counters) {
-  if (!counters.joined) return {};
+  if (!counters.joined && counters.metrics.empty() && !reports_progress(counters)) return {};
   Json epochs = Json::array();
   for (const auto& epoch : counters.epochs)
     epochs.push_back(
@@ -126,6 +126,17 @@ Json waits_json(const std::vector<CollectiveWait>& waits) {
                     {"waiting", wait.waiting},
                     {"missing", wait.missing}});
   return json;
+}
+
+Json hang_json(const std::optional<HangReport>& hang) {
+  if (!hang) return {};
+  return {{"kind", hang->kind == HangKind::slow ? "slow" : "hangs"},
+          {"text", hang->text},
+          {"blamed", hang->blamed},
+          {"waiting", hang->waiting},
+          {"collective", hang->collective.empty() ? Json() : Json(hang->collective)},
+          {"stacks", hang->stacks},
+          {"problems", hang->problems}};
 }
 
 Json failure_json(const RankFailure& failure) {
@@ -229,6 +240,7 @@ std::string report_json(const Report& report) {
                   {"hosts", std::move(hosts)},
                   {"stragglers", stragglers_json(report)},
                   {"waits", waits_json(report.waits)},
+                  {"hang", hang_json(report.hang)},
                   {"ranks", std::move(ranks)}};
   // What ranks print need not be UTF-8, and JSON must be.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -3,6 +3,7 @@
 #include "base/event_loop.hpp"
 #include "base/severity.hpp"
 #include "common/text.hpp"
+#include "model/traceback.hpp"
 #include "report/activities.hpp"
 #include "report/failures.hpp"
 #include "report/first_failure.hpp"
@@ -79,7 +80,7 @@ void add_culprit(const Report& report, std::vector<std::string>& lines) {
     append(failure_lines(rank), lines);
   } else if (!is_shown && !rank.last_stderr.empty()) {
     lines.push_back(fmt::format("  {}:", lines_name));
-    for (const auto& line : rank.last_stderr) lines.push_back("  | " + line);
+    for (const auto& line : cause_lines(rank.last_stderr)) lines.push_back("  | " + line);
   }
   if (!rank.last_error.empty() && failure.find(rank.last_error) == std::string::npos)
     lines.push_back(fmt::format("  its last error of hvd: {}", rank.last_error));

@@ -10,7 +10,7 @@ prints what hvd finds on this machine.
 
 from __future__ import annotations
 
-from . import _tracebacks, agree, checkpoint, data, elastic, errors, io, rates, slurm, status, timeline
+from . import _tracebacks, agree, callbacks, checkpoint, data, elastic, errors, io, rates, slurm, status, timeline
 from ._collectives import Handle, sent_bytes
 from .agree import EarlyStopping, agree_stop, average_metrics, watch_signal
 from .errors import Error
@@ -33,7 +33,7 @@ _tracebacks.install(report_failure)
 __all__ = [
     "Adasum", "Average", "DataType", "EarlyStopping", "Error", "Handle", "Max", "Min", "ProcessSet", "Product",
     "ReduceOp", "RunError", "Sum", "add_process_set", "add_samples", "agree", "agree_stop", "allgather_object",
-    "average_metrics", "broadcast_object", "checkpoint", "cross_rank", "cross_size", "data", "elastic", "errors",
+    "average_metrics", "broadcast_object", "callbacks", "checkpoint", "cross_rank", "cross_size", "data", "elastic", "errors",
     "get_process_set_ids_and_ranks", "global_process_set", "init", "io", "is_homogeneous", "is_initialized",
     "local_batch", "local_device", "local_rank", "local_size", "node_count", "node_rank", "notice", "on_rank0",
     "on_root", "print0", "process_set_ids", "progress", "rank", "rank_path", "rates", "remove_process_set",

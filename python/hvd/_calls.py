@@ -6,9 +6,11 @@ which also writes the rank's outcome: the result, or the exception, pickled. The
 
 from __future__ import annotations
 
+import importlib.util
 import linecache
 import os
 import pickle
+import re
 import runpy
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,10 +19,16 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Callable, NoReturn, Optional
 
+from . import _portable, _remedies
+
+# How a rank can import the caller's program: ("module", its name) or ("file", its path).
+Program = tuple[str, str]
 # The name under which a rank imports the caller's program, as in multiprocessing.
 _MAIN = "__mp_main__"
 # The most bytes of a pickled call, and of a pickled result. They pass through memory and the links several times.
 MOST_BYTES = 256 << 20
+
+_GUARD = re.compile(r"\b__name__\s*[!=]=|==\s*__name__\b")
 
 _is_importing_program = False
 
@@ -73,14 +81,14 @@ def message_for(where: str, func: Callable[..., Any], args: Sequence[Any], kwarg
     """
     if _is_importing_program:
         raise RuntimeError(f'{where}() is called in a program that a rank imports for its function: put the call under '
-                           'if __name__ == "__main__":')
-    call = _pickled((func, tuple(args), dict(kwargs)), f"{where}: cannot send the function to the ranks")
+                           f'if __name__ == "__main__":, or install cloudpickle ({_remedies.python_package("cloudpickle")})')
+    call, main = _pickled_call((func, tuple(args), dict(kwargs)), f"{where}: cannot send the function to the ranks")
     if len(call) > MOST_BYTES:
         raise ValueError(f"{where}: the function and its arguments have {_mib(len(call))} when pickled; at most "
                          f"{_mib(MOST_BYTES)} can be sent: let the ranks read large data from files")
-    main = _main_of_caller()
+    script = _main_of_caller()
     return pickle.dumps({"where": where, "path": _path_for(executable), "argv": sys.argv, "main": main, "call": call,
-                         "sources": _sources(func) if main is None else {}})
+                         "cells": _cells(func) if script is None else {}, "files": _files(func) if script else {}})
 
 
 def rank_program(module: str, *args: str) -> str:
@@ -98,17 +106,50 @@ def _pickler() -> Any:
     return cloudpickle
 
 
-def _pickled(thing: Any, cannot: str) -> bytes:
+def _dump(thing: Any) -> bytes:
+    """Pickles with cloudpickle if it is installed."""
+    data: bytes = _pickler().dumps(thing)
+    return data
+
+
+def _pickled_call(call: Any, cannot: str) -> tuple[bytes, Optional[Program]]:
+    """Returns the pickled call, and the program that a rank must import before it can load the call, if any.
+
+    cloudpickle sends what the program defines by value, so no rank imports the program. pickle sends names only. It is
+    the second choice, for a function that uses a lock or another object of its program that cannot be sent.
+    """
     pickler = _pickler()
     try:
-        data: bytes = pickler.dumps(thing)
+        data: bytes = pickler.dumps(call)
+        if pickler is not pickle:
+            return data, None
+        error = None
+    except Exception as refusal:
+        if pickler is pickle:
+            raise TypeError(f"{cannot}: {refusal}; cloudpickle takes lambdas and inner functions: "
+                            f"{_remedies.python_package('cloudpickle')}") from refusal
+        error = refusal
+        try:
+            data = pickle.dumps(call)
+        except Exception:
+            raise TypeError(f"{cannot}: {error}") from error
+    if not _names_main(data):
+        return data, None
+    main = _main_of_caller()
+    if main is not None and _has_guard(main):
+        return data, main
+    if error is not None:
+        raise TypeError(f"{cannot}: {error}") from error
+    where = "at a prompt or in a notebook" if main is None else 'in a script without if __name__ == "__main__":'
+    raise TypeError(f"{cannot}: something of it was defined {where}; install cloudpickle, or put it into a module: "
+                    f"{_remedies.python_package('cloudpickle')}")
+
+
+def _pickled(thing: Any, cannot: str) -> bytes:
+    try:
+        return _dump(thing)
     except Exception as error:
-        hint = "; cloudpickle, where it is installed, takes lambdas and inner functions" if pickler is pickle else ""
-        raise TypeError(f"{cannot}: {error}{hint}") from error
-    if pickler is pickle and _names_main(data) and _main_of_caller() is None:
-        raise TypeError(f"{cannot}: something of it was defined at a prompt or in a notebook; install cloudpickle, or "
-                        "put it into a module")
-    return data
+        raise TypeError(f"{cannot}: {error}") from error
 
 
 def _mib(count: int) -> str:
@@ -125,11 +166,8 @@ def _names_main(data: bytes) -> bool:
     return b"__main__" in data or _MAIN.encode() in data
 
 
-def _main_of_caller() -> Optional[tuple[str, str]]:
-    """Returns how a rank can import the caller's program: ("module", its name) or ("file", its path).
-
-    Returns None if it cannot, as in a notebook.
-    """
+def _main_of_caller() -> Optional[Program]:
+    """Returns the caller's program; None if a rank cannot import it, as in a notebook."""
     main = sys.modules["__main__"]
     if main.__name__ == "__main__":
         sys.modules.setdefault(_MAIN, main)  # the name in results that a rank has pickled
@@ -138,6 +176,14 @@ def _main_of_caller() -> Optional[tuple[str, str]]:
         return "module", spec.name
     file = getattr(main, "__file__", None)
     return ("file", os.path.abspath(file)) if file and os.path.exists(file) else None
+
+
+def _has_guard(main: Program) -> bool:
+    """Returns whether the program compares __name__, as one that can be imported does."""
+    kind, name = main
+    spec = importlib.util.find_spec(name) if kind == "module" else None
+    file = name if kind == "file" else spec.origin if spec else None
+    return file is None or _GUARD.search("".join(linecache.getlines(file))) is not None
 
 
 def _functions(func: Any) -> Iterator[tuple[str, FunctionType]]:
@@ -159,9 +205,15 @@ def _names(code: CodeType) -> Iterator[str]:
             yield from _names(each)
 
 
-def _sources(func: Any) -> dict[str, str]:
+def _cells(func: Any) -> dict[str, str]:
     """Returns the text of the cell of each of these functions, by the function's name, for the ranks' tracebacks."""
     return {name: "".join(linecache.getlines(each.__code__.co_filename)) for name, each in _functions(func)}
+
+
+def _files(func: Any) -> dict[str, str]:
+    """Returns the text of the program's files that have these functions, for hosts without the files."""
+    files = {each.__code__.co_filename for _, each in _functions(func)}
+    return {file: "".join(linecache.getlines(file)) for file in files}
 
 
 # ---- in a rank ------------------------------------------------------------------------------------
@@ -174,10 +226,12 @@ def make_call(data: bytes, send: Callable[[Outcome], None]) -> None:
     message = pickle.loads(data)
     sys.path[:] = [*message["path"], *(entry for entry in sys.path if entry not in message["path"])]
     sys.argv[:] = message["argv"]
-    if message["main"] is not None and _names_main(message["call"]):
+    if message["main"] is not None:
         _import_program(*message["main"])
-    func, args, kwargs = pickle.loads(message["call"])
-    _show_sources(func, message["sources"])
+    func, args, kwargs = _loaded(message["where"], message["call"])
+    _show_cells(func, message["cells"])
+    for file, text in message["files"].items():
+        _remember(file, text)
     try:
         packed = _pickled(func(*args, **kwargs), f"{message['where']}: cannot send back what the function returned")
         if len(packed) > MOST_BYTES:
@@ -187,16 +241,26 @@ def make_call(data: bytes, send: Callable[[Outcome], None]) -> None:
     except Exception as error:
         _send_exception(error, send)
         _end_by(error)
+    except SystemExit as error:
+        _send_exception(error, send)
+        raise
     send(Outcome(int(os.environ["HVD_SIZE"]), True, packed))
 
 
-def _send_exception(error: Exception, send: Callable[[Outcome], None]) -> None:
-    """Sends the exception, unless it cannot be pickled or is too large. Its traceback comes with the report."""
+def _loaded(where: str, call: bytes) -> Any:
     try:
-        packed = _pickled(error, "")
-    except TypeError:
-        return
-    if len(packed) <= MOST_BYTES:
+        return pickle.loads(call)
+    except ModuleNotFoundError as error:
+        if error.name != "cloudpickle":
+            raise
+        raise ModuleNotFoundError(f"{where}: the ranks' Python ({sys.executable}) has no cloudpickle, with which the "
+                                  f"function was sent: {_remedies.python_package('cloudpickle')}") from None
+
+
+def _send_exception(error: BaseException, send: Callable[[Outcome], None]) -> None:
+    """Sends the exception, unless nothing of it can be pickled or it is too large. The report has its traceback."""
+    packed = _portable.pack(error, _dump)
+    if packed and len(packed) <= MOST_BYTES:
         send(Outcome(int(os.environ["HVD_SIZE"]), False, packed))
 
 
@@ -207,16 +271,21 @@ def _end_by(error: Exception) -> NoReturn:
     sys.exit(1)
 
 
-def _show_sources(func: Any, sources: Mapping[str, str]) -> None:
+def _show_cells(func: Any, cells: Mapping[str, str]) -> None:
     """Gives the code of a notebook's functions a file name with which tracebacks show its lines.
 
     cloudpickle names all such code alike.
     """
     for name, each in _functions(func):
-        if name in sources:
+        if name in cells:
             file = f"<cell of {each.__name__}>"
             each.__code__ = _renamed(each.__code__, file)
-            linecache.cache[file] = (len(sources[name]), None, sources[name].splitlines(True), file)
+            _remember(file, cells[name])
+
+
+def _remember(file: str, text: str) -> None:
+    """Gives tracebacks the text of a file that this host may not have."""
+    linecache.cache[file] = (len(text), None, text.splitlines(True), file)
 
 
 def _renamed(code: CodeType, file: str) -> CodeType:

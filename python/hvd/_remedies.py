@@ -16,6 +16,7 @@ _PACKAGES = {
     "ssh": {"apt-get": "openssh-client", "dnf": "openssh-clients", "zypper": "openssh-clients"},
     "OpenSSL": {"apt-get": "libssl3", "dnf": "openssl-libs", "zypper": "libopenssl3"},
     "Open MPI": {"apt-get": "libopenmpi3", "dnf": "openmpi", "zypper": "openmpi4"},
+    "cloudpickle": {"apt-get": "python3-cloudpickle"},
     "numpy": {"apt-get": "python3-numpy"},
     "torch": {"apt-get": "python3-torch"},
 }

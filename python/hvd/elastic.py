@@ -309,6 +309,16 @@ class State:
         """Adapts the state to the new rank and size, before sync()."""
 
 
+def check_method(state: str, method: str) -> None:
+    """Raises UnsupportedError if the optimizer's method keeps what a lost rank takes with it."""
+    if method.endswith("(shard=True)"):
+        raise errors.UnsupportedError(f"hvd: {state} with a {method}: each rank has a part of the optimizer's state, which is "
+                                      "lost with it; leave out shard=True, or use hvd.checkpoint and hvdrun --max-restarts")
+    if method in ("Gossip", "ParameterServer") and is_elastic():
+        raise errors.UnsupportedError(f"hvd: {state} with {method}, whose process sets do not survive a lost rank; use "
+                                      "LocalSGD or DistributedOptimizer, or leave out --min-np")
+
+
 def _of_all_ranks(timestamp: float, update: int, is_new: bool) -> tuple[float, int, bool]:
     """Returns the latest time, all changes together, and whether a rank has a new one. A collective."""
     values = (ctypes.c_double * 4)(timestamp, update & HostUpdateResult.removed, update & HostUpdateResult.added,

@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Callable, Optional, Union
 
-from . import _library
+from . import _library, _portable
 from ._calls import Outcome, check_call, check_options, make_call, message_for, rank_program
 
 _RESULT = "hvd result"
@@ -69,18 +69,36 @@ class RunError(RuntimeError):
 
 
 def failure(error: RunError, outcomes: Mapping[int, Outcome]) -> RunError:
-    """Returns the error, of the type of the exception of the rank that failed first, if that has sent one."""
-    outcome = outcomes.get(error.rank) if error.rank is not None else None
-    if outcome is None or outcome.is_result:
+    """Returns the error, of the type of the exception of the rank that failed first, if that has sent one.
+
+    A SystemExit is only the cause, because a caller's program would end by it without a word.
+    """
+    raised = sorted(rank for rank, outcome in outcomes.items() if not outcome.is_result)
+    rank = error.rank if error.rank is not None else next(iter(raised), -1)
+    if rank not in raised:
         return error
     try:
-        cause = pickle.loads(outcome.data)
-        kind = type(f"RunError({type(cause).__name__})", (RunError, type(cause)), {})
-        typed: RunError = kind(error.text, error.exit_code, error.report)
-    except Exception:  # it cannot be loaded here, or its class cannot be combined
+        cause = _portable.unpack(outcomes[rank].data)
+    except Exception:  # its module cannot be imported here
         return error
+    typed: RunError = _portable.joined(error.text, RunError, cause, error.exit_code, error.report)
     typed.__cause__ = cause
     return typed
+
+
+def results_of(outcomes: Mapping[int, Outcome], report: Optional[Mapping[str, Any]]) -> tuple[list[Any], list[int]]:
+    """Returns the results by rank, and the ranks that should have sent one and have not.
+
+    A rank that an elastic job has lost has None for its result.
+    """
+    size = max([outcome.size for outcome in outcomes.values()] + [rank + 1 for rank in outcomes], default=0)
+    generations = (report or {}).get("generations") or []
+    lost = {each["rank"] for generation in generations for each in generation["lost"]}
+    has_result = [rank in outcomes and outcomes[rank].is_result for rank in range(size)]
+    missing = [rank for rank in range(size) if not has_result[rank] and rank not in lost]
+    if missing:
+        return [], missing
+    return [pickle.loads(outcomes[rank].data) if has_result[rank] else None for rank in range(size)], []
 
 
 def find_hvdrun(where: str = "hvdrun") -> str:
@@ -98,8 +116,13 @@ def find_hvdrun(where: str = "hvdrun") -> str:
 def start_process(program: str, words: Sequence[str], env: Mapping[str, str], stdin: int = subprocess.DEVNULL,
                   stdout: int = subprocess.PIPE, pass_fds: Sequence[int] = ()) -> subprocess.Popen[bytes]:
     """Starts hvdrun with that argv, so that it ends with this process. Its stderr is a pipe."""
-    start_words = [sys.executable, "-I", "-S", "-c", _START, str(os.getpid()), program, *words]
-    return subprocess.Popen(start_words, env=env, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, pass_fds=pass_fds)
+    return subprocess.Popen(start_words(program, words), env=env, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE,
+                            pass_fds=pass_fds)
+
+
+def start_words(program: str, words: Sequence[str]) -> list[str]:
+    """Returns the command that starts hvdrun as start_process() does."""
+    return [sys.executable, "-I", "-S", "-c", _START, str(os.getpid()), program, *words]
 
 
 def run(func: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[Mapping[str, Any]] = None,
@@ -115,9 +138,11 @@ def run(func: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[Map
     env: variables for the ranks, in addition to those of this process.
     options: further options of hvdrun, such as ["--output-filename", "out"]. Do not pass --stdin and --only-rank.
 
-    The function, its arguments and its results are pickled, with cloudpickle if it is installed. pickle itself can only
-    send what can be imported: functions of modules, and of a script, whose other code must then be inside
-    `if __name__ == "__main__":`.
+    The function, its arguments and its results are pickled, with cloudpickle if it is installed: what the caller's
+    program defines is sent, and no rank imports the program. Without cloudpickle the ranks import it: functions of
+    modules can be called, and those of a script whose other code is inside `if __name__ == "__main__":`.
+
+    In a job that continues without lost ranks (options=["--min-np", …]) the result of a lost rank is None.
 
     The ranks' output is written to sys.stdout and sys.stderr. Ctrl-C raises KeyboardInterrupt in every rank, as under
     hvdrun, and then in the caller, when the job has ended.
@@ -144,11 +169,13 @@ def start(name: str, options: Sequence[str], func: Callable[..., Any], args: Seq
     message = message_for("hvd.run", func, args, kwargs, executable)
     words = [name, "--stdin", "all", *options, "--", executable or sys.executable, "-c", rank_program("launch")]
     code = job.wait(program, words, {**os.environ, **env}, message)
-    missing = [rank for rank in range(job.size) if not job.has_result(rank)]
-    if code != 0 or missing or job.size == 0:
-        text = "\n".join(job.said) if code != 0 else f"ranks ended without a result: {missing or 'all'}"
-        raise failure(RunError(text or f"hvdrun ended with exit code {code}", code, job.report), job.outcomes)
-    return [pickle.loads(job.outcomes[rank].data) for rank in range(job.size)]
+    if code != 0:
+        text = "\n".join(job.said) or f"hvdrun ended with exit code {code}"
+        raise failure(RunError(text, code, job.report), job.outcomes)
+    results, missing = results_of(job.outcomes, job.report)
+    if not results:
+        raise failure(RunError(f"ranks ended without a result: {missing or 'all'}", 0, job.report), job.outcomes)
+    return results
 
 
 class _Job:
@@ -156,14 +183,10 @@ class _Job:
 
     def __init__(self) -> None:
         self.mark = f"{_RESULT} {secrets.token_hex(16)}"
-        self.size = 0                            # number of ranks; 0 before the first outcome
         self.outcomes: dict[int, Outcome] = {}   # by rank
         self.said: list[str] = []                # hvdrun's own lines on stderr
         self.report: Optional[dict[str, Any]] = None
         self._parts: dict[int, list[str]] = {}
-
-    def has_result(self, rank: int) -> bool:
-        return rank in self.outcomes and self.outcomes[rank].is_result
 
     def wait(self, program: str, words: Sequence[str], env: Mapping[str, str], message: bytes) -> int:
         """Runs hvdrun with that argv until it ends, and returns its exit code.
@@ -171,10 +194,15 @@ class _Job:
         Raises a KeyboardInterrupt after hvdrun has ended. No file is written, so a killed caller leaves none.
         """
         report, reports_end = os.pipe()
-        with _file_with(self.mark.encode() + b"\n" + message) as call:
-            process = start_process(program, [words[0], "--report", f"/dev/fd/{reports_end}", *words[1:]], env,
-                                    stdin=call.fileno(), pass_fds=(reports_end,))
-        os.close(reports_end)
+        try:
+            with _file_with(self.mark.encode() + b"\n" + message) as call:
+                process = start_process(program, [words[0], "--report", f"/dev/fd/{reports_end}", *words[1:]], env,
+                                        stdin=call.fileno(), pass_fds=(reports_end,))
+        except BaseException:
+            os.close(report)
+            raise
+        finally:
+            os.close(reports_end)
         assert process.stdout and process.stderr
         threads = [threading.Thread(target=self._read_out, args=(process.stdout,), daemon=True),
                    threading.Thread(target=self._read_err, args=(process.stderr,), daemon=True),
@@ -219,9 +247,7 @@ class _Job:
         parts = self._parts[int(rank)]
         parts.append(data)
         if number == count:
-            outcome = Outcome.parse(b"".join(map(base64.b64decode, parts)))
-            self.size = outcome.size
-            self.outcomes[int(rank)] = outcome
+            self.outcomes[int(rank)] = Outcome.parse(b"".join(map(base64.b64decode, parts)))
         return number == "1"
 
     def _read_err(self, stream: IO[bytes]) -> None:

@@ -1,6 +1,7 @@
 """The training's progress, which hvdrun shows and reports, and hvdrun's requests to the ranks.
 
-Under another launcher, or without one, these calls do nothing. None is a collective.
+Progress works with and without hvd.init(). Under another launcher, or without one, these calls do nothing. None is a
+collective.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ class Steps:
         steps = self._steps if self._steps is not None else self._steps_in_all(done)
         progress(step=done, steps=steps, epoch=self._epoch, epochs=self._epochs)
         for batch in self._batches:
-            samples = _samples_in(batch) if self._samples is None else self._samples
+            samples = samples_in(batch) if self._samples is None else self._samples
             yield batch
             done += 1
             _steps_done = done
@@ -151,7 +152,7 @@ def _checked(batches: Any) -> Any:
     return batches
 
 
-def _samples_in(batch: Any) -> int:
+def samples_in(batch: Any) -> int:
     """Returns the length of the batch's first tensor; 0 if none is found."""
     while isinstance(batch, (dict, tuple, list)):
         batch = next(iter(batch.values() if isinstance(batch, dict) else batch), None)

@@ -64,12 +64,15 @@ Result<Connection> reach(const MeshConnection& connection, const JobSecret& secr
                                      kAdvice);
 }
 
+// After an error `unreached` is the rank that it is about.
 Result<Sockets> reach_all(const std::vector<MeshConnection>& connections, const JobSecret& secret,
-                          const Deadline& deadline) {
+                          const Deadline& deadline, std::optional<int>& unreached) {
   Sockets sockets;
   for (const MeshConnection& connection : connections) {
-    HVD_TRY(Connection socket, reach(connection, secret, deadline));
-    sockets.push_back(std::move(socket));
+    auto socket = reach(connection, secret, deadline);
+    if (!socket.ok()) unreached = connection.peer.leader;
+    if (!socket.ok()) return socket.error();
+    sockets.push_back(std::move(*socket));
   }
   return sockets;
 }
@@ -88,16 +91,19 @@ std::string describe_missing(const std::vector<MeshConnection>& connections,
   return text;
 }
 
-// Accepts the connections. Returns them in the order of `connections`.
+// Accepts the connections. Returns them in the order of `connections`. After a time-out `unreached`
+// is the first rank that has not connected.
 Result<Sockets> accept_all(std::vector<Fd> listeners, const HostEntry& own,
                            const std::vector<MeshConnection>& connections, const JobSecret& secret,
-                           const Deadline& deadline) {
+                           const Deadline& deadline, std::optional<int>& unreached) {
   AuthenticatedAcceptor acceptor(std::move(listeners), secret_of_listener(secret, own));
   Sockets arrived(connections.size());
   const auto missing = [](const Connection& socket) { return !socket; };
   while (std::any_of(arrived.begin(), arrived.end(), missing)) {
     HVD_TRY(auto client, acceptor.next(deadline));
     if (!client) {
+      const auto first = std::find_if(arrived.begin(), arrived.end(), missing) - arrived.begin();
+      unreached = connections[static_cast<std::size_t>(first)].peer.leader;
       return fail(HVD_ERROR_TIMEOUT, "there was no connection from " +
                                          describe_missing(connections, arrived) + " to " +
                                          describe(own.addresses) + kAdvice);
@@ -151,14 +157,19 @@ std::vector<Address> HostListener::addresses() const {
 Result<std::vector<Connection>> connect_mesh(HostListener host_listener, const HostEntry& own,
                                              const std::vector<MeshConnection>& out,
                                              const std::vector<MeshConnection>& in,
-                                             const JobSecret& secret, const Deadline& deadline) {
+                                             const JobSecret& secret, const Deadline& deadline,
+                                             std::optional<int>* unreached) {
   Result<Sockets> accepted = Sockets();
+  std::optional<int> no_answer;
+  std::optional<int> not_come;
   JoinedThread accepting;
   HVD_TRY(accepting.thread, start_thread("lets other hosts in", [&] {
-            accepted = accept_all(std::move(host_listener.listeners_), own, in, secret, deadline);
+            accepted = accept_all(std::move(host_listener.listeners_), own, in, secret, deadline,
+                                  not_come);
           }));
-  auto sockets = reach_all(out, secret, deadline);
+  auto sockets = reach_all(out, secret, deadline, no_answer);
   accepting.thread.join();
+  if (unreached != nullptr) *unreached = no_answer ? no_answer : not_come;
   if (!sockets.ok()) return sockets;
   if (!accepted.ok()) return accepted;
   for (Connection& socket : *accepted) sockets->push_back(std::move(socket));
@@ -167,7 +178,8 @@ Result<std::vector<Connection>> connect_mesh(HostListener host_listener, const H
 
 Result<std::vector<HostSocket>> join_hosts(HostListener host_listener,
                                            const std::vector<HostEntry>& hosts, int own,
-                                           const JobSecret& secret, const Deadline& deadline) {
+                                           const JobSecret& secret, const Deadline& deadline,
+                                           std::optional<int>* unreached) {
   const HostEntry& here = hosts[static_cast<std::size_t>(own)];
   std::vector<MeshConnection> earlier;
   std::vector<MeshConnection> later;
@@ -175,8 +187,8 @@ Result<std::vector<HostSocket>> join_hosts(HostListener host_listener,
     if (host < static_cast<std::size_t>(own)) earlier.push_back({hosts[host], here.leader});
     if (host > static_cast<std::size_t>(own)) later.push_back({hosts[host], hosts[host].leader});
   }
-  HVD_TRY(auto connections,
-          connect_mesh(std::move(host_listener), here, earlier, later, secret, deadline));
+  HVD_TRY(auto connections, connect_mesh(std::move(host_listener), here, earlier, later, secret,
+                                         deadline, unreached));
   std::vector<HostSocket> sockets;
   for (std::size_t i = 0; i < connections.size(); ++i) {
     const int host = static_cast<int>(i) + (i < static_cast<std::size_t>(own) ? 0 : 1);

@@ -47,7 +47,8 @@ class HostListener {
  private:
   friend Result<std::vector<Connection>> connect_mesh(
       HostListener host_listener, const HostEntry& own, const std::vector<MeshConnection>& out,
-      const std::vector<MeshConnection>& in, const JobSecret& secret, const Deadline& deadline);
+      const std::vector<MeshConnection>& in, const JobSecret& secret, const Deadline& deadline,
+      std::optional<int>* unreached);
 
   std::vector<Fd> listeners_;
 };
@@ -56,16 +57,18 @@ class HostListener {
 // that order, and on a second thread accepts those in `in`. So no rank waits for another one's
 // turn. Returns the connections, those of `out` first. `secret.size` must be larger than all
 // numbers. Error (HVD_ERROR_TIMEOUT): a rank did not connect or cannot be reached; the message says
-// which one, where and why.
+// which one, where and why, and `unreached` is that rank.
 Result<std::vector<Connection>> connect_mesh(HostListener host_listener, const HostEntry& own,
                                              const std::vector<MeshConnection>& out,
                                              const std::vector<MeshConnection>& in,
-                                             const JobSecret& secret, const Deadline& deadline);
+                                             const JobSecret& secret, const Deadline& deadline,
+                                             std::optional<int>* unreached = nullptr);
 
 // Connects the leaders of all hosts with each other, for the bridges. Call it on each leader.
 // `own`: this host's index. Error: as of connect_mesh().
 Result<std::vector<HostSocket>> join_hosts(HostListener host_listener,
                                            const std::vector<HostEntry>& hosts, int own,
-                                           const JobSecret& secret, const Deadline& deadline);
+                                           const JobSecret& secret, const Deadline& deadline,
+                                           std::optional<int>* unreached = nullptr);
 
 }  // namespace libhvd

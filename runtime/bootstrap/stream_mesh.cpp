@@ -23,7 +23,8 @@ struct Planned {
 
 Result<StreamLanes> join_streams(HostListener host_listener, const std::vector<HostEntry>& ranks,
                                  const std::vector<int>& hosts, int own, const JobSecret& secret,
-                                 int lanes, const Deadline& deadline) {
+                                 int lanes, const Deadline& deadline,
+                                 std::optional<int>* unreached) {
   const StreamPlan plan(hosts);
   const int own_host = hosts[static_cast<std::size_t>(own)];
   // The rank of the later host connects. From the number the other rank knows who it is, and for
@@ -55,7 +56,7 @@ Result<StreamLanes> join_streams(HostListener host_listener, const std::vector<H
   add_all(0, own_host);  // in the order in which connect_mesh() returns them
   add_all(own_host + 1, plan.hosts());
   HVD_TRY(auto sockets, connect_mesh(std::move(host_listener), ranks[static_cast<std::size_t>(own)],
-                                     out, in, numbered, deadline));
+                                     out, in, numbered, deadline, unreached));
   std::array<std::vector<StreamEnd>, kLanes> ends;
   for (std::size_t i = 0; i < all.size(); ++i) {
     ends[static_cast<std::size_t>(all[i].lane)].push_back(

@@ -7,6 +7,7 @@
 #include "transport/mpi_library.hpp"
 #include "transport/streams.hpp"
 
+#include <optional>
 #include <vector>
 
 namespace libhvd {
@@ -17,7 +18,8 @@ namespace libhvd {
 // r's host. Error (HVD_ERROR_TIMEOUT): as of connect_mesh().
 Result<StreamLanes> join_streams(HostListener host_listener, const std::vector<HostEntry>& ranks,
                                  const std::vector<int>& hosts, int own, const JobSecret& secret,
-                                 int lanes, const Deadline& deadline);
+                                 int lanes, const Deadline& deadline,
+                                 std::optional<int>* unreached = nullptr);
 
 // Makes the streams of transport/mpi_streams.hpp for each lane, over an MPI that all ranks have
 // joined. hosts[r]: the index of rank r's host. numbers[r]: its rank in MPI. `first_tag`: the same

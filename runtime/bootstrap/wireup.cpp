@@ -340,7 +340,8 @@ Result<void> WireupRank::connect_bridges() {
   HVD_CHECK(segment_->add_staging(
       HostsAllreduce::staging_bytes(plan.ranks_on(own).size(), plan.channels())));
   HVD_TRY(const JobSecret proven, secret("bridges"));
-  HVD_TRY(sockets_, join_hosts(std::move(*host_listener_), hosts_, own, proven, deadline()));
+  HVD_TRY(sockets_, join_hosts(std::move(*host_listener_), hosts_, own, proven, deadline(),
+                               options_.unreached));
   return {};
 }
 
@@ -367,7 +368,7 @@ Result<void> WireupRank::connect_streams() {
                      endpoint_records_[rank].streams, number(rank)});
   HVD_TRY(const JobSecret proven, secret("streams"));
   HVD_TRY(streams_, join_streams(std::move(*streams_listener_), ranks, hosts_of_ranks(), rank_,
-                                 proven, options_.lanes, deadline()));
+                                 proven, options_.lanes, deadline(), options_.unreached));
   return {};
 }
 

@@ -32,6 +32,8 @@ struct WireupOptions {
   std::chrono::milliseconds timeout{60'000};
   // Ends the waits for other hosts, see BootstrapOptions::cancel.
   int cancel = -1;
+  // If not null: after an error, the rank that this rank could not connect to, if that was it.
+  std::optional<int>* unreached = nullptr;
   // The lanes of the segment. A process set needs one, because it has only an engine.
   int lanes = kLanes;
   // See Bridge::start.

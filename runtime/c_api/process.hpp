@@ -5,6 +5,7 @@
 #include "session/session.hpp"
 #include "session/session_handles.hpp"
 #include "session/shared_buffers.hpp"
+#include "session/status_page.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -27,8 +28,9 @@ struct Process {
   bool has_joined = false;                // with it: this process was in a generation
   std::atomic<std::uint64_t> commits{0};  // of the program's state
   std::shared_ptr<StartCounts> starts = std::make_shared<StartCounts>();
-  SharedBuffers buffers;  // of hvd_alloc and hvd_register
-  std::mutex failure;     // serialises hvd_report_failure
+  std::optional<StatusPage> page_without_session;  // for progress; guarded by `state`
+  SharedBuffers buffers;                           // of hvd_alloc and hvd_register
+  std::mutex failure;                              // serialises hvd_report_failure
   // Since hvd_init. The process is about to end with an error, so it does not leave in good order.
   std::atomic<bool> reported_failure{false};
   bool handlers_set = false;

@@ -180,9 +180,12 @@ class Session {
                                                            const StartOptions& wanted,
                                                            const ProcessParts& process,
                                                            const Start& start, CarriedOver carried);
-  static Result<std::unique_ptr<Session>> open_wired(
-      const Environment& environment, const StartOptions& wanted, const ProcessParts& process,
-      const Start& start, std::unique_ptr<AgentBootstrap> bootstrap, CarriedOver& carried);
+  static Result<std::unique_ptr<Session>> open_wired(const Environment& environment,
+                                                     const StartOptions& wanted,
+                                                     const ProcessParts& process,
+                                                     const Start& start,
+                                                     std::unique_ptr<AgentBootstrap> bootstrap,
+                                                     CarriedOver& carried, std::uint32_t& accused);
   Result<void> begin(const StartOptions& wanted, const Start& start);
   void listen_to_agent();
   void end_collectives(const GenerationOver& over);

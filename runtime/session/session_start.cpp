@@ -18,6 +18,10 @@ namespace {
 
 constexpr std::int64_t kLongestTimeoutS = 24 * 60 * 60;
 
+// Ranks that form a generation after the first one take no longer to connect than this many times
+// the silence of a host that is lost.
+constexpr int kWireupSilences = 2;
+
 // Returns the status page, or an empty object if the launcher's page cannot be used. Error: the
 // variable is not valid.
 Result<StatusPage> attach_page(const Environment& environment) {
@@ -249,8 +253,9 @@ Result<std::unique_ptr<Session>> Session::open_in_generation(const Environment& 
     if (bootstrap.ok() && *bootstrap == nullptr)
       return fail(HVD_ERROR_REMOVED,
                   "the job does not want this process any more: " + link.why_removed());
+    std::uint32_t accused = kNoMember;
     auto session = bootstrap.ok() ? open_wired(environment, wanted, process, start,
-                                               std::move(*bootstrap), carried)
+                                               std::move(*bootstrap), carried, accused)
                                   : Result<std::unique_ptr<Session>>(bootstrap.error());
     if (session.ok()) return session;
     const bool again = bootstrap.ok() && comes_again(session.error(), link);
@@ -259,19 +264,37 @@ Result<std::unique_ptr<Session>> Session::open_in_generation(const Environment& 
       return session;
     }
     come.why = ComeReason::failed;
-    come.failure = link.over() ? SeenFailure::over : SeenFailure::other;
-    come.accused = kNoMember;
+    come.failure = SeenFailure::unconnected;
+    come.accused = accused;
+    if (link.over()) {  // which has ended the wait for that member, too
+      come.failure = SeenFailure::over;
+      come.accused = kNoMember;
+    }
   }
 }
 
-// Opens a session in the generation of the bootstrap. After an error `carried` is what it was.
-Result<std::unique_ptr<Session>> Session::open_wired(
-    const Environment& environment, const StartOptions& wanted, const ProcessParts& process,
-    const Start& start, std::unique_ptr<AgentBootstrap> bootstrap, CarriedOver& carried) {
-  HVD_TRY(Wireup wireup, wire_up(*bootstrap, environment, start.job.wireup));
+// Opens a session in the generation of the bootstrap. After an error `carried` is what it was, and
+// `accused` is the member that this one could not connect to, if that was it.
+//
+// After the first generation all hosts have been connected before, so a host that cannot be reached
+// is found soon.
+Result<std::unique_ptr<Session>> Session::open_wired(const Environment& environment,
+                                                     const StartOptions& wanted,
+                                                     const ProcessParts& process,
+                                                     const Start& start,
+                                                     std::unique_ptr<AgentBootstrap> bootstrap,
+                                                     CarriedOver& carried, std::uint32_t& accused) {
+  const GenerationGo generation = bootstrap->generation();
+  WireupOptions options = start.job.wireup;
+  std::optional<int> unreached;
+  options.unreached = &unreached;
+  if (generation.generation > 1 && options.silence.count() > 0)
+    options.timeout = std::min(options.timeout, kWireupSilences * options.silence);
+  auto made = wire_up(*bootstrap, environment, options);
+  if (unreached) accused = generation.ranks[static_cast<std::size_t>(*unreached)].member;
+  HVD_TRY(Wireup wireup, std::move(made));
   HVD_CHECK(bootstrap->finish());
   carried.page.end_collective(false, 0, 0);
-  const GenerationGo generation = bootstrap->generation();
   std::unique_ptr<Session> session(new Session(environment, process, std::move(bootstrap),
                                                generation, std::move(wireup), std::move(carried),
                                                start));

@@ -127,13 +127,26 @@ bool is_the_rank(hvd_status_page& page) {
 
 }  // namespace
 
-Result<StatusPage> StatusPage::attach(const Environment& environment) {
+Result<StatusPage> StatusPage::map(const Environment& environment) {
   const auto text = environment(HVD_ENV_STATUS);
   if (!text || text->empty()) return StatusPage();
   HVD_TRY(const PageLocation place, parse_location(*text));
   HVD_TRY(const Fd file, open_file(place));
   HVD_TRY(Mapping mapping, map_page(place, file));
-  StatusPage status(std::move(mapping));
+  return StatusPage(std::move(mapping));
+}
+
+Result<StatusPage> StatusPage::attach_for_progress(const Environment& environment) {
+  HVD_TRY(StatusPage status, map(environment));
+  if (!status) return status;
+  const bool is_of_another = take(status.page()->attached) != 0 &&
+                             take(status.page()->pid) != static_cast<std::uint32_t>(::getpid());
+  return is_of_another ? StatusPage() : std::move(status);
+}
+
+Result<StatusPage> StatusPage::attach(const Environment& environment) {
+  HVD_TRY(StatusPage status, map(environment));
+  if (!status) return status;
   put(status.page()->pid, static_cast<std::uint32_t>(::getpid()));
   put(status.page()->attached, 1u);
   return status;

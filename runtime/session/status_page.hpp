@@ -32,6 +32,11 @@ class StatusPage {
   // (HVD_ERROR_ENVIRONMENT); there is no page of this version. A job works without a page.
   static Result<StatusPage> attach(const Environment& environment);
 
+  // Maps the page for the progress of a program that does not join the job. Returns an object
+  // without a page if the variable is unset, or if another process of the rank has joined. Error:
+  // as of attach().
+  static Result<StatusPage> attach_for_progress(const Environment& environment);
+
   // Maps the page for set_failure() and reserves the room for its text. For a process that ends and
   // may never have joined: does not note that it has. Error: as of attach();
   // HVD_ERROR_UNSUPPORTED also without a page; HVD_ERROR_FORKED if this is neither the process that
@@ -94,6 +99,7 @@ class StatusPage {
   bool launcher_reports_stalls() const;
 
  private:
+  static Result<StatusPage> map(const Environment& environment);
   explicit StatusPage(Mapping mapping) : mapping_(std::move(mapping)) {}
   hvd_status_page* page() const { return reinterpret_cast<hvd_status_page*>(mapping_.data()); }
   void close_epoch(std::uint64_t now_ns);

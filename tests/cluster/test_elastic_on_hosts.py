@@ -1,8 +1,12 @@
-"""A job with --min-np on two hosts: it continues when a rank is lost, and ends with the true reason when a host is."""
+"""A job with --min-np on several hosts: it continues when a rank is lost, an agent, its guard, or a host, and its lines, report and
+exit code are true."""
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -13,31 +17,158 @@ from settings import TIME_LIMIT_S
 from test_ssh import Jobs, finish, jobs  # noqa: F401, the fixture
 
 TRAINER = BUILD / "bin/tests/elastic_trainer"
-ON_TWO_HOSTS = ("--min-np", 1, "-np", 4, "-H", "n1:2,n2:2")
+TWO_HOSTS = "n1:2,n2:2"
+ON_TWO_HOSTS = ("--min-np", 1, "-np", 4, "-H", TWO_HOSTS)
 RESULT = r"member (\d+) pid \d+ generation (\d+) rank \d+ size (\d+) step 20 loss (\S+) used (\d+) (\d+)"
+
+
+def undisturbed_loss(jobs: Jobs) -> float:  # noqa: F811
+    [(*_, loss, _, _)] = re.findall(RESULT, jobs.run("-np", 1, TRAINER).stdout)
+    return float(loss)
+
+
+def check_results(out: str, members: list[int], loss: float) -> None:
+    """These members ended the training together, with each sample used as often as in an undisturbed run."""
+    results = re.findall(RESULT, out)
+    assert sorted(int(result[0]) for result in results) == members, out
+    for _, _, size, own_loss, least, most in results:
+        assert float(own_loss) == pytest.approx(loss, rel=1e-5)
+        assert (int(size), least, most) == (len(members), "4", "4"), out
+
+
+class Held:
+    """A job of four ranks that all wait before step 7, until let_go()."""
+
+    def __init__(self, jobs: Jobs, shared: Path, *options: object, hosts: str = TWO_HOSTS, least: int = 1) -> None:  # noqa: F811
+        self.jobs = jobs
+        self.folder = jobs.cluster.root_of("login") / f".{shared}"
+        self.loss = undisturbed_loss(jobs)
+        size = sum(int(host.split(":")[1]) for host in hosts.split(","))
+        self.job = jobs.start("--min-np", least, "-np", size, "-H", hosts, "--report", shared / "report", *options, TRAINER,
+                              "--hold", f"7:-1:{shared}/go", "--ready", shared / "ready")
+        wait_until(lambda: len(self.pids()) == size, "all ranks in their step")
+
+    def pids(self) -> dict[int, int]:
+        """Returns the pids of the members that wait, on their hosts."""
+        file = self.folder / "ready"
+        lines = file.read_text().splitlines() if file.exists() else []
+        return {int(member): int(pid) for member, pid in map(str.split, lines)}
+
+    def let_go(self) -> None:
+        (self.folder / "go").touch()
+
+    def kill(self, host: str, name: str, number: str = "KILL") -> None:
+        self.jobs.cluster.output("pkill", f"-{number}", "-x", name, on=host, user="root")
+
+    def wait_for_line(self, text: str) -> str:
+        """Returns what hvdrun has printed, up to the line with the text."""
+        said = ""
+        while text not in said and (line := self.job.stderr.readline()):
+            said += line
+        assert text in said, said
+        return said
+
+    def check_end(self, members: list[int], note: str) -> str:
+        """The job ends well with these members, and says why the others were lost."""
+        code, out, err = finish(self.job)
+        assert code == 0, err
+        check_results(out, members, self.loss)
+        assert re.search(note, err), err
+        report = json.loads((self.folder / "report").read_text())
+        assert report["exit_code"] == 0 and report["generations"][-1]["size"] == len(members), report["generations"]
+        return err
 
 
 @pytest.mark.parametrize("victim", [0, 1, pytest.param(2, marks=pytest.mark.gate), 3])
 def test_the_other_ranks_continue_after_a_death(jobs: Jobs, victim: int) -> None:  # noqa: F811
-    alone = jobs.run("-np", 1, TRAINER)
-    [(*_, loss, _, _)] = re.findall(RESULT, alone.stdout)
+    loss = undisturbed_loss(jobs)
     done = jobs.run(*ON_TWO_HOSTS, TRAINER, "--die", f"step:{victim}:1:kill:7")
     assert done.returncode == 0, done.stderr
-    results = re.findall(RESULT, done.stdout)
-    assert sorted(int(result[0]) for result in results) == [rank for rank in range(4) if rank != victim], done.stdout
-    for _, generation, size, own_loss, least, most in results:
-        assert float(own_loss) == pytest.approx(float(loss), rel=1e-5)
-        assert (int(generation), int(size), least, most) == (2, 3, "4", "4"), done.stdout
+    check_results(done.stdout, [rank for rank in range(4) if rank != victim], loss)
     assert re.search(rf"note: rank {victim} on n[12] was lost \(killed by SIGKILL\): 3 ranks continue", done.stderr), done.stderr
 
 
-@pytest.mark.parametrize("held", [1, 3])
-def test_a_host_that_loses_power_ends_the_job_with_its_reason(jobs: Jobs, shared: Path, held: int) -> None:  # noqa: F811
-    """One rank computes, on either host. The others wait for it, and notice before hvdrun does that the host is silent."""
-    job = jobs.start(*ON_TWO_HOSTS, TRAINER, "--hold", f"7:{held}:{shared}/go", "--ready", shared / "ready")
-    wait_until((jobs.cluster.root_of("login") / f".{shared}" / "ready").exists, "the rank in its step")
+LOST_WITH = {
+    "hvdrun-agent": r"with the agent(: killed by SIGKILL)?",
+    "hvd-guard": r"the guard of the agent on {host} was killed",
+}
+
+
+@pytest.mark.parametrize("hosts, host", [pytest.param("n1:2,n2:2", "n2", marks=pytest.mark.gate, id="n2"),
+                                         pytest.param("n1:2,n2:2", "n1", id="n1"),
+                                         pytest.param("login:2,n1:2", "login", marks=pytest.mark.gate, id="login")])
+@pytest.mark.parametrize("role", ["hvdrun-agent", "hvd-guard"])
+def test_the_ranks_of_other_hosts_continue_without_a_killed_agent_or_guard(jobs: Jobs, shared: Path, role: str, hosts: str,  # noqa: F811
+                                                                           host: str) -> None:
+    """One of the hosts is the launcher's own."""
+    held = Held(jobs, shared, hosts=hosts)
+    held.kill(host, role)
+    held.let_go()
+    lost = [0, 1] if hosts.startswith(host) else [2, 3]
+    how = LOST_WITH[role].format(host=host)
+    held.check_end([member for member in range(4) if member not in lost],
+                   rf"note: ranks {lost[0]}-{lost[1]} on {host} were lost \({how}\): 2 ranks continue")
+
+
+@pytest.mark.gate
+def test_too_few_ranks_after_the_loss_of_an_agent_end_the_job_with_its_reason(jobs: Jobs, shared: Path) -> None:  # noqa: F811
+    held = Held(jobs, shared, least=3)
+    held.kill("n2", "hvdrun-agent")
+    held.let_go()
+    code, _, err = finish(held.job)
+    assert code == 125 and re.search("error: job stopped after .*: the agent on n2 was lost.*; exit code 125", err), err
+    assert "2 ranks are left, fewer than --min-np 3: stopping" in err, err
+
+
+IN_WHAT = pytest.mark.parametrize("computes", [pytest.param(False, id="in-collectives"), pytest.param(True, id="computing")])
+SILENT = r"note: ranks 2-3 on n2 were lost \(the host has not answered for 1 s \(--host-timeout\)\): 2 ranks continue"
+
+
+def ranks_on(jobs: Jobs, host: str) -> list[str]:  # noqa: F811
+    return [line for line in jobs.cluster.processes(host) if " elastic_trainer " in line]
+
+
+@IN_WHAT
+def test_the_ranks_of_other_hosts_continue_without_a_host_that_is_cut_off(jobs: Jobs, shared: Path, computes: bool) -> None:  # noqa: F811
+    """The ranks on the host that is cut off are ended, though their agent hears nothing from hvdrun."""
+    held = Held(jobs, shared, "--host-timeout", 1)
+    if not computes:
+        held.let_go()
+    jobs.cluster.cut("n2")
+    if computes:
+        time.sleep(1.5)
+        held.let_go()
+    held.check_end([0, 1], SILENT)
+    wait_until(lambda: not ranks_on(jobs, "n2"), "the end of the ranks that were cut off", TIME_LIMIT_S / 3)
+
+
+@pytest.mark.parametrize("computes", [pytest.param(False, id="in-collectives", marks=pytest.mark.gate), pytest.param(True, id="computing")])
+def test_the_ranks_of_other_hosts_continue_without_a_host_that_loses_power(jobs: Jobs, shared: Path, computes: bool) -> None:  # noqa: F811
+    held = Held(jobs, shared, "--host-timeout", 1)
+    if not computes:
+        held.let_go()
     jobs.cluster.kill("n2")
-    code, _, err = finish(job)
-    assert code == 125 and "the agent on n2 was lost: the host has not answered for 5 s" in err, err
-    wait_until(lambda: not jobs.left(("login", "n1")), "the cleanup on the other hosts", TIME_LIMIT_S / 12)
+    if computes:
+        time.sleep(1.5)
+        held.let_go()
+    held.check_end([0, 1], SILENT)
     jobs.cluster.power_on("n2")
+
+
+def separate(jobs: Jobs, first: str, second: str) -> None:  # noqa: F811
+    """The hosts reach all others, but not each other, and nothing tells them so."""
+    for host, other in ((first, second), (second, first)):
+        jobs.cluster.output("sh", "-c", f"ip neigh replace $(getent ahostsv4 {other} | head -n 1 | cut -d ' ' -f 1) lladdr 02:00:00:00:00:99 "
+                                        "nud permanent dev eth0", on=host, user="root")
+
+
+def test_one_of_two_hosts_that_cannot_reach_each_other_is_left_out(jobs: Jobs, shared: Path) -> None:  # noqa: F811
+    held = Held(jobs, shared, "-x", "HVD_HOST_TIMEOUT=2", hosts="n1:2,n2:1,n3:1")
+    separate(jobs, "n2", "n3")
+    try:
+        held.let_go()
+        err = held.check_end([0, 1, 2], r"note: rank 3 on n3 was lost \(could not be reached by ranks of other hosts\): 3 ranks continue")
+    finally:
+        for host in ("n2", "n3"):
+            jobs.cluster.output("ip", "neigh", "flush", "dev", "eth0", "nud", "permanent", on=host, user="root")
+    assert "warning: rank 3 on n3 could not be reached by ranks of other hosts; ending it" in err, err

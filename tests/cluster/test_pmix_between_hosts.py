@@ -23,6 +23,13 @@ def test_ranks_get_the_values_of_ranks_on_other_hosts(jobs: Jobs, scenario: str)
 
 
 @pytest.mark.gate
+def test_ranks_of_all_hosts_publish_connect_and_make_groups(jobs: Jobs) -> None:  # noqa: F811
+    done = jobs.run(*UNEVEN, program("pmix_services"))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["[0] the groups' numbers differ"]
+
+
+@pytest.mark.gate
 def test_values_of_a_rank_can_be_read_after_its_end(jobs: Jobs) -> None:  # noqa: F811
     """The rank may be the only one of its host."""
     done = jobs.run(*UNEVEN, program("pmix_exchange"), "legacy")

@@ -39,8 +39,9 @@ def main():
     print(job.result())
     print(job.state(), job.done(), job.exception(), sorted(job.output().splitlines()))""")
     assert done.returncode == 0, done.stderr
-    results, end = done.stdout.splitlines()
+    results, end = done.stdout.splitlines()[-2:]
     assert results == str([(rank * 3, 4, 2, "m") for rank in range(4)])
+    assert {f"[{rank}] in rank {rank}" for rank in range(4)} < set(done.stdout.splitlines())
     assert end.startswith(f"COMPLETED True None {[f'[{rank}] in rank {rank}' for rank in range(4)]}"[:-1]), end
     assert "hvdrun: note: 4 ranks: 2 nodes × 2 GPUs" in done.stderr and " succeeded after " in done.stderr
     assert folders(cluster, shared) == []
@@ -76,12 +77,87 @@ def main():
 
 
 @pytest.mark.gate
+def test_the_output_of_a_job_is_shown_while_it_runs_and_no_descriptor_stays_open(cluster: Cluster, shared: Path) -> None:
+    """The rank waits for a file, which the caller makes when it sees the rank's output."""
+    done = run(cluster, shared, """
+import gc, os, sys, time, warnings
+def train():
+    print("größe", flush=True)
+    while not os.path.exists("seen"):
+        time.sleep(0.02)
+class Screen:
+    text = ""
+    def write(self, text):
+        self.text += text
+        if "größe" in text:
+            open("seen", "w").close()
+    def flush(self): pass
+def main():
+    warnings.simplefilter("error")
+    before = set(os.listdir("/proc/self/fd"))
+    terminal, sys.stdout = sys.stdout, Screen()
+    job = submit(train, np=1, gpus_per_node=0, time=5)
+    try:
+        job.wait(timeout=0.01)
+    except TimeoutError:
+        pass
+    job.result()
+    screen, sys.stdout = sys.stdout, terminal
+    gc.collect()
+    print(screen.text.count("größe"), set(os.listdir("/proc/self/fd")) - before)""")
+    assert done.stdout == "1 set()\n" and "ResourceWarning" not in done.stderr, done
+
+
+@pytest.mark.gate
+def test_map_calls_a_function_for_each_item_and_await_waits(cluster: Cluster, shared: Path) -> None:
+    done = run(cluster, shared, """
+import asyncio, os
+def train(rate):
+    print("at", rate, "of", os.environ["SLURM_ARRAY_TASK_ID"])
+    if rate == 0.3:
+        raise ValueError("too fast")
+    return rate * 10
+async def wait(jobs):
+    steps = 0
+    async def count():
+        nonlocal steps
+        while True:
+            await asyncio.sleep(0.01)
+            steps += 1
+    counting = asyncio.ensure_future(count())
+    error = await asyncio.gather(jobs, return_exceptions=True)
+    counting.cancel()
+    return error[0], steps > 1
+async def give_up(job):
+    waiting = asyncio.ensure_future(asyncio.wait_for(job, 0.01))
+    await asyncio.wait({waiting})
+    return type(waiting.exception()).__name__, job.done()
+def main():
+    jobs = hvd.slurm.map(train, [0.1, 0.2, 0.3], at_once=2, gpus_per_node=0, time=5, options=["--label", "none"])
+    folder = jobs[0].folder.parent
+    print(len(jobs), len(hvd.slurm.Jobs(folder)), jobs.id == jobs[2].id[:-2], len(hvd.slurm.map(train, [])))
+    error, has_waited = asyncio.run(wait(jobs))
+    print(isinstance(error, ValueError), error.__cause__, has_waited)
+    print([job.result() for job in jobs[:2]], type(jobs[2].exception().__cause__).__name__, jobs[1].output())
+    print(hvd.slurm.map(abs, range(-2, 0), gpus_per_node=0, time=5).results())
+    job = submit(["sleep", "7777"], np=1, gpus_per_node=0, time=5)
+    print(asyncio.run(give_up(job)))
+    job.cancel()
+    print(asyncio.run(wait(job))[0].exit_code)""")
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stdout.splitlines() if line and not line.startswith(("hvdrun", "slurmstepd"))]
+    assert lines == ["3 3 True 0", "True too fast True", "[1.0, 2.0] ValueError at 0.2 of 1", "[2, 1]",
+                     "('TimeoutError', False)", "143"], done
+    assert folders(cluster, shared) == []
+
+
+@pytest.mark.gate
 def test_submit_runs_a_program_and_cancel_ends_it(cluster: Cluster, shared: Path) -> None:
     done = run(cluster, shared, """
 def main():
     job = submit(["sh", "-c", "echo $HVD_RANK of $HVD_SIZE, $MINE"], np=2, gpus_per_node=0, time=5, env={"MINE": "mine"},
                  options=["--label", "none"])
-    print(sorted(line for line in job.result().splitlines() if "hvdrun" not in line))
+    print(sorted(line for line in job.result(output=False).splitlines() if "hvdrun" not in line))
     job = submit(["sleep", "7777"], np=1, gpus_per_node=0, time=5)
     try:
         job.wait(timeout=0.01)
@@ -132,11 +208,11 @@ def train():
     return 7
 def main():
     job = submit(train, np=2, gpus_per_node=0, time=5)
-    hvd.slurm.Job(job.folder).wait()
+    hvd.slurm.Job(job.folder).wait(output=False)
     known = job.folder / "job.json"
     known.write_text(known.read_text().replace(job.id, "4000000"))
     job = hvd.slurm.Job(job.folder)
-    print(job.state(), job.done(), job.result())
+    print(job.state(), job.done(), job.result(output=False))
     (job.folder).mkdir()
     known.write_text('{"id": "4000000", "is_call": true}')
     job = hvd.slurm.Job(job.folder)

@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pexpect
 import pytest
 
-from harness import BUILD, TOP, Sandbox
+from harness import BUILD, HVDRUN, TIME_LIMIT, TOP, Sandbox
 
 PAGES = [TOP / "README.md", TOP / "examples/README.md",
          *(path for path in sorted((TOP / "docs").rglob("*.md")) if "decisions" not in path.parts)]
@@ -90,3 +91,28 @@ def test_every_block_of_a_page_has_a_known_language(page: Path) -> None:
             assert not re.search(r"^\$ ", text, re.MULTILINE), f"{page}:{first}: commands belong into a console block"
         if words == ["python"]:
             ast.parse(text, f"{page}:{first}")
+
+
+def test_help_prints_each_page_for_users(sandbox: Sandbox) -> None:
+    listed = sandbox.run("help", "topics", tool=str(HVDRUN)).expect(0).out_text
+    topics = [line.split()[0] for line in listed.partition("TOPIC ")[2].partition("\n\n")[0].splitlines()[1:]]
+    assert {"errors", "exit-codes", "environment", "config", "jax", "slurm", "elastic", "frameworks"} <= set(topics), listed
+    for topic in topics:
+        done = sandbox.run("help", topic, tool=str(HVDRUN)).expect(0)
+        title = done.out_lines[0]
+        assert title in listed and len(done.out_lines) > 10, done
+        # Only code, and words such as an address, are longer than a line.
+        assert not [line for line in done.out_lines if len(line) > 80 and " " in line.strip() and not line.startswith("    ")], topic
+
+
+def test_help_names_the_nearest_topic(sandbox: Sandbox) -> None:
+    assert 'no topic "erors"; did you mean errors?' in sandbox.run("help", "erors", tool=str(HVDRUN)).expect(2).err_text
+
+
+def test_help_on_a_terminal_uses_the_pager(sandbox: Sandbox) -> None:
+    words = sandbox.command([HVDRUN, "help", "errors"])
+    child = pexpect.spawn(words[0], words[1:], cwd=str(sandbox.files), timeout=TIME_LIMIT, dimensions=(24, 60),
+                          env=sandbox.environment({"PAGER": "sed s/^/paged:/", "TERM": "xterm"}))
+    shown = child.read().decode().replace("\r\n", "\n")
+    child.close()
+    assert shown.startswith("paged:What a message means\n") and child.exitstatus == 0, shown

@@ -54,6 +54,30 @@ def test_clients_of_parallel_jobs_do_not_see_each_other(sandbox: Sandbox) -> Non
         assert sorted(job.wait().expect(0).out_lines) == [f"rank {rank} of 3: sum 3" for rank in range(3)]
 
 
+@pytest.mark.core
+def test_ranks_publish_connect_and_make_groups(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 3, "--label", "none", program("pmix_services")).expect(0)
+    assert done.out_lines == ["the groups' numbers differ"]
+
+
+def test_a_file_that_a_rank_registers_for_clean_up_is_removed(sandbox: Sandbox) -> None:
+    file = sandbox.files / "scratch"
+    file.touch()
+    sandbox.run("-np", 2, program("pmix_services"), "--cleanup", file).expect(0)
+    assert not file.exists()
+
+
+def test_a_text_that_a_rank_logs_is_shown(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 2, program("pmix_services"), "--log", "no route\n").expect(0)
+    assert re.search(r"^hvdrun: warning: \S+: rank 0 logs: no route$", done.err_text, re.M)
+
+
+def test_a_refused_spawn_is_said_once_with_the_program(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 2, program("pmix_services"), "--spawn").expect(0)
+    warnings = [line for line in done.err_text.splitlines() if "MPI_Comm_spawn" in line]
+    assert len(warnings) == 1 and re.search(r"warning: .*: rank [01] called MPI_Comm_spawn or PMIx_Spawn to start /bin/true: refused", warnings[0])
+
+
 def waits(pid: int) -> bool:
     """Returns whether the main thread waits for another thread in 50 consecutive checks.
 

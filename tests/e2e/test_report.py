@@ -8,6 +8,8 @@ import re
 import shutil
 import signal
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 
@@ -335,6 +337,40 @@ def test_the_report_in_a_file_ends_with_the_cause(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 2, "sh", "-c", FAILS).expect(3)
     assert re.search(r"hvdrun: note: job stopped after \S+ s; exit code 3\nhvdrun: error: rank 1 on \S+ failed: .*\n"
                      r"hvdrun:   its last lines on stderr:\nhvdrun:   \| why it failed\n\Z", done.err_text), done
+
+
+FOLLOWS = """
+import os, sys, time
+sys.stderr.write("\\r 10%|#  | 1/10")
+if os.environ["HVD_RANK"] == "1":
+    raise ValueError("bad batch")
+while not os.path.exists("logs/rank.0001/stderr") or "bad batch" not in open("logs/rank.0001/stderr").read():
+    time.sleep(0.01)
+raise ConnectionResetError(104, "Connection reset by peer")
+"""
+
+
+def test_a_log_has_the_traceback_once_and_the_ranks_that_fail_for_it_in_one_line(sandbox: Sandbox) -> None:
+    """Rank 1 fails, and the others then lose their connections to it. The program's ranks do not join each other."""
+    (sandbox.files / "follows.py").write_text(FOLLOWS)
+    words = sandbox.command([HVDRUN, "-np", 3, "--output-filename", "logs", sys.executable, "follows.py"])
+    with open(sandbox.files / "log", "wb") as log:
+        ended = subprocess.run(words, env=sandbox.environment(), cwd=sandbox.files, stdout=log, stderr=log, timeout=TIME_LIMIT)
+    shown = (sandbox.files / "log").read_text()
+    assert ended.returncode == 1, shown
+    assert shown.count("Traceback") == shown.count("ValueError: bad batch") == 1, shown
+    assert re.search(r"hvdrun: error: rank 1 on \S+ failed: exit code 1 .*; its last lines on stderr are above\n\Z", shown), shown
+    followed = re.search(r"hvdrun: note: (ranks? \S+) then failed for a lost connection: ConnectionResetError: ", shown)
+    stopped = re.search(r"hvdrun: note: (ranks? \S+): stopped by hvdrun", shown)
+    assert followed or stopped, shown
+    if followed and "0" in followed.group(1):
+        assert "ConnectionResetError" in (sandbox.files / "logs/rank.0000/stderr").read_text(), "the file lacks the traceback"
+
+
+def test_the_report_begins_at_the_traceback(sandbox: Sandbox) -> None:
+    (sandbox.files / "fails.py").write_text('import sys, warnings\nwarnings.warn("old")\nsys.stderr.write("\\r 10%|#  | 1/10")\n1/0\n')
+    done = sandbox.run("-np", 1, sys.executable, "fails.py").expect(1)
+    assert "its last lines on stderr:\nhvdrun:   | Traceback (most recent call last):\n" in done.err_text, done
 
 
 @pytest.mark.parametrize("words, severity", [(("--nope",), "error"), (("-np", 1, "true"), "note"),

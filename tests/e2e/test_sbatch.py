@@ -71,6 +71,18 @@ def test_invalid_values_of_sbatch_options_are_an_error(sandbox: Sandbox) -> None
         assert hvdrun(sandbox, "sbatch", "-np", 1, "--array", array, "--", "true").code == 0
 
 
+def test_each_task_of_an_array_has_its_index_in_the_words_of_the_command(sandbox: Sandbox) -> None:
+    def script(*words: str) -> list[str]:
+        return hvdrun(sandbox, "sbatch", "-np", 1, "--gpus-per-node", 0, "--report", "run.{index}.json", *words, "--", "true",
+                      "configs/{index} $x.yaml").expect(0).out_lines
+
+    lines = script("--array", "0-19", "--output", "log.{index}", "--error", "err.%a")
+    assert "#SBATCH --output=log.%a" in lines and "#SBATCH --error=err.%a" in lines, lines
+    index = '"${SLURM_ARRAY_TASK_ID:?}"'
+    assert lines[-1] == f"exec {HVDRUN} -np 1 --report run.{index}.json -- true configs/{index}' $x.yaml'"
+    assert script("--output", "log.{index}")[-1].endswith("--report 'run.{index}.json' -- true 'configs/{index} $x.yaml'")
+
+
 def test_sbatch_notes_what_it_cannot_check_on_this_host(sandbox: Sandbox) -> None:
     unknown = sandbox.run("PATH=/nowhere", HVDRUN, "sbatch", "-np", 4, "--", "./nosuch", tool="/usr/bin/env")
     assert unknown.code == 0 and "no GPUs are requested, because it is not known here what a node has; --gpus-per-node K" in unknown.err_text

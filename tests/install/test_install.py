@@ -72,9 +72,10 @@ def test_a_moved_installation_runs_jobs(prefix: Path, sandbox: Sandbox) -> None:
     assert sorted(done.out_lines) == ["[0] x", "[1] x"]
 
 
-def test_the_installed_hvdrun_finds_its_templates_and_names_its_own_path(prefix: Path, sandbox: Sandbox) -> None:
+def test_the_installed_hvdrun_finds_its_templates_and_pages_and_names_its_own_path(prefix: Path, sandbox: Sandbox) -> None:
     listed = sandbox.run("templates", tool=prefix / "bin/hvdrun").expect(0).out_lines[1:]
     assert len(listed) == 5 and all(f" {prefix}/share/hvdrun/templates/" in line for line in listed), listed
+    assert "What a message means" in sandbox.run("help", "errors", tool=prefix / "bin/hvdrun").expect(0).out_text
     script = sandbox.run("sbatch", "-np", 1, "--gpus-per-node", 0, "--", "true", tool=prefix / "bin/hvdrun").expect(0)
     assert script.out_lines[-1] == f"exec '{prefix}/bin/hvdrun' -np 1 -- true", script
 

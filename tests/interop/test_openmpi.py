@@ -32,6 +32,11 @@ def test_an_unmodified_mpi_program_runs_under_hvdrun(sandbox: Sandbox, size: int
     assert sorted(done.out_lines) == [f"rank {rank} of {size}: sum {size * (size + 1) // 2}" for rank in range(size)]
 
 
+def test_ranks_of_an_mpi_program_meet_by_a_published_name(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 2, "--label", "none", program("mpi_connect")).expect(0)
+    assert sorted(done.out_lines) == ["rank 0 met rank 1", "rank 1 met rank 0"]
+
+
 def test_repeated_runs_of_an_mpi_program_all_succeed(sandbox: Sandbox) -> None:
     for _ in range(50 if SOAK else 5):
         assert sandbox.run("-np", 4, ALLREDUCE).expect(0).out.count(b"sum 10") == 4

@@ -61,7 +61,7 @@ class System:
 def make_system(tool: Tool, wheel: Path) -> System:
     root = make_root(WORK / tool.package, "bookworm", "python3-pip", tool.package)
     run(["cmake", "--install", BUILD, "--prefix", root.place / "opt/hvdrun" / INSTALLED])
-    root.lines("python3", "-m", "pip", "install", "--quiet", "--no-index", "--target", f"/opt/hvdrun/{BY_PIP}", *root.give(wheel), user=ROOT)
+    root.lines("python3", "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--target", f"/opt/hvdrun/{BY_PIP}", *root.give(wheel), user=ROOT)
     folder = root.place / "opt/modules/hvdrun"
     folder.mkdir(parents=True)
     for version in (INSTALLED, BY_PIP, MISSING):

@@ -156,6 +156,28 @@ def test_local_sgd_continues_at_the_same_place_in_the_period_on_all_ranks(sandbo
     assert "size 2 generation 3" in done.out_text, done
 
 
+@pytest.mark.torch_loops
+def test_a_scaler_of_gradients_survives_losses(sandbox: Sandbox) -> None:
+    """PyTorch has had a GradScaler for CPUs since 2.3. Its scale grows every third step here."""
+    python = PYTHONS["torch"]
+    if python == PYTHON:
+        pytest.skip("./check --soak makes the environment for it")
+    env = python_environment({"TORCHINDUCTOR_CACHE_DIR": str(sandbox.files / "inductor")})
+    alone = sandbox.run(PROGRAMS / "elastic_torch.py", "scaled", STEPS, tool=python, env=env).expect(0)
+    done = sandbox.run("-np", 3, "--min-np", 1, "--bind-to", "none", "-H", "localhost:3", python, PROGRAMS / "elastic_torch.py",
+                       "scaled", STEPS, "2:4:backward", "0:7:committed", env=env).expect(0)
+    assert "size 1 generation 3" in done.out_text, done
+    assert math.isclose(loss_of(done), loss_of(alone), rel_tol=1e-5), done
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("how", ["LocalSGD", "Gossip"])
+def test_methods_of_keras_that_keep_a_state_are_refused_in_elastic_jobs(sandbox: Sandbox, how: str) -> None:
+    done = sandbox.run("-np", 2, "--min-np", 1, "--bind-to", "none", "-H", "localhost:2", PYTHONS["tensorflow"],
+                       PROGRAMS / "elastic_keras.py", how, 4, env=python_environment())
+    assert done.code == 1 and f"KerasState with {how}" in done.err_text and not done.survivors, done
+
+
 @pytest.mark.slow
 def test_methods_with_process_sets_are_refused_in_elastic_jobs(sandbox: Sandbox) -> None:
     done = run(sandbox, 2, "elastic_torch.py", "Gossip", STEPS)

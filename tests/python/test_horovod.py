@@ -127,6 +127,20 @@ def test_using_an_unsupported_name_raises_an_error_that_names_it(sandbox: Sandbo
     assert "cannot import name 'no_such_thing' from 'horovod.torch'" in imported
 
 
+def test_callbacks_of_keras_are_named_where_a_program_expects_them_in_tensorflow(sandbox: Sandbox) -> None:
+    [error] = errors_of(sandbox, "import horovod._modules as m; m._attribute_of('horovod.tensorflow', (), 'callbacks')")
+    assert error == ("AttributeError: horovod.tensorflow has no callbacks: it is in horovod.tensorflow.keras, which has the other "
+                     "functions, too: import horovod.tensorflow.keras as hvd")
+
+
+def test_horovods_cache_computes_once(sandbox: Sandbox) -> None:
+    run_code(sandbox, """if True:
+        from horovod.common.util import _cache
+        found = []
+        cached = _cache(lambda *key: found.append(key) or len(found))
+        assert [cached(), cached(), cached(1)] == [1, 1, 2]""").expect(0)
+
+
 def test_horovod_torch_has_every_public_name_of_hvd_torch(sandbox: Sandbox) -> None:
     run_code(sandbox, """if True:
         import hvd.torch, horovod.torch

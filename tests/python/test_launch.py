@@ -165,22 +165,80 @@ def test_run_raises_the_exception_of_a_rank_with_traceback_and_report(sandbox: S
     assert done.out_lines == ["1 1 1"]
 
 
-def test_run_raises_run_error_for_an_exception_that_cannot_be_pickled(sandbox: Sandbox) -> None:
+def test_run_raises_the_type_of_each_exception_or_its_nearest_base_class(sandbox: Sandbox) -> None:
     done = run_script(sandbox, """if True:
-        import hvd, threading
-        def train():
-            raise ValueError(threading.Lock())
-        if __name__ == "__main__":
+        import hvd, sys, threading
+        class BadConfig(ValueError):
+            def __init__(self, path, line):
+                super().__init__(f"{path}:{line}")
+                self.path = path
+        class Locked(OSError):
+            def __init__(self): super().__init__(5, "has a lock")
+            lock = property(lambda self: self.args)
+        def own_constructor(): raise BadConfig("conf.yaml", 3)
+        def a_lock():
+            error = ValueError("has a lock", threading.Lock())
+            error.lock, error.more = threading.Lock(), 1
+            raise error
+        def a_local_class():
+            class Local(KeyError): pass
+            raise Local("x")
+        def a_file(): open("/nowhere/file")
+        def a_file_of_its_own(): raise Locked()
+        def ends(): sys.exit(3)
+        def ends_well(): sys.exit(0)
+        def group():
+            if sys.version_info < (3, 11): raise ValueError("two")
+            raise ExceptionGroup("two", [ValueError(1), BadConfig("a", 1), KeyError(threading.Lock())])
+        def caught(func, kind):
             try:
-                hvd.run(train, np=1)
-            except hvd.RunError as error:
-                print(type(error).__name__, error.__cause__, error.rank)""").expect(0)
-    assert done.out_lines == ["RunError None 0"]
+                hvd.run(func, np=1)
+            except kind as error:
+                assert isinstance(error, hvd.RunError) and error.__cause__ is not None
+                print(func.__name__, [kind.__name__ for kind in type(error).__mro__][3], error.exit_code)
+                return error
+        if __name__ == "__main__":
+            error = caught(own_constructor, BadConfig)
+            assert (error.path, error.__cause__.args) == ("conf.yaml", ("conf.yaml:3",))
+            error = caught(a_lock, ValueError)
+            assert error.more == 1 and not hasattr(error, "lock") and error.__cause__.args[0] == "has a lock"
+            assert caught(a_local_class, KeyError).__cause__.args == ("x",)
+            assert caught(a_file, FileNotFoundError).errno == 2
+            assert caught(a_file_of_its_own, Locked).errno == 5
+            for func in (ends, ends_well):
+                error = caught(func, hvd.RunError)
+                assert not isinstance(error, SystemExit) and type(error.__cause__) is SystemExit
+            if sys.version_info >= (3, 11):
+                kinds = [type(each) for each in caught(group, ExceptionGroup).exceptions]
+                assert kinds == [ValueError, BadConfig, KeyError]""").expect(0)
+    assert [line for line in done.out_lines if not line.startswith("group")] == [
+        "own_constructor BadConfig 1", "a_lock ValueError 1", "a_local_class KeyError 1", "a_file FileNotFoundError 1",
+        "a_file_of_its_own Locked 1", "ends BaseException 3", "ends_well BaseException 0"]
+
+
+def test_run_of_an_elastic_job_returns_none_for_a_lost_rank(sandbox: Sandbox) -> None:
+    done = run_script(sandbox, """if True:
+        import os, signal
+        import hvd
+        def train():
+            hvd.init()
+            @hvd.elastic.run
+            def loop(state):
+                while state.step < 6:
+                    if hvd.elastic.member() == 1 and state.step == 3:
+                        os.kill(os.getpid(), signal.SIGKILL)
+                    state.step += 1
+                    state.commit()
+                return state.step, hvd.size()
+            return loop(hvd.elastic.ObjectState(step=0))
+        if __name__ == "__main__":
+            print(hvd.run(train, np=3, options=["--min-np", "2"]))""").expect(0)
+    assert done.out_lines == ["[(6, 2), None, (6, 2)]"] and "rank 1 " in done.err_text, done
 
 
 @pytest.mark.parametrize("code, words", [
     ("hvd.run(lambda: 1, np=1)", "TypeError: hvd.run: cannot send the function to the ranks: "),
-    ("hvd.run(train, np=1)", "defined at a prompt or in a notebook; install cloudpickle, or put it into a module"),
+    ("hvd.run(train, np=1)", "defined at a prompt or in a notebook; install cloudpickle, or put it into a module: "),
     ("hvd.run(print, np=1, options=['--nope'])", "hvdrun: error: unknown option --nope"),
     ("hvd.run(os._exit, (0,), np=1)", "RunError: ranks ended without a result: all"),
     ("hvd.run(threading.Lock, np=1)", "cannot send back what the function returned: "),
@@ -208,10 +266,38 @@ def test_run_uses_cloudpickle_if_it_is_installed(sandbox: Sandbox) -> None:
     assert done.expect(0).out_lines == ["[42, 42] ['l']"]
 
 
-def test_a_call_of_run_outside_the_main_guard_is_an_error(sandbox: Sandbox) -> None:
-    done = run_script(sandbox, "import hvd\ndef train(): pass\nhvd.run(train, np=1)\n").expect(1)
-    assert ("RuntimeError: hvd.run() is called in a program that a rank imports for its function: put the call under "
-            in done.err_text)
+def test_no_rank_runs_a_script_whose_function_cloudpickle_sends(sandbox: Sandbox) -> None:
+    done = run_script(sandbox, """if True:
+        import hvd
+        print("top level", flush=True)
+        def train(): return 41 + 1
+        print(hvd.run(train, np=2))""", PYTHONPATH=f"{PATHS}:{a_cloudpickle(sandbox)}")
+    assert done.expect(0).out_lines == ["top level", "[42, 42]"]
+
+
+def test_a_function_that_cloudpickle_cannot_send_is_imported(sandbox: Sandbox) -> None:
+    folder = sandbox.files / "refusing"
+    folder.mkdir()
+    (folder / "cloudpickle.py").write_text("import pickle\ndef dumps(thing):\n"
+                                           "    if type(thing) is tuple: raise TypeError('cannot pickle a lock')\n"
+                                           "    return pickle.dumps(thing)\n")
+    script = "import hvd\ndef train(): return 42\n"
+    done = run_script(sandbox, f"{script}if __name__ == '__main__':\n    print(hvd.run(train, np=1))",
+                      PYTHONPATH=f"{PATHS}:{folder}")
+    assert done.expect(0).out_lines == ["[42]"]
+    done = run_script(sandbox, f"{script}print(hvd.run(train, np=1))", PYTHONPATH=f"{PATHS}:{folder}")
+    assert done.expect(1).err_text.splitlines()[-1].endswith("cannot send the function to the ranks: cannot pickle a lock")
+
+
+def test_a_script_without_a_guard_needs_cloudpickle(sandbox: Sandbox) -> None:
+    script = "import hvd\nprint('top level')\ndef train(): pass\n"
+    done = run_script(sandbox, f"{script}hvd.run(train, np=1)\n").expect(1)
+    assert done.out_lines == ["top level"]
+    assert ('TypeError: hvd.run: cannot send the function to the ranks: something of it was defined in a script without '
+            'if __name__ == "__main__":; install cloudpickle, or put it into a module: ') in done.err_text
+    done = run_script(sandbox, f"{script}hvd.run(train, np=1)\nif __name__ == '__main__': pass\n").expect(1)
+    assert ('RuntimeError: hvd.run() is called in a program that a rank imports for its function: put the call under '
+            'if __name__ == "__main__":, or install cloudpickle (') in done.err_text
 
 
 WAITING = """if True:

@@ -68,7 +68,7 @@ def root(wheel: Path) -> Root:
     root = Root(place)
     root.lines("rm", "-rf", "venv")
     root.lines("python3", "-m", "venv", "venv")
-    root.lines("pip", "--disable-pip-version-check", "install", "--quiet", "--no-index", f"/tmp/{wheel.name}")
+    root.lines("pip", "--disable-pip-version-check", "install", "--quiet", "--no-index", "--no-deps", f"/tmp/{wheel.name}")
     return root
 
 

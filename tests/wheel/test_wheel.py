@@ -56,7 +56,7 @@ def root_with_wheel(name: str, release: str, wheel: Path, *packages: str) -> Roo
     [file] = root.give(wheel)
     root.lines("rm", "-rf", "venv")
     root.lines("python3", "-m", "venv", "--system-site-packages", "venv")
-    root.lines("pip", "--disable-pip-version-check", "install", "--quiet", "--no-index", file)
+    root.lines("pip", "--disable-pip-version-check", "install", "--quiet", "--no-index", "--no-deps", file)
     return root
 
 

@@ -40,6 +40,9 @@ def __getattr__(name: str) -> Any:
     if name == "SyncBatchNormalization":  # imports Keras, which takes seconds
         from .sync_batch_norm import SyncBatchNormalization
         return SyncBatchNormalization
+    if name in ("callbacks", "load_model"):
+        raise AttributeError(f"hvd.tensorflow has no {name}: it is in hvd.tensorflow.keras, which has the other functions, "
+                             "too: import hvd.tensorflow.keras as hvd")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

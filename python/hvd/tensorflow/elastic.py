@@ -25,8 +25,8 @@ import tensorflow as tf
 
 from .. import elastic as _elastic
 from .. import errors
-from ..elastic import (HorovodInternalError, HostsUpdatedInterrupt, HostUpdateResult, ObjectState, State, generation,
-                       is_elastic, is_newcomer, member, newest, reform, run_fn)
+from ..elastic import (HorovodInternalError, HostsUpdatedInterrupt, HostUpdateResult, ObjectState, State, check_method,
+                       generation, is_elastic, is_newcomer, member, newest, reform, run_fn)
 from ..job import init, shutdown
 from .functions import broadcast_object, broadcast_variables
 
@@ -95,7 +95,8 @@ class TensorFlowKerasState(TensorFlowState):
     The state of random generators (dropout) is not in it: each rank keeps its own.
     optimizer: that of model.compile() by default. backend: ignored.
 
-    Errors: ValueError for a model that has no weights yet.
+    Errors: ValueError for a model that has no weights yet; UnsupportedError for an optimizer with shard=True, of whose
+    state each rank has a part only, and with --min-np for LocalSGD, DiLoCo, Gossip and ParameterServer.
     """
 
     def __init__(self, model: Any, optimizer: Any = None, backend: Any = None, **kwargs: Any) -> None:
@@ -104,11 +105,19 @@ class TensorFlowKerasState(TensorFlowState):
         self.model = model
         self.optimizer = optimizer or getattr(model, "optimizer", None)
         self.backend = backend
+        _check_method(type(self).__name__, getattr(type(self.optimizer), "_hvd_method", ""))
         _build(self.optimizer, model)
         super().__init__([], **kwargs)
 
     def _tracked(self) -> list[Any]:
         return [*self.model.weights, *_variables_of(self.optimizer)]
+
+
+def _check_method(state: str, method: str) -> None:
+    check_method(state, method)
+    if method in ("LocalSGD", "DiLoCo") and is_elastic():  # their count of steps is not among the variables
+        raise errors.UnsupportedError(f"hvd: {state} with {method}, whose own state it does not save; use "
+                                      "DistributedOptimizer, or leave out --min-np")
 
 
 def _build(optimizer: Any, model: Any) -> None:

@@ -487,8 +487,8 @@ typedef int32_t hvd_best;
 enum { HVD_BEST_NONE = 0, HVD_BEST_MIN = 1, HVD_BEST_MAX = 2 };
 
 /* ---- To and from the launcher ----------------------------------------------------------------
- * Under hvdrun the values appear in its status lines and its report. Under other launchers these
- * functions return HVD_OK and the values are not shown, except hvd_report_failure. */
+ * hvdrun shows progress and metrics in its status line and its report, also without hvd_init. Under
+ * other launchers these functions return HVD_OK and show nothing, except hvd_report_failure. */
 
 /* What hvd_progress reports. Set struct_size to sizeof(hvd_progress_values), and `known` to the
  * bits of the fields that are set. */

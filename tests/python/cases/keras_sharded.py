@@ -86,6 +86,12 @@ def case_the_saved_state_does_not_depend_on_the_number_of_ranks() -> None:
         np.testing.assert_allclose(momentum, expected, rtol=1e-4, atol=1e-5)
 
 
+def case_an_elastic_state_refuses_it_with_advice() -> None:
+    for kind in kinds()[:1]:
+        with raises(errors.UnsupportedError, "KerasState with a DistributedOptimizer(shard=True)", "--max-restarts"):
+            hvd.elastic.KerasState(model_of(), pair(kind)[0], batch=0)
+
+
 def case_optimizers_that_cannot_be_sharded_are_errors() -> None:
     if not KERAS_3:
         with raises(errors.InvalidArgumentError, "needs an optimizer of Keras 3"):

@@ -1,7 +1,7 @@
-"""Trains with Keras in generations: elastic_keras.py loop|fit STEPS [MEMBER:STEP ...]. A member kills itself in its step.
+"""Trains with Keras in generations: elastic_keras.py HOW STEPS [MEMBER:STEP ...]. A member kills itself in its step.
 
 loop: a tf.function with a DistributedGradientTape. fit: model.fit() with a DistributedOptimizer and Horovod's callbacks;
-every rank has the whole batch. Rank 0 prints the loss over all samples in the end.
+every rank has the whole batch. LocalSGD, DiLoCo, Gossip: hvd's methods of these names. Rank 0 prints the loss over all samples in the end.
 """
 
 from __future__ import annotations
@@ -70,6 +70,8 @@ def fit(state: hvd.elastic.KerasState) -> None:
                          hvd.elastic.CommitStateCallback(state, batches_per_commit=PER_EPOCH)])
 
 
+if HOW in ("LocalSGD", "DiLoCo", "Gossip"):
+    optimizer = getattr(hvd, HOW)(optimizer, every=2)
 if HOW == "fit":
     optimizer = hvd.DistributedOptimizer(optimizer)
     mean = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)

@@ -1,6 +1,7 @@
 """Trains a CNN in generations: elastic_torch.py HOW STEPS [MEMBER:STEP:POINT ...]. A member kills itself at its point of its step.
 
-HOW: plain; passes, with two calls of backward() a step; clip, with clip_grad_norm_() of the reduced gradients;
+HOW: plain; passes, with two calls of backward() a step; clip, with clip_grad_norm_() of the reduced gradients; scaled, with
+them and a GradScaler for CPUs, whose scale changes every third step;
 LocalSGD and Gossip, hvd's methods of these names.
 
 Points: step, backward, optimizer, commit (before the copy), committed, and sync, of the newest rank after the loss before.
@@ -57,7 +58,8 @@ else:
                                          backward_passes_per_step=2 if HOW == "passes" else 1)
 schedule = torch.optim.lr_scheduler.StepLR(optimizer, 5, gamma=0.8)
 model[4].weight.register_hook(lambda gradient: die_at(state.step, "backward"))
-state = State(model, optimizer, schedule=schedule, step=0, seen=[])
+scaler = torch.amp.GradScaler("cpu", init_scale=8, growth_interval=3) if HOW == "scaled" else None
+state = State(model, optimizer, schedule=schedule, step=0, seen=[], **({"scaler": scaler} if scaler else {}))
 
 
 @hvd.elastic.run
@@ -70,9 +72,16 @@ def train(state: State) -> None:
         optimizer.zero_grad()
         for part in mine.tensor_split(2) if HOW == "passes" else [mine]:
             loss = functional.cross_entropy(model(images[part]), labels[part], reduction="sum") / shard.batch_size(step)
-            loss.backward()
+            (scaler.scale(loss) if scaler else loss).backward()
         die_at(state.step, "optimizer")
-        if HOW == "clip":
+        if scaler:
+            optimizer.synchronize()
+            scaler.unscale_(optimizer)
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+            with optimizer.skip_synchronize():
+                scaler.step(optimizer)
+            scaler.update()
+        elif HOW == "clip":
             optimizer.synchronize()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
             with optimizer.skip_synchronize():
@@ -87,6 +96,7 @@ def train(state: State) -> None:
 
 
 train(state)
+assert not scaler or scaler.get_scale() == 8 * 2 ** (STEPS // 3), scaler.get_scale()
 assert state.seen == [step % 5 for step in range(STEPS)], state.seen
 if hvd.rank() == 0:
     with torch.no_grad():

@@ -84,9 +84,9 @@ TEST_F(PmixFencesTest, NumbersTheFencesOfEachSetOfRanks) {
   join({2, 4});
   join({2, 4});
   ASSERT_EQ(sent_.size(), 3u);
-  EXPECT_EQ(parse_fence(sent_[0].payload)->key, pack_fence_key(0, {}));
-  EXPECT_EQ(parse_fence(sent_[1].payload)->key, pack_fence_key(0, {2, 4}));
-  EXPECT_EQ(parse_fence(sent_[2].payload)->key, pack_fence_key(1, {2, 4}));
+  EXPECT_EQ(parse_fence(sent_[0].payload)->key, pack_fence_key(0, "", {}));
+  EXPECT_EQ(parse_fence(sent_[1].payload)->key, pack_fence_key(0, "", {2, 4}));
+  EXPECT_EQ(parse_fence(sent_[2].payload)->key, pack_fence_key(1, "", {2, 4}));
 }
 
 TEST_F(PmixFencesTest, ReportsATimeoutToTheLauncherWhichEndsTheFence) {
@@ -94,7 +94,7 @@ TEST_F(PmixFencesTest, ReportsATimeoutToTheLauncherWhichEndsTheFence) {
   loop_.run();
   ASSERT_EQ(sent_.size(), 2u);
   EXPECT_EQ(sent_[1].type, FrameType::fence_expired);
-  EXPECT_EQ(sent_[1].payload, pack_fence_key(0, {}));
+  EXPECT_EQ(sent_[1].payload, pack_fence_key(0, "", {}));
   EXPECT_EQ(answers_, Lines{});
   ASSERT_TRUE(fences_.on_result(pack_fence_result(sent_[1].payload, kPmixTimeout)));
   EXPECT_EQ(answers_, Lines{"-24 "});
@@ -103,9 +103,9 @@ TEST_F(PmixFencesTest, ReportsATimeoutToTheLauncherWhichEndsTheFence) {
 TEST_F(PmixFencesTest, CallbackMayStartTheNextFence) {
   fences_.join(
       {{}, kPmixSuccess, "", std::nullopt, [this](std::int32_t, std::string_view) { join({}); }});
-  ASSERT_TRUE(fences_.on_result(pack_fence_result(pack_fence_key(0, {}), kPmixSuccess)));
+  ASSERT_TRUE(fences_.on_result(pack_fence_result(pack_fence_key(0, "", {}), kPmixSuccess)));
   ASSERT_EQ(sent_.size(), 2u);
-  EXPECT_EQ(parse_fence(sent_[1].payload)->key, pack_fence_key(1, {}));
+  EXPECT_EQ(parse_fence(sent_[1].payload)->key, pack_fence_key(1, "", {}));
 }
 
 }  // namespace

@@ -140,6 +140,15 @@ TEST_F(CommandLine, UsesHostsOfTheLastSourceAndPrefersDashHWithinOne) {
   EXPECT_EQ(parse({"-H", "a", "prog"})->spec.hostfile, "");
 }
 
+TEST_F(CommandLine, PrintsProgressAsLinesInABatchScriptOfSlurm) {
+  EXPECT_EQ(job({}).output.progress, ProgressMode::automatic);
+  environment_.insert({{"SLURM_JOB_ID", "7"}, {"ENVIRONMENT", "BATCH"}});
+  EXPECT_EQ(job({}).output.progress, ProgressMode::log);
+  EXPECT_EQ(job({"--progress", "never"}).output.progress, ProgressMode::never);
+  environment_.erase("SLURM_JOB_ID");
+  EXPECT_EQ(job({}).output.progress, ProgressMode::automatic);
+}
+
 TEST_F(CommandLine, FindsTheProgramAndKeepsItsArguments) {
   const auto invocation = parse({"-np", "2", "prog", "-np", "--help"});
   ASSERT_TRUE(invocation);

@@ -36,6 +36,7 @@ constexpr std::pair<std::string_view, std::string_view> kCommandHelp[] = {
     {"jobs", "your jobs in the queue"},
     {"follow", "show a job's state and output"},
     {"cancel", "end jobs"},
+    {"why", "say why a job hangs"},
     {"scale", "a program at several numbers of ranks, compared"},
 };
 
@@ -253,6 +254,7 @@ _hvdrun() {
       jobs) compadd -- --all --json --help; return ;;
       follow) compadd -- --no-output --help; return ;;
       cancel) compadd -- --help; return ;;
+      why) compadd -- --json --help; return ;;
       help) _describe command _hvdrun_commands; return ;;
       *) _hvdrun_takes_commands=-1 ;;
     esac
@@ -317,7 +319,7 @@ end
 
 # Whether options may be typed: there is no program yet, and no command without a program.
 function __hvdrun_takes_options
-    __hvdrun_has_command templates jobs follow cancel help; and return 1
+    __hvdrun_has_command templates jobs follow cancel why help; and return 1
     test (count (__hvdrun_program)) -eq 0
 end
 
@@ -334,11 +336,12 @@ end
 complete -c hvdrun -f
 complete -c hvdrun -n '__hvdrun_takes_options' -a '(__fish_complete_command)'
 complete -c hvdrun -n '__hvdrun_takes_options' -F
-complete -c hvdrun -n 'not __hvdrun_has_command templates jobs follow cancel help; and test (count (__hvdrun_program)) -gt 0' -a '(__hvdrun_complete_program)'
+complete -c hvdrun -n 'not __hvdrun_has_command templates jobs follow cancel why help; and test (count (__hvdrun_program)) -gt 0' -a '(__hvdrun_complete_program)'
 complete -c hvdrun -n '__hvdrun_has_command templates' -a 'show' -l template-path -l help
 complete -c hvdrun -n '__hvdrun_has_command jobs' -l all -l json -l help
 complete -c hvdrun -n '__hvdrun_has_command follow' -l no-output -l help
 complete -c hvdrun -n '__hvdrun_has_command cancel' -l help
+complete -c hvdrun -n '__hvdrun_has_command why' -l json -l help
 )fish";
   for (const auto& [name, help] : kCommandHelp) {
     out += "complete -c hvdrun -n '__hvdrun_is_first; or __hvdrun_has_command help' -a " +

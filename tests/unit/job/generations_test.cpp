@@ -503,6 +503,28 @@ TEST(Generations, AHostThatOthersCannotReachIsLeftOut) {
   EXPECT_EQ(job.accuse(3, 4), (Lines{"end 2: " + text, "end 3: " + text, "go 3: 0,1,4,5"}));
 }
 
+// All members agree in the last exchange that one could not connect.
+TEST(Generations, AWireUpThatFailsInItsLastExchangeCounts) {
+  Job job(3, {}, 1);
+  for (std::uint32_t member = 0; member < 3; ++member) job.start(member);
+  const auto cannot_connect = [&job](std::uint32_t member, std::uint32_t to) {
+    MemberCome come;
+    come.failure = common::SeenFailure::unconnected;
+    come.accused = to;
+    return job.come(member, ComeReason::failed, come);
+  };
+  for (int wiring = 0; wiring < 2; ++wiring) {
+    job.wire_up();
+    cannot_connect(0, common::kNoMember);
+    cannot_connect(1, 2);
+    if (wiring == 0) {
+      EXPECT_EQ(cannot_connect(2, 1), Lines{"go 2: 0,1,2"});
+    }
+  }
+  EXPECT_EQ(cannot_connect(2, 1),
+            (Lines{"end 2: could not be reached by ranks of other hosts", "go 3: 0,1"}));
+}
+
 TEST(Generations, AWireUpThatFailsAgainAndAgainEndsTheJob) {
   Job job(2);
   Lines last = (job.start(0), job.start(1));

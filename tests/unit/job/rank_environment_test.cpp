@@ -149,6 +149,12 @@ TEST(RankEnvironment, SetsFrameworkVariablesOnlyForNamedFrameworks) {
   EXPECT_EQ(got.at("TORCHELASTIC_MAX_RESTARTS"), "5");
   EXPECT_EQ(got.at("TORCHELASTIC_USE_AGENT_STORE"), "False") << "rank 0 listens on MASTER_PORT";
   EXPECT_EQ(got.at("ROLE_RANK"), "3");
+  EXPECT_FALSE(got.contains("TORCHELASTIC_ERROR_FILE"));
+  spec.output.directory = "/logs";
+  EXPECT_EQ(environment_of_last({}, spec).at("TORCHELASTIC_ERROR_FILE"),
+            "/logs/rank.0003/error.json");
+  EXPECT_FALSE(environment_of_last({{"TORCHELASTIC_ERROR_FILE", "/theirs"}}, spec)
+                   .contains("TORCHELASTIC_ERROR_FILE"));
   for (const char* name : {"TF_CONFIG", "JAX_COORDINATOR_ADDRESS", "TORCHELASTIC_RUN_ID"})
     EXPECT_FALSE(environment_of_last({}).contains(name)) << name;
   spec.environment = {{"TF_CONFIG", "mine"}};

@@ -16,9 +16,9 @@ TEST(StateTable, IsCompleteWhenTheLastAgentHasAnswered) {
   auto ranks = two_ranks();
   ranks[0].exited = true;
   StateTable table;
-  table.expect(2);
-  EXPECT_TRUE(table.add({{{1, 11, "S", 7, 2, "allreduce grad", 12.34}}}, ranks).empty());
-  const auto lines = table.add({{{0, 10, "ended", 9, 2, "", 0}}}, ranks);
+  table.expect({0, 1});
+  EXPECT_TRUE(table.add(1, {{{1, 11, "S", 7, 2, "allreduce grad", 12.34}}}, ranks).empty());
+  const auto lines = table.add(0, {{{0, 10, "ended", 9, 2, "", 0}}}, ranks);
   ASSERT_EQ(lines.size(), 3u);
   EXPECT_EQ(lines[1], "     0 n1                     10      2         9  exit code 0");
   EXPECT_EQ(
@@ -28,14 +28,24 @@ TEST(StateTable, IsCompleteWhenTheLastAgentHasAnswered) {
 
 TEST(StateTable, IgnoresUnrequestedAnswers) {
   StateTable table;
-  EXPECT_TRUE(table.add({{{0, 10, "R", 0, 0, "", 0}}}, two_ranks()).empty());
+  EXPECT_TRUE(table.add(0, {{{0, 10, "R", 0, 0, "", 0}}}, two_ranks()).empty());
 }
 
 TEST(StateTable, IgnoresUnknownRanks) {
   StateTable table;
-  table.expect(1);
-  EXPECT_EQ(table.add({{{5, 10, "R", 0, 0, "", 0}, {-1, 1, "R", 0, 0, "", 0}}}, two_ranks()).size(),
-            1u);
+  table.expect({0});
+  EXPECT_EQ(
+      table.add(0, {{{5, 10, "R", 0, 0, "", 0}, {-1, 1, "R", 0, 0, "", 0}}}, two_ranks()).size(),
+      1u);
+}
+
+TEST(StateTable, DoesNotWaitForALostAgent) {
+  const auto ranks = two_ranks();
+  StateTable table;
+  table.expect({0, 1});
+  EXPECT_TRUE(table.add(0, {{{0, 10, "S", 0, 0, "", 0}}}, ranks).empty());
+  EXPECT_EQ(table.lose(1, ranks).size(), 2u);
+  EXPECT_TRUE(table.lose(1, ranks).empty());
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 
 #include <chrono>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -65,6 +67,21 @@ TEST(RankTable, HasProcessesThatAreStartedLater) {
   for (int rank = 0; rank < 4; ++rank) ASSERT_TRUE(table.exited(raised(rank, 5, 0), after(6)));
   EXPECT_EQ(table.running(), std::vector<int>{4});
   EXPECT_FALSE(table.all_ended_on(0));
+}
+
+TEST(RankTable, RanksOfALostHostCountAsEnded) {
+  RankTable table = table_of_two_hosts();
+  ASSERT_TRUE(table.exited(raised(2, 5.5, 0.1), after(1)));
+  EXPECT_EQ(table.lose_host(1), std::vector<int>{3});
+  EXPECT_TRUE(table.lose_host(1).empty());
+  EXPECT_EQ(table.running(), (std::vector<int>{0, 1}));
+  EXPECT_TRUE(table.all_ended_on(1));
+  EXPECT_FALSE(table.exited(raised(3, 5.5, 0.1), after(1)));
+  ASSERT_TRUE(table.exited(raised(0, 5.5, 0.1), after(1)));
+  EXPECT_FALSE(table.all_ended());
+  ASSERT_TRUE(table.exited(raised(1, 5.5, 0.1), after(1)));
+  EXPECT_TRUE(table.all_ended());
+  EXPECT_EQ(table.end_order(), (std::vector<std::size_t>{2, 0, 1}));
 }
 
 TEST(RankTable, LateMessageDoesNotChangeTheFirstFailure) {

@@ -340,9 +340,16 @@ void SimulatedAgent::leave() {
   close_link("", world.between(0, 10));
 }
 
+void SimulatedAgent::note_loss() {
+  auto& truth = world.attempts[attempt_index];
+  truth.lost_hosts.insert(host);
+  truth.one_was_lost_before_launch = truth.one_was_lost_before_launch || !launched;
+}
+
 // Kills the agent. Its guard kills the ranks.
 void SimulatedAgent::die() {
   if (!alive) return;
+  note_loss();
   for (const int number : numbers) {
     Rank& its = rank(number);
     if (!its.alive) continue;
@@ -359,6 +366,7 @@ void SimulatedAgent::die() {
 void SimulatedAgent::cut_link() {
   cut = true;
   cut_at = world.now();
+  note_loss();
   now_unreachable();
   close_link("the host has not answered for 5 s (--host-timeout)", Millis(5000));
   world.in(Millis(75000), [self = shared_from_this()] { self->die(); });
@@ -369,6 +377,10 @@ void SimulatedAgent::cut_link() {
       world.in(world.between(3000, 4900), [other, number] {
         Rank& its = other->rank(number);
         if (other->cut || !other->alive || !its.alive || its.signalled) return;
+        if (other->world.elastic && other->world.elastic->uses_hvd) {
+          if (its.member.state == Member::State::inside) other->react_to_over(number);
+          return;
+        }
         its.lost_a_peer = true;
         other->end_rank(number, 1 << 8);
       });

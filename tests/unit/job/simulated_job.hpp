@@ -60,8 +60,9 @@ struct Chances {
   // Per rank of an elastic job and step of its life:
   double member_dies = 0.01;
   double member_disconnects = 0.01;
-  double member_is_stopped = 0.01;  // in the wire-up, and never continued
-  double collective_fails = 0.05;   // though none has died
+  double member_is_stopped = 0.01;   // in the wire-up, and never continued
+  double collective_fails = 0.05;    // though none has died
+  bool only_hosts_are_lost = false;  // the other chances are 0
 
   static Chances none() {
     Chances chances{0, 0.05, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.05};
@@ -150,6 +151,8 @@ struct AttemptTruth {
   bool one_ended_without_leaving = false;  // hvd_shutdown, with exit code 0
   bool one_came_after_leaving = false;     // it called hvd_init again
   std::set<std::string> hosts;
+  std::set<std::string> lost_hosts;  // whose agents were killed, or whose links were cut
+  bool one_was_lost_before_launch = false;
   std::set<std::string> unreachable;  // those of `hosts` that the launcher cannot reach
   bool disturbed = false;             // an agent, a link or a frame had a fault
 
@@ -327,6 +330,7 @@ struct SimulatedAgent : std::enable_shared_from_this<SimulatedAgent> {
   void consider_leaving();
   void leave();
   void die();
+  void note_loss();
   void cut_link();
 
   // Of elastic jobs (simulated_members.cpp):

@@ -157,7 +157,7 @@ void check_end(const World& world, const JobSpec& spec, const Report& report) {
     const auto& truth = last.ranks[i];
     if (!reported.exited) {
       EXPECT_TRUE(reported.stopped_by_us) << i;
-      EXPECT_TRUE(report.exit_code != 0 || last.never_joined(i)) << i;
+      EXPECT_TRUE(report.exit_code != 0 || !last.decides(i)) << i;
       continue;
     }
     EXPECT_FALSE(truth.alive) << i;
@@ -286,7 +286,25 @@ void check_generations(const AttemptTruth& truth, const GenerationsReport& repor
   }
 }
 
-void check_elastic_end(const World& world, const Report& report) {
+// If only hosts are lost, the ranks of the others are not ended, as long as they are enough.
+void check_that_others_continue(const World& world, const JobSpec& spec, const Report& report) {
+  const AttemptTruth& last = world.attempts.back();
+  if (!world.chances.only_hosts_are_lost || !world.elastic->reforms || !world.elastic->uses_hvd ||
+      world.interrupted || spec.stop.exit_timeout || last.members_ended ||
+      last.one_was_lost_before_launch || report.exit_code == kExitTimeout)
+    return;
+  std::size_t survivors = 0;
+  for (const auto& rank : report.ranks)
+    if (!last.lost_hosts.contains(rank.host)) ++survivors;
+  if (survivors < world.elastic->least) return;
+  for (std::size_t i = 0; i < last.ranks.size(); ++i)
+    if (!last.lost_hosts.contains(report.ranks[i].host)) {
+      EXPECT_TRUE(last.ranks[i].started && !last.ranks[i].signalled)
+          << "rank " << i << " was stopped because of a lost host";
+    }
+}
+
+void check_elastic_end(const World& world, const JobSpec& spec, const Report& report) {
   const AttemptTruth& last = world.attempts.back();
   const bool were_placed = std::ranges::any_of(last.ranks, &Rank::started);
   if (were_placed || !world.elastic) {
@@ -295,6 +313,7 @@ void check_elastic_end(const World& world, const Report& report) {
   if (!world.elastic || !report.generations) return;
   check_generations(last, *report.generations);
   check_blamed_member(last, report);
+  check_that_others_continue(world, spec, report);
 }
 
 void run_history(std::uint64_t seed, const Chances& chances, bool verbose) {
@@ -316,7 +335,7 @@ void run_history(std::uint64_t seed, const Chances& chances, bool verbose) {
   world.say("exit code {}, first_failure {}, reason \"{}\"", report->exit_code,
             report->first_failure.value_or(-1), report->reason);
   check_end(world, history.spec, *report);
-  check_elastic_end(world, *report);
+  check_elastic_end(world, history.spec, *report);
 }
 
 class Supervisor : public testing::Test {
@@ -379,6 +398,20 @@ TEST_F(Supervisor, ReportsElasticJobsCorrectly) {
   chances.member_dies = 0.02;
   chances.member_disconnects = chances.member_is_stopped = 0.01;
   run_many(seeds::seed(300'000), 2 * histories(), chances);
+}
+
+TEST_F(Supervisor, ReportsElasticJobsThatLoseHostsCorrectly) {
+  Chances chances = Chances::none();
+  chances.is_elastic = 1;
+  chances.only_hosts_are_lost = true;
+  chances.collective_fails = 0;
+  chances.agent_is_killed = chances.link_is_cut = 0.15;
+  run_many(seeds::seed(350'000), 2 * histories(), chances);
+  chances.only_hosts_are_lost = false;
+  chances.agent_gives_up = chances.agent_pauses = 0.1;
+  chances.rank_fails = 0.1;
+  chances.member_dies = 0.02;
+  run_many(seeds::seed(380'000), histories(), chances);
 }
 
 TEST_F(Supervisor, ReportsElasticJobsThatAreDisturbed) {

@@ -67,6 +67,28 @@ TEST(LineFolder, ShowsALineAsOftenAsEachRankPrintsIt) {
   EXPECT_EQ(console.out(), "[0-1] x\n[0-1] x\n[0-1] x\n");
 }
 
+TEST(LineFolder, LinesOfOneRankDoNotKeepTheNextLinesApart) {
+  auto console = folding(3);
+  for (int rank = 0; rank < 3; ++rank) {
+    const auto own = std::to_string(rank);
+    console.write(rank, "I am " + own + "\nloading\nseed " + own + "\nready\n");
+  }
+  EXPECT_EQ(console.out(),
+            "[0] I am 0\n[1] I am 1\n[2] I am 2\n[0-2] loading\n"
+            "[0] seed 0\n[1] seed 1\n[2] seed 2\n[0-2] ready\n");
+}
+
+TEST(LineFolder, ALineOfOneRankWaitsNoLongerThanTheLineThatItMovedBefore) {
+  auto console = folding(3);
+  console.write(0, "loading\n");
+  console.write(1, "I am 1\nloading\n");
+  console.pass(LineFolder::kTogether - milliseconds(1));
+  EXPECT_EQ(console.out(), "");
+  console.pass(milliseconds(1));
+  EXPECT_EQ(console.out(), "[1] I am 1\n[0-1] loading\n");
+  EXPECT_FALSE(console.waits());
+}
+
 TEST(LineFolder, ARankThatHasEndedIsNotWaitedFor) {
   auto console = folding(3);
   console.close(2);

@@ -17,6 +17,30 @@ TEST(Progress, ShowsOnlyTheLastTextOfALine) {
   EXPECT_EQ(console.out(), "[0] 100%\n[0] next\n[1] 100%\n[1] next\n");
 }
 
+// What tqdm writes for a bar below another one (position=1), as Lightning has it.
+TEST(Progress, NestedBarsAreShownAsOne) {
+  TestConsole console;
+  console.write(0, "\repoch 0");
+  for (int i = 0; i < 100; ++i) {
+    console.write(0, "\n\r  batch " + std::to_string(i));
+    console.write(0, "\x1b[A");
+    console.pass(milliseconds(10));
+  }
+  console.write(0, "\repoch 1");
+  EXPECT_EQ(console.out(), "[0] epoch 0\n");
+  console.pass(milliseconds(300));
+  EXPECT_EQ(console.out(), "[0] epoch 1\n");
+  console.write(0, "\n\r  batch 100\x1b[A\n\nnext\n");
+  EXPECT_EQ(console.out(), "[0]   batch 100\r\n[0] next\n");
+  TestConsole terminal({.columns = kColumns});
+  terminal.write(0, "\repoch 0\n\r  batch 0\x1b[A");
+  terminal.pass(milliseconds(200));
+  terminal.write(0, "\n\r  batch 1\x1b[A");
+  terminal.pass(milliseconds(200));
+  EXPECT_EQ(terminal.out(), "[0] epoch 0\n[0]   batch 0" + kErase + "[0]   batch 1")
+      << "no sequence of the rank moves the cursor";
+}
+
 TEST(Progress, ReturnBeforeANewlineEndsTheLine) {
   TestConsole console;
   console.write(0, "windows\r\ntext\r\n");

@@ -7,7 +7,7 @@
 namespace hvdrun {
 namespace {
 
-const std::string kKey = pack_fence_key(7, {1, 2, 300});
+const std::string kKey = pack_fence_key(7, "", {1, 2, 300});
 
 TEST(PmixMessages, FenceRoundTrips) {
   const auto payload = pack_fence({kKey, {0, 3, 70'000}, -52, std::string_view("a\0b", 3)});
@@ -43,10 +43,34 @@ TEST(PmixMessages, ModexRequestsAndAnswersRoundTrip) {
 }
 
 TEST(PmixMessages, KeysOfOtherFencesDiffer) {
-  EXPECT_EQ(pack_fence_key(7, {1, 2, 300}), kKey);
-  EXPECT_NE(pack_fence_key(8, {1, 2, 300}), kKey);
-  EXPECT_NE(pack_fence_key(7, {1, 2}), kKey);
-  EXPECT_NE(pack_fence_key(7, {}), kKey);
+  EXPECT_EQ(pack_fence_key(7, "", {1, 2, 300}), kKey);
+  EXPECT_NE(pack_fence_key(8, "", {1, 2, 300}), kKey);
+  EXPECT_NE(pack_fence_key(7, "", {1, 2}), kKey);
+  EXPECT_NE(pack_fence_key(7, "", {}), kKey);
+  EXPECT_NE(pack_fence_key(7, "connect", {1, 2, 300}), kKey);
+}
+
+TEST(PmixMessages, RequestsAndAnswersForNamesRoundTrip) {
+  const auto payload = pack_names_request(
+      {3, NamesRequest::Operation::publish, true, false, {{5, "key", "value"}, {6, {}, {}}}});
+  const auto request = parse_names_request(payload);
+  ASSERT_TRUE(request);
+  EXPECT_EQ(request->number, 3u);
+  EXPECT_EQ(request->operation, NamesRequest::Operation::publish);
+  EXPECT_TRUE(request->once);
+  EXPECT_FALSE(request->waits);
+  ASSERT_EQ(request->values.size(), 2u);
+  EXPECT_EQ(request->values[0].rank, 5u);
+  EXPECT_EQ(request->values[0].key, "key");
+  EXPECT_EQ(request->values[0].value, "value");
+  const auto packed = pack_names_answer({4, kPmixDuplicateKey, {{7, "k", "v"}}});
+  const auto answer = parse_names_answer(packed);
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->number, 4u);
+  EXPECT_EQ(answer->status, kPmixDuplicateKey);
+  ASSERT_EQ(answer->values.size(), 1u);
+  EXPECT_EQ(answer->values[0].rank, 7u);
+  EXPECT_EQ(answer->values[0].value, "v");
 }
 
 // Truncates messages anywhere before their data, whose length is variable.
@@ -63,6 +87,13 @@ TEST(PmixMessages, IncompleteMessagesAreRefused) {
   const auto answer = pack_modex_answer({{1, 2}, 0, {}});
   for (std::size_t size = 0; size < answer.size(); ++size)
     EXPECT_FALSE(parse_modex_answer(answer.substr(0, size))) << size;
+  const auto names =
+      pack_names_request({1, NamesRequest::Operation::look_up, false, true, {{2, "key", "value"}}});
+  for (std::size_t size = 0; size < names.size(); ++size)
+    EXPECT_FALSE(parse_names_request(names.substr(0, size))) << size;
+  const auto found = pack_names_answer({1, 0, {{2, "key", "value"}}});
+  for (std::size_t size = 0; size < found.size(); ++size)
+    EXPECT_FALSE(parse_names_answer(found.substr(0, size))) << size;
 }
 
 TEST(PmixMessages, InvalidMessagesAreRefused) {

@@ -51,6 +51,14 @@ TEST(FirstFailure, EarliestFailureWinsAmongExitCodes) {
   EXPECT_EQ(find_first_failure(ranks, {0, 1, 2}), 0u);
 }
 
+TEST(FirstFailure, ALostConnectionIsNoCauseIfAnotherRankFailed) {
+  auto lost = exited(1);
+  lost.last_stderr = {"  File \"t.py\", line 3", "    f()",
+                      "RuntimeError: Connection closed by peer"};
+  EXPECT_EQ(find_first_failure({lost, exited(3)}, {0, 1}), 1u);
+  EXPECT_EQ(find_first_failure({lost, exited(0)}, {0, 1}), 0u);
+}
+
 TEST(FirstFailure, SignalWinsOverAnEarlierExitCode) {
   const std::vector<RankReport> ranks{exited(1), killed(SIGSEGV), exited(1)};
   EXPECT_EQ(find_first_failure(ranks, {0, 2, 1}), 1u);

@@ -72,6 +72,37 @@ TEST(JudgeGenerations, FailsIfAMemberFailsAfterItHasLeft) {
   EXPECT_EQ(verdict.exit_code, 3);
 }
 
+// Rank 1's agent is lost at 5 s. Rank 0 fails at 4 s or at 6 s. Rank 2 alone is too few.
+TEST(JudgeGenerations, ALostAgentIsToBlameBeforeALaterFailure) {
+  auto report = generations({{1, 0}}, {false});
+  report.lost_agents = {{{1}, "the agent on n2 was lost", 5}};
+  const StopCause too_few{EndKind::rank_failed, "1 rank is left, fewer than --min-np 2", {}};
+  for (const double failed_after : {4.0, 6.0}) {
+    auto failed = kKilled;
+    failed.failed_after = failed_after;
+    const auto verdict = judge_generations(
+        too_few, std::nullopt, {failed, RankReport{}, ended_by_hvdrun()}, {0, 2}, report);
+    EXPECT_EQ(verdict.reason, failed_after < 5 ? "" : "the agent on n2 was lost");
+    EXPECT_EQ(verdict.exit_code, failed_after < 5 ? kExitSignalBase + SIGKILL : kExitLauncher);
+    EXPECT_EQ(verdict.kind, failed_after < 5 ? EndKind::rank_failed : EndKind::agent_lost);
+  }
+}
+
+TEST(JudgeGenerations, ALostAgentIsNotToBlameIfTheOthersHaveContinued) {
+  auto report = generations({{1}, {}}, {true, true});
+  report.lost_agents = {{{1}, "the agent on n2 was lost", 5}};
+  const auto success = judge_generations(std::nullopt, std::nullopt,
+                                         {kSucceeded, RankReport{}, kSucceeded}, {0, 2}, report);
+  EXPECT_EQ(success.kind, EndKind::succeeded);
+  report = generations({{1}, {0, 2}}, {true, true});
+  report.lost_agents = {{{1}, "the agent on n2 was lost", 5}};
+  auto failed = kKilled;
+  failed.failed_after = 9;
+  const auto verdict =
+      judge_generations(std::nullopt, std::nullopt, {failed, RankReport{}, failed}, {0, 2}, report);
+  EXPECT_EQ(verdict.first_failure, 0u);
+}
+
 TEST(JudgeGenerations, TheFirstLossOfAChainIsToBlame) {
   // Each loss causes the next one: the same sample fails on each rank.
   const auto verdict =
@@ -200,6 +231,19 @@ TEST(DescribeRepair, NamesTheNew) {
             "rank 3 on n1 (killed by SIGKILL), rank 2 on n1 (exit code 1) were lost, new rank 4 on "
             "n1, new rank 5 on n2 have joined: 4 ranks continue from step 1204 after 5 ms; rank 5 "
             "is rank 2 in the program");
+}
+
+TEST(DescribeRepair, NamesRanksOfOneHostTogether) {
+  Repair repair{{{2, "n2", "with the agent"}, {3, "n2", "with the agent"}}, 2, 0, 0.01, {}};
+  EXPECT_EQ(describe_repair(repair),
+            "ranks 2-3 on n2 were lost (with the agent): 2 ranks continue after 10 ms");
+  repair.lost.push_back({0, "n1", "killed by SIGKILL"});
+  repair.size = 1;
+  EXPECT_EQ(describe_repair(repair),
+            "ranks 2-3 on n2 (with the agent), rank 0 on n1 (killed by SIGKILL) were lost: 1 rank "
+            "continues after 10 ms");
+  repair.lost = {{0, "n1", ""}, {1, "n1", ""}};
+  EXPECT_EQ(describe_repair(repair), "ranks 0-1 on n1 have left: 1 rank continues after 10 ms");
 }
 
 }  // namespace

@@ -89,6 +89,22 @@ TEST(ReportText, ShowsTheCauseBelowALongTraceback) {
   EXPECT_EQ(*(at + 1), "  its last error of hvd: rank 1 has left");
 }
 
+TEST(ReportText, RanksThatFailedForAConnectionAreOneLine) {
+  auto report = failed_job();
+  for (const int other : {1, 3}) {
+    auto& rank = report.ranks[static_cast<std::size_t>(other)];
+    rank.last_stderr = {"Traceback (most recent call last):", "  File \"t.py\", line 3", "    f()",
+                        "RuntimeError: Connection closed by peer :" + std::to_string(other)};
+  }
+  report.ranks[1].stopped_by_us = false;
+  report.ranks[1].exit_code = 1;
+  const auto lines = report_lines(report);
+  EXPECT_EQ(
+      lines[0],
+      "ranks 1,3 then failed for a lost connection: RuntimeError: Connection closed by peer :1");
+  EXPECT_EQ(lines[1], "rank 0: stopped by hvdrun");
+}
+
 constexpr const char* kTraceback =
     "Traceback (most recent call last):\n"
     "  File \"train.py\", line 3, in <module>\n"
@@ -489,9 +505,11 @@ TEST(ReportText, SaysWhatEachRankDidWhenInterrupted) {
                               "futex: python3, pid 100"));
   EXPECT_THAT(lines, Contains("rank 1 on n1 had run 8.10 s (CPU 7.50 s), computing: train, "
                               "pid 101"));
-  EXPECT_THAT(lines,
-              Contains("if it hung: next time, before Ctrl-C, type Ctrl-\\ for the pids, and "
-                       "on n1: py-spy dump --pid 100"));
+  constexpr auto kAdvice =
+      "if it hung: next time, before Ctrl-C, type hvdrun why in another terminal, or Ctrl-\\ here";
+  EXPECT_THAT(lines, Contains(kAdvice));
+  report.hang.emplace();
+  EXPECT_THAT(report_lines(report), Not(Contains(kAdvice)));
 }
 
 TEST(ReportText, ShowsTheExceptionAfterWhichARankHung) {

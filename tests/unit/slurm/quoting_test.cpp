@@ -42,6 +42,20 @@ TEST(QuoteForShell, LeavesPlainWordsAsTheyAre) {
   EXPECT_EQ(quote_for_shell("a\nb'c"), "$'a\\nb\\'c'");
 }
 
+TEST(QuoteForShell, BashPutsTheIndexOfAnArraysTaskIntoAWord) {
+  const auto read = [](const std::string& value) {
+    return output_of("SLURM_ARRAY_TASK_ID=7 bash <<'HVD_END'\nprintf '%s|' " +
+                     quote_for_shell_with_index(value) + "\nHVD_END");
+  };
+  EXPECT_EQ(read("configs/{index}.yaml"), "configs/7.yaml|");
+  EXPECT_EQ(read("$HOME/{index} {index}"), "$HOME/7 7|");
+  for (const auto& value : kAwkward) EXPECT_EQ(read(value), value + "|");
+  EXPECT_EQ(output_of("bash <<'HVD_END' 2>&1\necho " + quote_for_shell_with_index("{index}") +
+                      "\necho not here\nHVD_END")
+                .find("not here"),
+            std::string::npos);
+}
+
 // Reads an argument as sbatch's get_argument does; render.hpp has the grammar. The test's oracle is
 // written independently, as a state machine.
 std::string read_argument(const std::string& line) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
 import os
 import re
@@ -61,6 +62,9 @@ notification_manager = _NotificationManager()
 
 
 # ---- horovod.common.util --------------------------------------------------------------------------
+
+_cache = functools.lru_cache(maxsize=None)  # of functions whose arguments can be keys
+
 
 EXTENSIONS = ["tensorflow", "torch"]
 

@@ -106,6 +106,9 @@ def _attribute_of(module: str, sources: Sequence[str], name: str) -> Any:
             reason = reason or f" ({error})"
     if below in REFUSED:
         raise AttributeError(f"{module}.{name}: hvd does not have it; {REFUSED[below]}{reason}")
+    if f"{module}.keras.{name}" in {f"horovod.{known}" for known in MODULES}:
+        raise AttributeError(f"{module} has no {name}: it is in {module}.keras, which has the other functions, too: "
+                             f"import {module}.keras as hvd")
     raise AttributeError(f"{module}.{name}: hvd has nothing of that name{reason}")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Iterable
 from typing import Any, Callable, Optional, Union
@@ -12,7 +11,7 @@ import tensorflow as tf
 
 import hvd.numpy as hvn
 from hvd import job
-from hvd.status import progress
+from hvd.callbacks import OfFit
 from hvd.types import Average, Min
 
 from ..functions import broadcast_variables
@@ -104,43 +103,8 @@ class MetricAverageCallback(_Callback):
         logs.update(zip(names, averages.tolist()))
 
 
-class ProgressCallback(tf.keras.callbacks.Callback):
-    """Reports the progress of model.fit() to hvdrun, for its status line and its report (hvd.progress).
-
-    batch_size: the samples in each batch of this rank; None: hvdrun shows no samples per second, because Keras does not
-    say how many there are.
-    """
-
-    _SECONDS_BETWEEN_LOSSES = 0.2  # reading the loss waits for the GPU
-
-    def __init__(self, batch_size: Optional[int] = None) -> None:
-        super().__init__()
-        self._supports_tf_logs = True  # Keras need not copy the metrics of each batch
-        self._batch_size = batch_size
-        self._step = 0
-        self._epoch = 0
-        self._next_loss = 0.0
-
-    def on_epoch_begin(self, epoch: int, logs: Optional[dict[str, Any]] = None) -> None:
-        self._epoch = epoch
-        epochs, length = self.params.get("epochs"), self.params.get("steps")
-        steps = self._step + length * (epochs - epoch) if epochs and length else None
-        progress(step=self._step, steps=steps, epoch=epoch, epochs=epochs)
-
-    def on_train_batch_end(self, batch: int, logs: Optional[dict[str, Any]] = None) -> None:
-        self._step += 1
-        loss = None
-        if logs and "loss" in logs and (now := time.monotonic()) >= self._next_loss:
-            loss = float(logs["loss"])
-            self._next_loss = now + self._SECONDS_BETWEEN_LOSSES
-        progress(step=self._step, samples=self._batch_size, loss=loss)
-
-    def on_epoch_end(self, epoch: int, logs: Optional[dict[str, Any]] = None) -> None:
-        if logs and "loss" in logs:
-            progress(loss=float(logs["loss"]))
-
-    def on_train_end(self, logs: Optional[dict[str, Any]] = None) -> None:
-        progress(epoch=self._epoch + 1)
+class ProgressCallback(OfFit, tf.keras.callbacks.Callback):
+    __doc__ = OfFit.__doc__
 
 
 class LearningRateScheduleCallback(_Callback):

@@ -12,8 +12,7 @@ from typing import Any, Optional
 
 import torch
 
-from ... import errors
-from ...elastic import ObjectState, is_elastic, newest
+from ...elastic import ObjectState, check_method, newest
 from ...objects import broadcast_object
 from .._states import copied, mapped
 from .._wrapping import Wrapped
@@ -132,14 +131,8 @@ class OptimizerStateHandler(_CopyingHandler):
     """The handler of an optimizer, also of a DistributedOptimizer."""
 
     def __init__(self, value: Any) -> None:
-        if isinstance(value, ShardedOptimizer):
-            raise errors.UnsupportedError(
-                "hvd: TorchState with a DistributedOptimizer(shard=True): each rank has a part of the optimizer's "
-                "state, which is lost with it; leave out shard=True, or use hvd.checkpoint and hvdrun --max-restarts")
         method = value.METHOD if isinstance(value, Wrapped) else ""
-        if method in _METHODS_WITH_SETS and is_elastic():
-            raise errors.UnsupportedError(f"hvd: TorchState with {method}, whose process sets do not survive a lost rank; "
-                                          "use LocalSGD or DistributedOptimizer, or leave out --min-np")
+        check_method("TorchState", "DistributedOptimizer(shard=True)" if isinstance(value, ShardedOptimizer) else method)
         super().__init__(value)
 
     def restore(self) -> None:
@@ -153,9 +146,6 @@ class OptimizerStateHandler(_CopyingHandler):
             super().sync()  # also the place in the period
         else:
             broadcast_packed(optimizer_tensors(self.value, newest()), newest())
-
-
-_METHODS_WITH_SETS = ("Gossip", "ParameterServer")
 
 
 class SamplerStateHandler(_CopyingHandler):

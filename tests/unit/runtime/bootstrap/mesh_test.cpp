@@ -8,6 +8,7 @@
 #include <array>
 #include <functional>
 #include <future>
+#include <optional>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -28,6 +29,7 @@ JobSecret make_secret() {
 struct Mesh {
   std::vector<HostListener> host_listeners;
   std::vector<HostEntry> hosts;
+  std::vector<std::optional<int>> unreached = std::vector<std::optional<int>>(kHosts);
 };
 
 // Makes three hosts, whose leaders are ranks 0, 2 and 4.
@@ -61,7 +63,7 @@ std::vector<Result<std::vector<HostSocket>>> join_all(
     threads.emplace_back([&, host] {
       const auto index = static_cast<std::size_t>(host);
       joined[index] = join_hosts(std::move(mesh.host_listeners[index]), mesh.hosts, host,
-                                 secret_of(host), Deadline(timeout));
+                                 secret_of(host), Deadline(timeout), &mesh.unreached[index]);
     });
   }
   for (auto& thread : threads) thread.join();
@@ -173,6 +175,8 @@ TEST(JoinHosts, NamesTheHostThatDoesNotConnect) {
     };
     if (has(0, "connection from rank 4 on c") && has(2, "does not hold the same secret")) break;
   }
+  EXPECT_EQ(mesh.unreached[0], 4);
+  EXPECT_EQ(mesh.unreached[2], 0);
   ASSERT_FALSE(joined[0].ok());
   EXPECT_EQ(joined[0].error().message, "there was no connection from rank 4 on c to " +
                                            mesh.hosts[0].addresses[0].text() +

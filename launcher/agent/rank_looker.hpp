@@ -1,0 +1,56 @@
+// Looks at this agent's ranks when the launcher asks for it: what their threads do, with stacks.
+//
+// A process of its own looks, because a look may hang with the process that it reads
+// (launcher/look). It is killed when the launcher's limit is over, and what it has printed by then
+// is sent. The ranks run on. The agent owns the looker, on its loop thread; the agent reaps the
+// process. Without the right to look, or without a process for it, the answer says so.
+#pragma once
+
+#include "agent/rank_processes.hpp"
+#include "agent/status_pages.hpp"
+#include "base/event_loop.hpp"
+#include "base/result.hpp"
+#include "common/fd.hpp"
+#include "protocol/link.hpp"
+#include "protocol/messages.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace hvdrun {
+
+// The first word of the command line with which hvdrun looks; those of hvdrun-look follow.
+inline constexpr std::string_view kLookArgument = "--internal-look";
+
+class RankLooker {
+ public:
+  // `link` must outlive it.
+  RankLooker(const EventLoop& loop, Link& link);
+  ~RankLooker() { stop(); }
+
+  // Begins to look at the ranks that live, and sends the answer later. Ends a look that runs.
+  void start(const LookMessage& wanted, const StatusPages& pages, const RankProcesses& ranks);
+
+  // Ends a look, without an answer: the ranks have ended, or the agent leaves.
+  void stop();
+
+ private:
+  Result<void> spawn_looker(const LookMessage& wanted);
+  void read();
+  void send(std::string problem);
+
+  const EventLoop& loop_;
+  Link& link_;
+  pid_t child_ = 0;  // 0: no look runs
+  Fd held_;          // refers to the child, also when the agent has reaped it
+  Fd output_;
+  FdEvent readable_;
+  Timer limit_;
+  std::string text_;
+  LooksMessage answer_;
+};
+
+}  // namespace hvdrun

@@ -1,0 +1,59 @@
+#include "commands/why.hpp"
+
+#include "commands/subcommand.hpp"
+#include "control/control_client.hpp"
+#include "control/running_jobs.hpp"
+
+#include <chrono>
+#include <optional>
+#include <string_view>
+
+namespace hvdrun {
+namespace {
+
+constexpr std::string_view kWhyHelp = R"(usage: hvdrun why [--json] [JOB]
+
+Says which rank the others of a running job wait for, and what it does. Then prints the
+stacks of all ranks, in Python and in C++, equal ones once. The job runs on: each rank is
+stopped for at most 50 ms. Works for every program, whether it uses hvd or not.
+
+  JOB     the pid of its hvdrun, or the number of its SLURM job; needed if several of your
+          jobs run on this machine
+  --json  prints the same as JSON, on one line
+  --help  this text
+
+See also: hvdrun-look(1) for a single process, docs/debug/hangs.md
+)";
+
+// More than hvdrun gives the agents.
+constexpr std::chrono::milliseconds kLimit{20'000};
+
+std::string text_of(const ControlJson& verdict) {
+  std::string text = verdict.value("text", "") + "\n";
+  const auto add = [&](const char* name, std::string_view before) {
+    if (const auto lines = verdict.find(name); lines != verdict.end() && lines->is_array())
+      for (const auto& line : *lines)
+        if (line.is_string()) text.append(before).append(line.get<std::string>()) += "\n";
+  };
+  add("problems", "not seen: ");
+  add("stacks", "");
+  return text;
+}
+
+}  // namespace
+
+Result<int> run_why(const std::vector<std::string>& args, const Environment& environment) {
+  bool help = false;
+  bool json = false;
+  HVD_TRY(const auto operands,
+          take_flags("hvdrun why", args, {{"--help", &help}, {"--json", &json}}));
+  if (help) return print_text(kWhyHelp);
+  if (operands.size() > 1) return fail("hvdrun why takes one job", kExitUsage);
+  const auto name = operands.empty() ? std::nullopt : std::optional(operands.front());
+  HVD_TRY(ControlClient client, connect_to_job(environment, name, "hvdrun why"));
+  HVD_TRY(const ControlJson verdict, client.ask("why", ControlJson::object(), kLimit));
+  if (!verdict.is_object()) return fail("hvdrun why: the job's answer is no verdict");
+  return print_text(json ? json_line(verdict) + "\n" : text_of(verdict));
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,100 @@
+#include "control/control_client.hpp"
+
+#include "control/control_folder.hpp"
+
+#include <array>
+#include <cerrno>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace hvdrun {
+namespace {
+
+// Returns whether the process is stopped (SIGSTOP, Ctrl-Z).
+bool is_stopped(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const auto end = text.rfind(')');
+  return end != std::string::npos && text.size() > end + 2 &&
+         (text[end + 2] == 'T' || text[end + 2] == 't');
+}
+
+}  // namespace
+
+Result<ControlClient> ControlClient::connect(const ControlSocket& where) {
+  HVD_TRY(const Fd folder, open_control_folder(where.folder));
+  Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket) return fail_errno("cannot make a socket", errno);
+  const auto address = control_address(folder, where.name);
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    const int error = errno;
+    if (error == ECONNREFUSED) ::unlinkat(folder.get(), where.name.c_str(), 0);
+    if (error == ECONNREFUSED || error == ENOENT) return fail("");
+    const auto pid = pid_in(where.name).value_or(0);
+    if (error == EAGAIN)
+      return fail(fmt::format("hvdrun {} takes no connections now{}", pid,
+                              is_stopped(pid) ? ", because it is stopped" : ""));
+    return fail_errno(fmt::format("cannot reach hvdrun {}", pid), error);
+  }
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 ||
+      peer.uid != ::geteuid())
+    return fail("");  // what is not ours is not asked
+  return ControlClient(std::move(socket), peer.pid);
+}
+
+Error ControlClient::end() {
+  ended_ = true;
+  return fail("the job has ended");
+}
+
+Error ControlClient::silence() const {
+  if (is_stopped(pid_))
+    return fail(fmt::format(
+        "hvdrun {0} is stopped and does not answer; kill -CONT {0} continues it", pid_));
+  return fail(fmt::format("hvdrun {} does not answer", pid_));
+}
+
+// A request fits into an empty socket.
+Result<void> ControlClient::send(std::string_view word, const ControlJson& arguments) {
+  const auto line = pack_request(word, arguments);
+  const auto sent = ::send(socket_.get(), line.data(), line.size(), MSG_NOSIGNAL);
+  if (sent == static_cast<ssize_t>(line.size())) return {};
+  return sent < 0 && (errno == EPIPE || errno == ECONNRESET) ? end() : silence();
+}
+
+Result<ControlJson> ControlClient::receive(Patience& patience) {
+  while (true) {
+    if (const auto newline = received_.find('\n'); newline != std::string::npos) {
+      const auto line = std::exchange(received_, {});
+      return parse_answer(std::string_view(line).substr(0, newline));
+    }
+    if (received_.size() > kMostAnswer) return fail("the job's answer is too long");
+    std::array<char, 64 << 10> buffer;  // NOLINT: filled by recv
+    const auto count = ::recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+    if (count > 0) {
+      const std::string_view bytes(buffer.data(), static_cast<std::size_t>(count));
+      received_.append(bytes);
+    } else if (count == 0 || !would_block(errno)) {
+      return end();
+    } else if (!patience.wait(socket_.get(), POLLIN)) {
+      return silence();
+    }
+  }
+}
+
+Result<ControlJson> ControlClient::ask(std::string_view word, const ControlJson& arguments,
+                                       std::chrono::milliseconds timeout) {
+  HVD_CHECK(send(word, arguments));
+  Patience patience(timeout);
+  return receive(patience);
+}
+
+}  // namespace hvdrun

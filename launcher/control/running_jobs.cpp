@@ -1,0 +1,202 @@
+#include "control/running_jobs.hpp"
+
+#include "common/text.hpp"
+#include "control/control_folder.hpp"
+#include "slurm/quoting.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <fstream>
+#include <utility>
+
+#include <fmt/format.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace hvdrun {
+namespace {
+
+constexpr std::chrono::milliseconds kTimeout{1000};
+
+template <class T>
+void take(const ControlJson& json, const char* name, T& value) {
+  const auto found = json.find(name);
+  if (found == json.end()) return;
+  try {
+    found->get_to(value);
+  } catch (const ControlJson::exception&) {  // of another type: the default stays
+  }
+}
+
+std::optional<long> number_in(const std::string& text) {
+  long number = 0;
+  const auto* const end = text.data() + text.size();
+  const auto [after, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc() && after == end && number > 0 ? std::optional(number) : std::nullopt;
+}
+
+std::string user_name(uid_t user) {
+  const passwd* const entry = ::getpwuid(user);
+  return entry != nullptr ? entry->pw_name : "user " + std::to_string(user);
+}
+
+// Returns why a process that runs hvdrun is not among the jobs; empty: it is none.
+std::string why_not_listed(long pid) {
+  struct stat status {};
+  const auto process = fmt::format("/proc/{}", pid);
+  std::ifstream file(process + "/comm");
+  std::string name;
+  if (!std::getline(file, name) || !name.starts_with("hvdrun") ||
+      ::stat(process.c_str(), &status) != 0)
+    return {};
+  if (name != "hvdrun")
+    return fmt::format("process {} is {}, a part of a job; its hvdrun is meant", pid, name);
+  if (status.st_uid == ::geteuid())
+    return fmt::format(
+        "hvdrun {} cannot be looked into: it is of a version without `hvdrun top`, has just "
+        "begun, or runs no job",
+        pid);
+  const auto user = user_name(status.st_uid);
+  return fmt::format("hvdrun {} is {}'s, and only {} can look into it", pid, user, user);
+}
+
+std::string list_of(const std::vector<RunningJob>& jobs) {
+  std::string lines;
+  for (const auto& job : jobs) lines += "\n" + job_line(job);
+  return lines;
+}
+
+Error not_found(const std::vector<RunningJob>& jobs, const std::string& name) {
+  const auto number = number_in(name);
+  auto text = number ? why_not_listed(*number) : std::string();
+  if (!number)
+    text = fmt::format("{} is no job: hvdrun's process or the number of a SLURM job names one",
+                       quote_if_needed(name));
+  if (text.empty())
+    text = fmt::format(
+        "no job {} of yours runs on this machine: there was none, it has ended, "
+        "or its hvdrun runs on another machine",
+        name);
+  if (!jobs.empty()) text += "; these run here:" + list_of(jobs);
+  return fail(text, kExitUsage);
+}
+
+}  // namespace
+
+ControlJson to_json(const JobAbout& about) {
+  return {{"id", about.id},
+          {"pid", about.pid},
+          {"version", about.version},
+          {"slurm_job", about.slurm_job},
+          {"command", about.command},
+          {"folder", about.folder},
+          {"begun", about.begun},
+          {"phase", about.phase},
+          {"ranks", about.ranks},
+          {"hosts", about.hosts},
+          {"restarts", about.restarts},
+          {"output_folder", about.output_folder}};
+}
+
+JobAbout job_about_from(const ControlJson& json) {
+  JobAbout about;
+  take(json, "id", about.id);
+  take(json, "pid", about.pid);
+  take(json, "version", about.version);
+  take(json, "slurm_job", about.slurm_job);
+  take(json, "command", about.command);
+  take(json, "folder", about.folder);
+  take(json, "begun", about.begun);
+  take(json, "phase", about.phase);
+  take(json, "ranks", about.ranks);
+  take(json, "hosts", about.hosts);
+  take(json, "restarts", about.restarts);
+  take(json, "output_folder", about.output_folder);
+  return about;
+}
+
+std::vector<RunningJob> running_jobs(const Environment& environment) {
+  std::vector<RunningJob> jobs;
+  std::vector<ControlClient> clients;  // of those jobs that are asked, in the same order
+  std::vector<std::size_t> asked;
+  for (const auto& path : control_folders(environment)) {
+    const auto folder = open_control_folder(path);
+    if (!folder) continue;
+    for (const auto& name : control_names(*folder)) {
+      auto client = ControlClient::connect({path, name});
+      if (!client && client.error().message.empty()) continue;
+      const pid_t pid = client && client->pid() != 0 ? client->pid() : *pid_in(name);
+      auto& job = jobs.emplace_back(RunningJob{{path, name}, pid, {}, {}});
+      if (!client) {
+        job.trouble = client.error().message;
+      } else if (auto sent = client->send("about", ControlJson::object()); !sent) {
+        job.trouble = sent.error().message;
+      } else {
+        clients.push_back(std::move(*client));
+        asked.push_back(jobs.size() - 1);
+      }
+    }
+  }
+  Patience patience(kTimeout);
+  std::vector<std::size_t> ended;
+  for (std::size_t i = 0; i < clients.size(); ++i) {
+    auto& job = jobs[asked[i]];
+    const auto answer = clients[i].receive(patience);
+    if (answer)
+      job.about = job_about_from(*answer);
+    else
+      job.trouble = answer.error().message;
+    if (clients[i].has_ended()) ended.push_back(asked[i]);
+  }
+  std::ranges::reverse(ended);
+  for (const auto index : ended) jobs.erase(jobs.begin() + static_cast<std::ptrdiff_t>(index));
+  std::ranges::stable_sort(jobs, {}, [](const RunningJob& job) { return job.about.begun; });
+  return jobs;
+}
+
+Result<RunningJob> choose_job(const std::vector<RunningJob>& jobs,
+                              const std::optional<std::string>& name, const std::string& command) {
+  std::vector<RunningJob> found;
+  for (const auto& job : jobs)
+    if (!name || std::to_string(job.pid) == *name || job.about.slurm_job == *name)
+      found.push_back(job);
+  if (found.empty() && name) return not_found(jobs, *name);
+  if (found.empty())
+    return fail("no job of yours runs on this machine (hvdrun jobs lists those in SLURM's queue)",
+                kExitUsage);
+  if (found.size() > 1)
+    return fail(fmt::format("{} of yours run here; name one, such as {} {}:{}",
+                            plural(found.size(), "job"), command, found.back().pid, list_of(found)),
+                kExitUsage);
+  if (!found.front().trouble.empty()) return fail(found.front().trouble);
+  return found.front();
+}
+
+Result<ControlClient> connect_to_job(const Environment& environment,
+                                     const std::optional<std::string>& name,
+                                     const std::string& command) {
+  HVD_TRY(const auto job, choose_job(running_jobs(environment), name, command));
+  auto client = ControlClient::connect(job.socket);
+  if (!client && client.error().message.empty()) return fail("the job has just ended", kExitUsage);
+  return client;
+}
+
+std::string job_line(const RunningJob& job) {
+  if (!job.trouble.empty()) return fmt::format("  {:<8} {}", job.pid, job.trouble);
+  const auto& about = job.about;
+  auto size = about.ranks == 0 ? about.phase
+                               : fmt::format("{} on {}", plural(about.ranks, "rank"),
+                                             plural(about.hosts, "host"));
+  if (!about.slurm_job.empty()) size += ", SLURM job " + about.slurm_job;
+  return fmt::format("  {:<8} {}  {}", job.pid, size, command_text(about.command));
+}
+
+std::string command_text(const std::vector<std::string>& words) {
+  std::string text;
+  for (const auto& word : words) text += (text.empty() ? "" : " ") + quote_for_shell(word);
+  return text;
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,66 @@
+// The jobs of this user that run on this machine, each found by the socket of its hvdrun, and which
+// of them a user means.
+//
+// For one thread, which the calls block: at most a second, if an hvdrun does not answer.
+#pragma once
+
+#include "base/environment.hpp"
+#include "base/result.hpp"
+#include "control/control_client.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace hvdrun {
+
+// What a job says of itself; the answer to the word "about".
+struct JobAbout {
+  std::string id;
+  int pid = 0;            // hvdrun's, as it sees it
+  std::string version;    // of hvdrun
+  std::string slurm_job;  // its number; "": it runs in none
+  std::vector<std::string> command;
+  std::string folder;  // the working directory of the ranks
+  double begun = 0;    // seconds since 1970
+  std::string phase;   // "starting", "running", "stopping", "restarting", "over"
+  int ranks = 0;       // 0: not known yet
+  int hosts = 0;
+  int restarts = 0;
+  std::string output_folder;  // of --output-filename; "": none
+};
+
+ControlJson to_json(const JobAbout& about);
+// What is missing, or of another type, keeps its default.
+JobAbout job_about_from(const ControlJson& json);
+
+struct RunningJob {
+  ControlSocket socket;
+  pid_t pid = 0;        // as this process sees it
+  JobAbout about = {};  // if it has answered
+  std::string trouble;  // why it has not: "hvdrun 12 is stopped and …"; "": it has
+};
+
+// Returns the jobs, the oldest first. Removes sockets that killed hvdruns have left.
+std::vector<RunningJob> running_jobs(const Environment& environment);
+
+// Returns the job that the user means: by hvdrun's pid, or the number of its SLURM job; without a
+// name the only one. Error (kExitUsage): there is none, or several, which the message lists.
+// `command`: "hvdrun top", for the message.
+Result<RunningJob> choose_job(const std::vector<RunningJob>& jobs,
+                              const std::optional<std::string>& name, const std::string& command);
+
+// Returns choose_job() of running_jobs(), connected.
+Result<ControlClient> connect_to_job(const Environment& environment,
+                                     const std::optional<std::string>& name,
+                                     const std::string& command);
+
+// Returns a job in a line: "4321  2 ranks on 1 host  python train.py".
+std::string job_line(const RunningJob& job);
+
+// Returns the words as a shell takes them.
+std::string command_text(const std::vector<std::string>& words);
+
+}  // namespace hvdrun

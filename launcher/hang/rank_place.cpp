@@ -1,0 +1,240 @@
+#include "hang/rank_place.hpp"
+
+#include "common/text.hpp"
+#include "hang/collective_calls.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace hvdrun {
+namespace {
+
+// A thread that uses more of a processor than this computes.
+constexpr double kComputes = 0.3;
+constexpr double kMoves = 0.03;
+constexpr double kShownWait = 1;  // seconds; a shorter one is not worth a word
+constexpr double kThrottled = 0.05;
+constexpr double kSwapsPerSecond = 20;
+
+const ThreadLook* thread_with(const ProcessLook& look, pid_t tid) {
+  const auto at = std::ranges::find(look.threads, tid, &ThreadLook::tid);
+  return at == look.threads.end() ? nullptr : &*at;
+}
+
+double processor_share(const ThreadLook& thread) {
+  return thread.movement && thread.movement->seconds > 0
+             ? thread.movement->cpu_seconds / thread.movement->seconds
+             : 0;
+}
+
+std::optional<std::size_t> users_frame(const ThreadLook& thread, const std::string& program,
+                                       std::size_t from = 0) {
+  // With Python, a frame in Python says more than one in a library of the user.
+  const bool has_python = std::ranges::any_of(thread.stack, [&](const LookFrame& frame) {
+    return frame.is_python && is_users(frame, program);
+  });
+  for (std::size_t index = from; index < thread.stack.size(); ++index) {
+    const auto& frame = thread.stack[index];
+    if ((!has_python || frame.is_python) && is_users(frame, program)) return index;
+  }
+  return std::nullopt;
+}
+
+bool begins_with(const std::string& function, std::initializer_list<std::string_view> names) {
+  return std::ranges::any_of(names,
+                             [&](std::string_view name) { return function.starts_with(name); });
+}
+
+// Whether the thread only waits for the end of other threads.
+bool joins(const ThreadLook& thread) {
+  return std::ranges::any_of(thread.stack, [](const LookFrame& frame) {
+    if (frame.is_python)
+      return frame.file.ends_with("/threading.py") &&
+             (frame.function.ends_with("join") || frame.function.ends_with("_shutdown"));
+    return begins_with(frame.function, {"pthread_join", "__pthread_clockjoin", "std::thread::join",
+                                        "pthread_timedjoin", "thrd_join"});
+  });
+}
+
+// Returns the number after these words in a text; 0 if they are not there.
+pid_t number_after(const std::string& text, std::string_view words) {
+  const auto at = text.find(words);
+  pid_t number = 0;
+  if (at != std::string::npos)
+    std::from_chars(text.data() + at + words.size(), text.data() + text.size(), number);
+  return number;
+}
+
+std::string place_in(const ThreadLook& thread, const std::string& program) {
+  const auto at = users_frame(thread, program);
+  return at ? place_text(thread.stack[*at]) : std::string();
+}
+
+// Returns "" if the thread does not wait for Python's lock.
+std::string python_lock_words(const ThreadLook& thread, const ProcessLook& look) {
+  const auto few = std::min<std::size_t>(thread.stack.size(), 6);
+  const bool waits =
+      std::any_of(thread.stack.begin(), thread.stack.begin() + static_cast<long>(few),
+                  [](const LookFrame& frame) { return frame.function == "take_gil"; });
+  const auto holder = std::ranges::find_if(look.threads, &ThreadLook::holds_gil);
+  if (!waits || holder == look.threads.end() || holder->tid == thread.tid) return {};
+  const auto place = place_in(*holder, look.program);
+  return fmt::format("waiting for Python's lock (GIL), which thread {} holds{}", holder->tid,
+                     place.empty() ? "" : " in " + place);
+}
+
+// Returns whether a wait only ends by time.
+bool sleeps(const ThreadLook& thread) {
+  if (thread.system_call.find("nanosleep") != std::string::npos) return true;
+  const bool is_poll = thread.system_call.find("select") != std::string::npos ||
+                       thread.system_call.find("poll") != std::string::npos;
+  return is_poll && thread.waits_for.starts_with("at most ");
+}
+
+std::string wait_words(const ThreadLook& thread, const ProcessLook& look) {
+  if (auto words = python_lock_words(thread, look); !words.empty()) return words;
+  if (sleeps(thread)) return "sleeping";
+  std::string words = thread.state == 'D' ? "hanging in the kernel" : "waiting";
+  if (!thread.waits_for.empty())
+    words += (thread.state == 'D' ? ", for " : " for ") + thread.waits_for;
+  else if (thread.state == 'D' && !thread.wait_channel.empty())
+    words += " (" + thread.wait_channel + ")";
+  else if (!thread.system_call.empty())
+    words += " in the system call " + thread.system_call;
+  if (const pid_t holder = number_after(thread.waits_for, "a mutex that thread "); holder != 0)
+    if (const auto* const other = thread_with(look, holder); other != nullptr && other != &thread)
+      if (const auto place = place_in(*other, look.program); !place.empty())
+        words += ", which is in " + place;
+  return words;
+}
+
+std::string state_of(const ThreadLook& thread, const ProcessLook& look, Doing doing) {
+  const auto for_time = [&] {
+    const double seconds = thread.waiting_seconds.value_or(0);
+    return seconds >= kShownWait ? " for " + wait_time_text(seconds) : std::string();
+  };
+  switch (doing) {
+    case Doing::stopped:
+      return "stopped by a signal (SIGSTOP; SIGCONT continues it)";
+    case Doing::traced:
+      return look.traced_by == 0
+                 ? "stopped by a debugger"
+                 : fmt::format("stopped by a debugger ({}, pid {})", look.tracer, look.traced_by);
+    case Doing::frozen:
+      return "frozen by its control group";
+    case Doing::computes: {
+      const auto share = 100 * processor_share(thread);
+      return share > 0 ? fmt::format("using {:.0f} % of a processor", std::min(share, 100.0))
+                       : std::string("running");
+    }
+    case Doing::waits:
+      return wait_words(thread, look) + for_time();
+    case Doing::in_collective:
+    case Doing::unknown:
+      break;
+  }
+  return {};
+}
+
+Doing doing_of(const ThreadLook& thread, const ProcessLook& look, bool in_collective) {
+  if (look.state == 'T') return Doing::stopped;
+  if (look.state == 't') return Doing::traced;
+  if (look.frozen) return Doing::frozen;
+  if (in_collective) return Doing::in_collective;
+  // On a busy machine a thread that computes may get little of a processor.
+  const bool runs = thread.state == 'R' || processor_share(thread) > kComputes;
+  return runs ? Doing::computes : Doing::waits;
+}
+
+// What may keep a process from its work, beside what its thread does.
+std::string note_of(const ProcessLook& look, Doing doing) {
+  std::string note;
+  const auto add = [&note](const std::string& text) { note += (note.empty() ? "" : "; ") + text; };
+  if (doing == Doing::waits)
+    for (const auto& child : look.children) {
+      if (child.state == 'Z')
+        add(fmt::format("its child {} ({}) has ended", child.pid, child.name));
+      if (child.state == 'T')
+        add(fmt::format("its child {} ({}) is stopped", child.pid, child.name));
+    }
+  if (look.throttled.value_or(0) > kThrottled)
+    add(fmt::format("its control group was throttled {:.0f} % of the time", 100 * *look.throttled));
+  if (look.swapped_in_per_second.value_or(0) > kSwapsPerSecond && look.swapped_kib > 0)
+    add(fmt::format("it reads {:.0f} pages a second from swap", *look.swapped_in_per_second));
+  if (look.traced_by != 0 && doing != Doing::traced)
+    add(fmt::format("{} (pid {}) traces it", look.tracer, look.traced_by));
+  return note;
+}
+
+}  // namespace
+
+std::string wait_time_text(double seconds) {
+  return seconds < 10 ? fmt::format("{:.1f} s", seconds) : fmt::format("{:.0f} s", seconds);
+}
+
+std::string place_text(const LookFrame& frame) {
+  std::string text;
+  if (!frame.file.empty()) {
+    text = std::filesystem::path(frame.file).filename().string();
+    if (frame.line != 0) text += fmt::format(":{}", frame.line);
+  }
+  if (frame.function == "<module>") return text;
+  std::string function = frame.function.substr(0, frame.function.find('('));
+  if (const auto at = function.rfind("<locals>."); at != std::string::npos)
+    function.erase(0, at + std::string_view("<locals>.").size());
+  return text + (text.empty() ? "" : " ") + function + "()";
+}
+
+const ThreadLook* key_thread(const ProcessLook& look) {
+  if (look.threads.empty()) return nullptr;
+  const auto* main = thread_with(look, look.pid);
+  if (main == nullptr) main = &look.threads.front();
+  if (look.state == 'T' || look.state == 't' || find_collective(main->stack)) return main;
+  const bool is_idle = joins(*main) || main->waits_for.starts_with("another thread");
+  if (!is_idle && users_frame(*main, look.program)) return main;
+  // A thread of the user that is in a collective, or else the one that main waits for.
+  const ThreadLook* other = nullptr;
+  for (const auto& thread : look.threads) {
+    if (&thread == main || !users_frame(thread, look.program)) continue;
+    if (find_collective(thread.stack)) return &thread;
+    if (other == nullptr) other = &thread;
+  }
+  return joins(*main) && other != nullptr ? other : main;
+}
+
+RankPlace place_of(const ProcessLook& look) {
+  RankPlace place;
+  const ThreadLook* thread = key_thread(look);
+  if (thread == nullptr) return place;
+  const auto call = find_collective(thread->stack);
+  place.doing = doing_of(*thread, look, call.has_value());
+  if (call && place.doing == Doing::in_collective) {
+    place.collective = call->function;
+    place.pairwise = call->pairwise;
+  }
+  if (const auto at = users_frame(*thread, look.program, call ? call->frame : 0)) {
+    const auto& frame = thread->stack[*at];
+    place.where = place_text(frame);
+    if (call)
+      place.called_from =
+          frame.file.empty()
+              ? place.where
+              : fmt::format("{}:{}", std::filesystem::path(frame.file).filename().string(),
+                            frame.line);
+  }
+  place.state = state_of(*thread, look, place.doing);
+  place.note = note_of(look, place.doing);
+  place.waiting_seconds = thread->waiting_seconds.value_or(0);
+  place.moves = (thread->movement && thread->movement->frame_moved) ||
+                std::ranges::any_of(look.threads, [](const ThreadLook& each) {
+                  return processor_share(each) > kMoves;
+                });
+  return place;
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,498 @@
+#include "hang/verdict.hpp"
+
+#include "common/text.hpp"
+#include "hang/rank_place.hpp"
+#include "hang/stack_groups.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace hvdrun {
+namespace {
+
+// At most so many groups of ranks are described in the line.
+constexpr std::size_t kMostDescribed = 3;
+
+// Returns `allreduce "grad.3"` for the status page's "allreduce grad.3".
+std::string title_of(const std::string& collective) {
+  const auto space = collective.find(' ');
+  if (space == std::string::npos) return collective;
+  return collective.substr(0, space) + " " + quote(collective.substr(space + 1));
+}
+
+// Returns "81,245".
+std::string with_commas(std::uint64_t number) {
+  std::string text = std::to_string(number);
+  for (std::size_t at = text.size(); at > 3; at -= 3) text.insert(at - 3, ",");
+  return text;
+}
+
+struct Seen {
+  const RankFacts* facts = nullptr;
+  RankPlace place;
+};
+
+std::vector<int> numbers_of(const std::vector<const Seen*>& ranks) {
+  std::vector<int> numbers;
+  for (const auto* rank : ranks) numbers.push_back(rank->facts->rank);
+  std::sort(numbers.begin(), numbers.end());
+  return numbers;
+}
+
+class Judge {
+ public:
+  explicit Judge(const HangFacts& facts) : facts_(facts) {
+    std::set<std::string> hosts;
+    for (const auto& rank : facts.ranks) {
+      Seen seen{&rank, {}};
+      // Of several programs the one that is most telling: in a collective, or else the first.
+      for (const auto& look : rank.looks) {
+        auto place = place_of(look);
+        if (seen.place.doing == Doing::unknown || is_more_telling(place, seen.place))
+          seen.place = std::move(place);
+      }
+      seen_.push_back(std::move(seen));
+      hosts.insert(rank.host);
+    }
+    several_hosts_ = hosts.size() > 1;
+  }
+
+  HangReport judge() {
+    if (!facts_.waits.empty())
+      judge_waits();
+    else if (!judge_stacks())
+      judge_places();
+    report_.stacks = stack_lines(facts_.ranks, report_.blamed);
+    report_.problems = facts_.problems;
+    for (const auto& rank : facts_.ranks)
+      if (!rank.problem.empty())
+        report_.problems.push_back(fmt::format("rank {}: {}", rank.rank, rank.problem));
+    return std::move(report_);
+  }
+
+ private:
+  static bool is_more_telling(const RankPlace& one, const RankPlace& other) {
+    const auto does_nothing = [](const RankPlace& place) {
+      return place.doing == Doing::stopped || place.doing == Doing::traced ||
+             place.doing == Doing::frozen;
+    };
+    if (does_nothing(one) != does_nothing(other)) return does_nothing(one);
+    // A worker that is in no collective is the one that the others wait for.
+    return other.doing == Doing::in_collective && one.doing != Doing::in_collective &&
+           one.doing != Doing::unknown;
+  }
+
+  const Seen* find(int rank) const {
+    const auto at =
+        std::ranges::find_if(seen_, [rank](const Seen& seen) { return seen.facts->rank == rank; });
+    return at == seen_.end() ? nullptr : &*at;
+  }
+
+  std::vector<const Seen*> find_all(const std::vector<int>& ranks) const {
+    std::vector<const Seen*> found;
+    for (const int rank : ranks)
+      if (const auto* seen = find(rank)) found.push_back(seen);
+    return found;
+  }
+
+  // Returns "rank 2 on n5", "ranks 2-3".
+  std::string name_of(const std::vector<const Seen*>& ranks) const {
+    std::string text = describe_ranks(numbers_of(ranks));
+    const bool one_host = std::ranges::all_of(
+        ranks, [&](const Seen* rank) { return rank->facts->host == ranks.front()->facts->host; });
+    if (several_hosts_ && one_host && !ranks.empty()) text += " on " + ranks.front()->facts->host;
+    return text;
+  }
+
+  // Returns "in loader.py:214 read(), sleeping", "stopped by a signal, in …".
+  static std::string words_of(const Seen& rank) {
+    if (!rank.facts->ended.empty()) return "";
+    const auto& place = rank.place;
+    std::string text;
+    const auto add = [&text](const std::string& words) {
+      if (!words.empty()) text += (text.empty() ? "" : ", ") + words;
+    };
+    if (!rank.facts->collective.empty()) {
+      add("in " + title_of(rank.facts->collective));
+      if (!place.called_from.empty()) add("called from " + place.called_from);
+    } else if (place.doing == Doing::in_collective) {
+      add("in " + place.collective);
+      if (!place.called_from.empty()) add("called from " + place.called_from);
+    } else if (!place.where.empty()) {
+      add("in " + place.where);
+    }
+    if (rank.facts->collective.empty() || place.doing != Doing::waits) add(place.state);
+    add(place.note);
+    return text;
+  }
+
+  // Returns "it is in loader.py:214 read(), sleeping", for several ranks group by group.
+  std::string describe(const std::vector<const Seen*>& ranks) const {
+    std::vector<std::pair<std::string, std::vector<const Seen*>>> groups;
+    for (const auto* rank : ranks) {
+      const auto words = words_of(*rank);
+      if (words.empty()) continue;
+      // Times differ from rank to rank, and places say enough.
+      const auto key = rank->place.where + "\n" + rank->place.collective + "\n" +
+                       rank->place.state.substr(0, rank->place.state.find_first_of("0123456789"));
+      const auto same = std::ranges::find_if(groups, [&](const auto& group) {
+        const auto& other = group.second.front()->place;
+        return other.where + "\n" + other.collective + "\n" +
+                   other.state.substr(0, other.state.find_first_of("0123456789")) ==
+               key;
+      });
+      if (same == groups.end())
+        groups.push_back({words, {rank}});
+      else
+        same->second.push_back(rank);
+    }
+    if (groups.empty()) return {};
+    if (groups.size() == 1 && groups[0].second.size() == ranks.size())
+      return (ranks.size() == 1 ? "it is " : "they are ") + groups[0].first;
+    std::string text;
+    for (std::size_t index = 0; index < groups.size() && index < kMostDescribed; ++index)
+      text += fmt::format("{}{} {} {}", index == 0 ? "" : "; ", name_of(groups[index].second),
+                          groups[index].second.size() == 1 ? "is" : "are", groups[index].first);
+    return text;
+  }
+
+  static bool does_nothing(const std::vector<const Seen*>& ranks) {
+    return std::ranges::none_of(ranks, [](const Seen* rank) {
+      return rank->facts->ended.empty() && rank->place.doing == Doing::computes;
+    });
+  }
+
+  void blame(const std::vector<const Seen*>& ranks) {
+    report_.blamed = numbers_of(ranks);
+    report_.kind = does_nothing(ranks) ? HangKind::hangs : HangKind::slow;
+  }
+
+  static std::string loop_words(HangKind kind) {
+    return kind == HangKind::slow ? "; it is slow, or loops without an end" : "";
+  }
+
+  // ---- what libhvd reports
+
+  const CollectiveWait* wait_of(int rank, const CollectiveWait* except) const {
+    for (const auto& wait : facts_.waits)
+      if (&wait != except && std::ranges::find(wait.waiting, rank) != wait.waiting.end())
+        return &wait;
+    return nullptr;
+  }
+
+  // Follows ranks that are missing because they wait in another collective for others.
+  void judge_waits() {
+    const auto* wait = &facts_.waits.front();
+    std::set<const CollectiveWait*> path;
+    while (path.insert(wait).second) {
+      const CollectiveWait* next = nullptr;
+      for (const int rank : wait->missing)
+        if (const auto* other = wait_of(rank, wait); other != nullptr)
+          next = other;
+        else {
+          next = nullptr;  // one that waits in no collective: it is to blame
+          break;
+        }
+      if (next == nullptr) return blame_missing(*wait);
+      if (path.contains(next)) return blame_circle(*wait, *next);
+      wait = next;
+    }
+  }
+
+  void blame_missing(const CollectiveWait& wait) {
+    const auto missing = find_all(wait.missing);
+    blame(missing);
+    report_.waiting = wait.waiting;
+    report_.collective = wait.collective;
+    const auto waiting = wait.waiting.size();
+    std::string call;
+    if (const auto* rank = find(wait.waiting.front());
+        rank != nullptr && rank->facts->collective == wait.collective && rank->facts->calls > 0)
+      call = fmt::format(" (call {})", with_commas(rank->facts->calls + 1));
+    const bool one = missing.size() == 1;
+    const bool have_ended = !missing.empty() && std::ranges::all_of(missing, [](const Seen* rank) {
+      return !rank->facts->ended.empty();
+    });
+    std::string text = name_of(missing);
+    if (have_ended)
+      text += fmt::format(" {} ended ({})", one ? "has" : "have", missing.front()->facts->ended);
+    else
+      text += one ? " has not come" : " have not come";
+    text += fmt::format("{} {}{}, for which {} {} waited {}", have_ended ? " without" : " to",
+                        title_of(wait.collective), call,
+                        waiting == 1 ? describe_ranks(wait.waiting) : plural(waiting, "rank"),
+                        waiting == 1 ? "has" : "have", wait_time_text(wait.seconds));
+    if (const auto words = describe(missing); !words.empty()) text += "; " + words;
+    report_.text = text + loop_words(report_.kind);
+  }
+
+  void blame_circle(const CollectiveWait& one, const CollectiveWait& other) {
+    std::set<int> ranks(one.waiting.begin(), one.waiting.end());
+    ranks.insert(other.waiting.begin(), other.waiting.end());
+    report_.blamed.assign(ranks.begin(), ranks.end());
+    report_.waiting = report_.blamed;
+    report_.kind = HangKind::hangs;
+    report_.collective = one.collective;
+    const auto part = [&](const CollectiveWait& wait) {
+      const auto* rank = find(wait.waiting.front());
+      const auto from = rank == nullptr ? "" : rank->place.called_from;
+      return fmt::format("{} {} in {}{}", describe_ranks(wait.waiting),
+                         wait.waiting.size() == 1 ? "waits" : "wait", title_of(wait.collective),
+                         from.empty() ? "" : ", called from " + from);
+    };
+    report_.text = fmt::format(
+        "{}, and {}: they wait for each other; every rank must call collectives in the same order",
+        part(other), part(one));
+  }
+
+  // ---- what stacks show
+
+  std::string call_words(const Seen& rank) const {
+    const auto& place = rank.place;
+    return place.collective +
+           (place.called_from.empty() ? "" : ", called from " + place.called_from);
+  }
+
+  std::string waiters_words(const std::vector<const Seen*>& ranks) const {
+    const auto count = ranks.size();
+    const auto who = count == 1 ? name_of(ranks) : plural(count, "rank");
+    const auto* first = ranks.front();
+    const bool same_line = std::ranges::all_of(ranks, [&](const Seen* rank) {
+      return rank->place.called_from == first->place.called_from;
+    });
+    return fmt::format("{} {} in {}", who, count == 1 ? "is" : "are",
+                       same_line ? call_words(*first) : first->place.collective);
+  }
+
+  // Returns false if no rank is in a collective.
+  bool judge_stacks() {
+    std::map<std::string, std::vector<const Seen*>> inside;
+    std::vector<const Seen*> others;
+    std::vector<const Seen*> ended;
+    std::vector<const Seen*> unseen;
+    for (const auto& rank : seen_) {
+      if (!rank.facts->ended.empty())
+        ended.push_back(&rank);
+      else if (rank.place.doing == Doing::in_collective)
+        inside[rank.place.collective].push_back(&rank);
+      else if (rank.place.doing == Doing::unknown)
+        unseen.push_back(&rank);
+      else
+        others.push_back(&rank);
+    }
+    if (inside.empty()) return false;
+    if (others.empty() && inside.size() > 1) {
+      blame_order(inside);
+      return true;
+    }
+    // The largest group of those that wait; with equal sizes, that with the longest wait.
+    const auto largest =
+        std::ranges::max_element(inside, {}, [](const auto& group) { return group.second.size(); });
+    const auto& waiters = largest->second;
+    report_.waiting = numbers_of(waiters);
+    report_.collective = largest->first;
+    if (!others.empty())
+      blame_others(waiters, others);
+    else if (!ended.empty())
+      blame_ended(waiters, ended);
+    else if (!unseen.empty())
+      blame_unseen(waiters, unseen);
+    else
+      blame_none(waiters);
+    return true;
+  }
+
+  void blame_others(const std::vector<const Seen*>& waiters, std::vector<const Seen*> others) {
+    // A rank that cannot run explains more than one that computes.
+    const auto cannot_run = [](const Seen* rank) {
+      return rank->place.doing == Doing::stopped || rank->place.doing == Doing::traced ||
+             rank->place.doing == Doing::frozen;
+    };
+    if (std::ranges::any_of(others, cannot_run))
+      std::erase_if(others, [&](const Seen* rank) { return !cannot_run(rank); });
+    blame(others);
+    auto words = describe(others);
+    const auto name = name_of(others);
+    if (words.starts_with("it is ")) words = name + " is " + words.substr(6);
+    if (words.starts_with("they are ")) words = name + " are " + words.substr(9);
+    report_.text = fmt::format("{}; {}{}", waiters_words(waiters), words.empty() ? name : words,
+                               loop_words(report_.kind));
+  }
+
+  void blame_ended(const std::vector<const Seen*>& waiters, const std::vector<const Seen*>& ended) {
+    blame(ended);
+    report_.text = fmt::format("{}; {} {} ended ({})", waiters_words(waiters), name_of(ended),
+                               ended.size() == 1 ? "has" : "have", ended.front()->facts->ended);
+  }
+
+  void blame_unseen(const std::vector<const Seen*>& waiters,
+                    const std::vector<const Seen*>& unseen) {
+    report_.blamed = numbers_of(unseen);
+    report_.kind = HangKind::hangs;
+    report_.text = fmt::format("{}; what {} {} could not be seen", waiters_words(waiters),
+                               name_of(unseen), unseen.size() == 1 ? "does" : "do");
+  }
+
+  // All are in a collective, and not in the same one.
+  void blame_order(const std::map<std::string, std::vector<const Seen*>>& inside) {
+    std::vector<std::vector<const Seen*>> groups;
+    for (const auto& [function, ranks] : inside) groups.push_back(ranks);
+    std::ranges::stable_sort(groups, std::greater<>(), &std::vector<const Seen*>::size);
+    const auto most = groups.front().size();
+    std::vector<const Seen*> blamed;
+    for (const auto& group : groups)
+      if (group.size() < most || groups.back().size() == most)
+        blamed.insert(blamed.end(), group.begin(), group.end());
+    blame(blamed);
+    report_.waiting = numbers_of(groups.front());
+    report_.collective = groups.front().front()->place.collective;
+    std::string text;
+    for (std::size_t index = 0; index < groups.size() && index <= kMostDescribed; ++index)
+      text += fmt::format("{}{} {} in {}", index == 0 ? "" : "; ", name_of(groups[index]),
+                          groups[index].size() == 1 ? "is" : "are", call_words(*groups[index][0]));
+    report_.text = text + ": they wait for each other";
+  }
+
+  // All are in the same one. Different lines, or a rank that hardly runs, may be the reason.
+  void blame_none(const std::vector<const Seen*>& waiters) {
+    report_.kind = std::ranges::any_of(waiters, [](const Seen* rank) { return rank->place.moves; })
+                       ? HangKind::slow
+                       : HangKind::hangs;
+    std::map<std::string, std::vector<const Seen*>> lines;
+    for (const auto* rank : waiters) lines[rank->place.called_from].push_back(rank);
+    std::vector<const Seen*> noted;
+    std::ranges::copy_if(waiters, std::back_inserter(noted),
+                         [](const Seen* rank) { return !rank->place.note.empty(); });
+    const auto who = waiters.size() == 1 ? name_of(waiters)
+                                         : fmt::format("all {}", plural(waiters.size(), "rank"));
+    if (!noted.empty() && noted.size() < waiters.size()) {
+      report_.blamed = numbers_of(noted);
+      report_.text = fmt::format("{} are in {}; of {}: {}", who, call_words(*waiters[0]),
+                                 name_of(noted), noted[0]->place.note);
+      return;
+    }
+    if (lines.size() > 1) {
+      const auto fewest =
+          std::ranges::min_element(lines, {}, [](const auto& line) { return line.second.size(); });
+      const auto most =
+          std::ranges::max_element(lines, {}, [](const auto& line) { return line.second.size(); });
+      const bool tie = fewest->second.size() == most->second.size();
+      report_.blamed = numbers_of(tie ? waiters : fewest->second);
+      report_.text = fmt::format("{} are in {}, from different lines: {} from {}, {} from {}", who,
+                                 waiters[0]->place.collective, name_of(most->second), most->first,
+                                 name_of(tie ? std::next(lines.begin())->second : fewest->second),
+                                 tie ? std::next(lines.begin())->first : fewest->first);
+      if (waiters[0]->place.pairwise) report_.text += ": each may wait for another one's message";
+      return;
+    }
+    report_.blamed = numbers_of(waiters);
+    report_.text = fmt::format(
+        "{} {} in {}; {}", who, waiters.size() == 1 ? "is" : "are", call_words(*waiters[0]),
+        waiters[0]->place.pairwise ? "each waits for another one's message, and none sends it"
+                                   : "none is missing: they may have given it other shapes or "
+                                     "types, or the network does not carry it");
+  }
+
+  // ---- without collectives
+
+  void judge_places() {
+    std::vector<const Seen*> alive;
+    std::vector<const Seen*> still;  // stopped, in a debugger, frozen
+    std::vector<const Seen*> noted;  // with a child that has ended, or the like
+    std::vector<const Seen*> waits;
+    for (const auto& rank : seen_) {
+      if (!rank.facts->ended.empty() || rank.place.doing == Doing::unknown) continue;
+      alive.push_back(&rank);
+      const auto doing = rank.place.doing;
+      if (doing == Doing::stopped || doing == Doing::traced || doing == Doing::frozen)
+        still.push_back(&rank);
+      else if (!rank.place.note.empty())
+        noted.push_back(&rank);
+      if (doing == Doing::waits && !rank.place.moves) waits.push_back(&rank);
+    }
+    if (alive.empty()) {
+      report_.text = "nothing could be seen of the ranks";
+      return;
+    }
+    if (!still.empty()) return name_places(still);
+    if (waits.empty()) {
+      report_.kind = HangKind::moves;
+      report_.text = "no rank is in a collective or waits for another one; " + summary(alive);
+      return;
+    }
+    if (!noted.empty() && noted.size() < alive.size()) return name_places(noted);
+    // Some compute, and others wait for something that is no collective which is known here.
+    if (const auto odd = outliers(alive); !odd.empty()) return name_places(odd);
+    name_places(waits);
+  }
+
+  // Returns the ranks at places where few are, if most are at one.
+  static std::vector<const Seen*> outliers(const std::vector<const Seen*>& ranks) {
+    std::map<std::string, std::vector<const Seen*>> places;
+    for (const auto* rank : ranks)
+      places[rank->place.where.empty() ? rank->place.state : rank->place.where].push_back(rank);
+    const auto largest =
+        std::ranges::max_element(places, {}, [](const auto& place) { return place.second.size(); });
+    if (places.size() < 2 || 2 * largest->second.size() <= ranks.size()) return {};
+    std::vector<const Seen*> odd;
+    for (const auto& [where, there] : places)
+      if (&there != &largest->second) odd.insert(odd.end(), there.begin(), there.end());
+    return odd;
+  }
+
+  std::string summary(const std::vector<const Seen*>& ranks) const {
+    auto words = describe(ranks);
+    const auto name = name_of(ranks);
+    if (words.starts_with("it is ")) return name + " is " + words.substr(6);
+    if (words.starts_with("they are ")) return name + " are " + words.substr(9);
+    return words;
+  }
+
+  void name_places(const std::vector<const Seen*>& ranks) {
+    blame(ranks);
+    for (const auto& rank : seen_)
+      if (rank.facts->ended.empty() &&
+          std::ranges::find(report_.blamed, rank.facts->rank) == report_.blamed.end())
+        report_.waiting.push_back(rank.facts->rank);
+    report_.text = summary(ranks);
+    if (!report_.waiting.empty() && report_.waiting.size() + ranks.size() <= seen_.size()) {
+      const auto rest = find_all(report_.waiting);
+      if (const auto words = summary(rest); !words.empty()) report_.text += "; " + words;
+    }
+    add_ended(ranks.size());
+  }
+
+  // Ranks that have left may be those that the others wait for. If they are fewer, they are.
+  void add_ended(std::size_t others) {
+    std::vector<const Seen*> ended;
+    for (const auto& rank : seen_)
+      if (!rank.facts->ended.empty()) ended.push_back(&rank);
+    if (ended.empty()) return;
+    report_.text += fmt::format("; {} {} ended ({})", name_of(ended),
+                                ended.size() == 1 ? "has" : "have", ended.front()->facts->ended);
+    if (ended.size() >= others + report_.waiting.size()) return;
+    report_.waiting.insert(report_.waiting.end(), report_.blamed.begin(), report_.blamed.end());
+    std::sort(report_.waiting.begin(), report_.waiting.end());
+    report_.blamed = numbers_of(ended);
+  }
+
+  const HangFacts& facts_;
+  std::vector<Seen> seen_;
+  bool several_hosts_ = false;
+  HangReport report_;
+};
+
+}  // namespace
+
+HangReport judge_hang(const HangFacts& facts) {
+  return Judge(facts).judge();
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,167 @@
+#include "job/hang_watch.hpp"
+
+#include "base/severity.hpp"
+#include "hang/verdict.hpp"
+#include "hang/verdict_json.hpp"
+#include "job/stalls.hpp"
+#include "look/look_parse.hpp"
+#include "report/report_text.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace hvdrun {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Between the two looks at a process.
+constexpr milliseconds kInterval{300};
+constexpr milliseconds kUsualLimit{5000};
+// A user who stops the job waits for this, and for the answers' way.
+constexpr milliseconds kLimitBeforeStop{1500};
+constexpr milliseconds kWay{300};
+// A job that is to be stopped may hang if it has printed nothing for this time.
+constexpr milliseconds kSilent{5000};
+
+RankFacts facts_of(const RankReport& report) {
+  RankFacts facts;
+  facts.rank = report.placement.rank;
+  facts.host = report.host;
+  if (report.exited) facts.ended = describe_end(report);
+  return facts;
+}
+
+}  // namespace
+
+HangWatch::HangWatch(AttemptParts& attempt, Members members)
+    : attempt_(attempt),
+      members_(std::move(members)),
+      last_output_(attempt.job.loop.now()),
+      limit_(attempt.job.loop, [this] { finish(); }) {}
+
+HangWatch::~HangWatch() {
+  HangReport ended;
+  ended.text = "the job has ended meanwhile";
+  for (const auto& asker : askers_)
+    if (asker.is_outside) asker.done(ended);
+}
+
+void HangWatch::ask(Done done) {
+  look(kUsualLimit, {std::move(done), true});
+}
+
+void HangWatch::look(milliseconds limit, Asker asker) {
+  askers_.push_back(std::move(asker));
+  if (askers_.size() > 1) {
+    if (limit < kUsualLimit) limit_.start(limit);
+    return;
+  }
+  ++number_;
+  answers_.clear();
+  asked_.clear();
+  auto& agents = *attempt_.agents;
+  const LookMessage message{number_, kInterval, limit};
+  for (std::size_t host = 0; host < agents.size(); ++host) {
+    auto& agent = agents.on_host(host);
+    if (!agent.life.has(AgentPhase::running) || agent.life.gone() || agent.life.done()) continue;
+    asked_.push_back(host);
+    agent.send(FrameType::look, pack(message));
+  }
+  limit_.start(asked_.empty() ? milliseconds(0) : limit + kWay);
+}
+
+void HangWatch::take(const AgentState& agent, LooksMessage answer) {
+  if (askers_.empty() || answer.number != number_) return;
+  answers_[agent.host_index] = std::move(answer);
+  if (answers_.size() == asked_.size()) finish();
+}
+
+void HangWatch::cut() {
+  if (!askers_.empty()) finish();
+}
+
+void HangWatch::finish() {
+  limit_.cancel();
+  const auto report = judge();
+  if (report.kind == HangKind::hangs || report.kind == HangKind::slow) found_ = report;
+  for (const auto& asker : std::exchange(askers_, {})) asker.done(report);
+}
+
+HangReport HangWatch::judge() {
+  HangFacts facts;
+  const auto& ranks = attempt_.table.ranks();
+  std::vector<RankState> states;
+  std::map<int, int> pids;  // by pid, of one host
+  for (const auto& rank : ranks) facts.ranks.push_back(facts_of(rank));
+  for (const std::size_t host : asked_) {
+    const auto& name = attempt_.agents->on_host(host).host.name;
+    const auto at = answers_.find(host);
+    if (at == answers_.end()) {
+      facts.problems.push_back(name + ": no answer in time");
+      continue;
+    }
+    const auto& answer = at->second;
+    if (!answer.problem.empty()) facts.problems.push_back(name + ": " + answer.problem);
+    pids.clear();
+    for (const auto& state : answer.ranks)
+      if (attempt_.table.has(state.rank)) {
+        states.push_back(state);
+        pids[state.pid] = state.rank;
+      }
+    for (const auto& text : answer.looks) {
+      auto look = parse_look(text);
+      if (!look || !pids.contains(look->asked)) continue;
+      facts.ranks[static_cast<std::size_t>(pids[look->asked])].looks.push_back(std::move(*look));
+    }
+  }
+  states = members_(std::move(states));
+  std::ranges::sort(states, {}, &RankState::rank);
+  for (const auto& state : states) {
+    auto& rank = facts.ranks[static_cast<std::size_t>(state.rank)];
+    rank.collective = state.collective;
+    rank.calls = state.calls;
+    rank.background = state.background;
+  }
+  facts.waits = find_waits(states, ranks);
+  std::erase_if(facts.ranks, [&](const RankFacts& rank) {
+    return ranks[static_cast<std::size_t>(rank.rank)].continued_without;
+  });
+  return judge_hang(facts);
+}
+
+void HangWatch::print(const HangReport& report, bool is_asked) {
+  const bool is_found = report.kind == HangKind::hangs || report.kind == HangKind::slow;
+  if (!is_found && !is_asked) return;
+  auto lines = verdict_lines(report);
+  if (is_found) lines.front() = warning_text(lines.front());
+  for (const auto& line : lines) attempt_.note(line);
+}
+
+void HangWatch::on_stall() {
+  if (std::exchange(stalled_, true)) return;
+  look(kUsualLimit, {[this](const HangReport& report) { print(report, false); }});
+}
+
+void HangWatch::on_question() {
+  look(kUsualLimit, {[this](const HangReport& report) { print(report, true); }});
+}
+
+bool HangWatch::seems_to_hang(const StopCause& cause) const {
+  if (!attempt_.agents->all(AgentPhase::running) || attempt_.table.all_ended()) return false;
+  if (cause.kind == EndKind::exit_timeout || cause.kind == EndKind::quiet_timeout) return true;
+  if (cause.kind != EndKind::interrupted) return false;
+  return stalled_ || attempt_.job.loop.now() - last_output_ >= kSilent;
+}
+
+void HangWatch::before_stop(const StopCause& cause, std::function<void()> stop) {
+  if (!seems_to_hang(cause)) return stop();
+  look(kLimitBeforeStop, {[this, stop = std::move(stop)](const HangReport& report) {
+         print(report, false);
+         stop();
+       }});
+}
+
+}  // namespace hvdrun

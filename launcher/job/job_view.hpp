@@ -1,0 +1,57 @@
+// What other processes of the user may see of a running job: the answers to the requests that come
+// over its socket (control/). Each word that can be asked is a row in the table of job_view.cpp.
+//
+// The job owns it, on its loop thread. Nothing fails: without a socket the job runs all the same,
+// and why() says what is missing.
+#pragma once
+
+#include "base/event_loop.hpp"
+#include "control/control_server.hpp"
+#include "job/attempt.hpp"
+#include "job/job_context.hpp"
+#include "job/plan.hpp"
+#include "job/rank_environment.hpp"
+#include "model/job_spec.hpp"
+
+#include <ctime>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace hvdrun {
+
+class JobView {
+ public:
+  // The job's parts. All must outlive the view.
+  struct Job {
+    const JobSpec& spec;
+    const JobContext& context;
+    const Plan& plan;
+    const EventLoop& loop;
+    const JobIdentity& identity;
+    const std::unique_ptr<Attempt>& attempt;  // null between two
+    const bool& over;                         // only output is still to be shown
+  };
+
+  // Opens the socket a moment later: a short job needs none, and a start is not delayed.
+  explicit JobView(Job job);
+
+  // Returns why there is no socket; "": there is one, or it is not time yet.
+  const std::string& why() const { return why_; }
+
+ private:
+  struct Words;
+  void open();
+  void answer(const ControlRequest& request, ControlAnswer answer);
+  void about(const ControlJson& arguments, const ControlAnswer& answer);
+  void why(const ControlJson& arguments, const ControlAnswer& answer);
+  std::string phase() const;
+
+  const Job job_;
+  const std::time_t begun_;
+  std::string why_;
+  std::unique_ptr<ControlServer> server_;
+  Timer open_timer_;
+};
+
+}  // namespace hvdrun

@@ -1,0 +1,46 @@
+// --quiet-timeout: ends a job that does nothing for a time: its ranks print nothing, complete no
+// collective and use no processor. While the job is silent, the agents say what their ranks use.
+//
+// The attempt owns it. Loop thread only; nothing fails. Without the option it does nothing.
+#pragma once
+
+#include "base/event_loop.hpp"
+#include "job/attempt_phase.hpp"
+#include "job/rank_states.hpp"
+#include "protocol/messages.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+namespace hvdrun {
+
+class QuietWatch {
+ public:
+  // `attempt` must outlive it.
+  explicit QuietWatch(AttemptParts& attempt);
+
+  void begin();  // the ranks run, or run again
+  void end() { timer_.cancel(); }
+  void on_output() { has_printed_ = true; }
+  // A host has answered what its ranks have used.
+  void take(const StatesMessage& message);
+
+ private:
+  struct Use {
+    double cpu_seconds = 0;
+    std::uint64_t calls = 0;  // collectives that ranks have completed, and steps
+  };
+  void look();
+  std::chrono::milliseconds interval() const;
+
+  AttemptParts& attempt_;
+  bool has_printed_ = false;  // since the last look
+  EventLoop::Clock::time_point quiet_since_;
+  EventLoop::Clock::time_point looked_;
+  std::optional<Use> use_;  // at the last look
+  StateAnswers answers_;
+  Timer timer_;
+};
+
+}  // namespace hvdrun

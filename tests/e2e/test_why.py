@@ -1,0 +1,253 @@
+"""Why a job hangs: hvdrun names the rank that the others wait for, and the line that it is in."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import signal
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from harness import (HVDRUN, PYTHON, Running, Sandbox, environment_of, process_state, program, python_environment, read_bytes,
+                     wait_until)
+
+# Ranks meet in a collective, and rank 1 does something else before the last one.
+HVD = """\
+import ctypes, os, queue, signal, socket, sys, threading, time
+import numpy as np
+import hvd
+import hvd.numpy
+hvd.init()
+rank = hvd.rank()
+def meet():
+    hvd.numpy.allreduce(np.ones(4), name="grad/layer3")
+def other():
+    BODY
+for _ in range(5):
+    meet()
+print("ready", flush=True)
+if rank == 1:
+    other()
+meet()
+"""
+TORCH = """\
+import os, time
+import torch
+import torch.distributed as dist
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+def meet():
+    dist.all_reduce(torch.ones(4))
+def other():
+    BODY
+for _ in range(5):
+    meet()
+print("ready", flush=True)
+if rank == 1:
+    other()
+meet()
+time.sleep(1000)
+"""
+MPI = """\
+import time
+from mpi4py import MPI
+import numpy as np
+comm = MPI.COMM_WORLD
+rank = comm.Get_rank()
+def meet():
+    comm.Allreduce(np.ones(4), np.zeros(4))
+def other():
+    BODY
+for _ in range(5):
+    meet()
+print("ready", flush=True)
+if rank == 1:
+    other()
+meet()
+"""
+PLAIN = """\
+import os, socket, sys, time
+rank = int(os.environ["RANK"])
+def meet():
+    time.sleep(1000)
+def other():
+    BODY
+print("ready", flush=True)
+if rank == 1:
+    other()
+meet()
+"""
+BODY_LINE = {HVD: 10, TORCH: 9, MPI: 9, PLAIN: 6}
+HELD_MUTEX = """libc = ctypes.CDLL(None); lock = ctypes.create_string_buffer(64); held = threading.Event()
+    def hold():
+        libc.pthread_mutex_lock(lock); held.set(); time.sleep(1000)
+    threading.Thread(target=hold, daemon=True).start(); held.wait(); libc.pthread_mutex_lock(lock)"""
+DEAD_WORKER = """import multiprocessing
+    results = multiprocessing.Queue(); worker = multiprocessing.Process(target=os._exit, args=(3,)); worker.start(); results.get()"""
+MANY_THREADS = """
+    for _ in range(200): threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
+    time.sleep(1000)"""
+
+
+@dataclass
+class Row:
+    text: str                    # of the program
+    body: str                    # what rank 1 does
+    words: tuple[str, ...] = ()  # of the verdict
+    line: int = 0                # of the body that it is in
+    ranks: int = 3
+    blamed: tuple[int, ...] = (1,)
+    kind: str = "hangs"
+    quick: bool = False
+
+
+ROWS = {
+    "sleeps in Python": Row(HVD, "time.sleep(1000)", ("has not come to allreduce \"grad/layer3\" (call 6)", "sleeping"), quick=True),
+    "loops in Python": Row(HVD, "while True: pass", ("slow, or loops"), kind="slow"),
+    "loops in C": Row(HVD, "sum(iter(int, 1))", ("slow, or loops",), kind="slow"),
+    "waits for Python's lock": Row(HVD, "lock = threading.Lock(); lock.acquire(); lock.acquire()", ("waiting for another thread",)),
+    "waits for a mutex": Row(HVD, HELD_MUTEX, ("a mutex that thread", "which is in train.py:12 hold()"), line=3),
+    "waits for a pipe": Row(HVD, "os.read(os.pipe()[0], 1)", ("waiting for fd", "pipe")),
+    "waits for a socket": Row(HVD, "pair = socket.socketpair(); pair[0].recv(1)", ("waiting for fd", "socket")),
+    "waits for a worker that has died": Row(HVD, DEAD_WORKER, ("its child", "has ended"), line=1),
+    "is stopped": Row(HVD, "os.kill(os.getpid(), signal.SIGSTOP)", ("stopped by a signal",)),
+    "has 200 threads": Row(HVD, MANY_THREADS, ("sleeping",), line=2),
+    "computes while torch waits": Row(TORCH, "while True: pass", ("2 ranks are in all_reduce, called from train.py:7", "slow, or loops"),
+                                      kind="slow"),
+    "sleeps while torch waits": Row(TORCH, "time.sleep(1000)", ("2 ranks are in all_reduce, called from train.py:7; rank 1 is in",),
+                                    quick=True),
+    "is in another collective": Row(TORCH, "dist.broadcast(torch.ones(4), 1); dist.barrier()", ("ranks 0,2 are in all_reduce", "rank 1 is in broadcast", "they wait for each other")),
+    "two ranks call in another order": Row(TORCH, "dist.recv(torch.ones(4), 0)\nif rank == 0: dist.recv(torch.ones(4), 1)",
+                                           ("recv",), ranks=2, blamed=(0, 1)),
+    "sleeps while MPI waits": Row(MPI, "time.sleep(1000)", ("2 ranks are in MPI_Allreduce, called from train.py:7; rank 1 is in",)),
+    "sleeps in a plain program": Row(PLAIN, "time.sleep(500)", ("rank 1 is in",), quick=True),
+    "has left": Row(PLAIN, "sys.exit(0)", ("rank 1 has ended (exit code 0)",), line=-1),
+}
+
+
+def write(sandbox: Sandbox, text: str, body: str) -> Path:
+    script = sandbox.files / "train.py"
+    script.write_text(text.replace("BODY", body))
+    return script
+
+
+def start(sandbox: Sandbox, row: Row, *options: object) -> Running:
+    script = write(sandbox, row.text, row.body)
+    job = sandbox.start("-np", row.ranks, *options, PYTHON, script, env=python_environment())
+    wait_until(lambda: job.out.count(b"ready") == row.ranks or job.process.poll() is not None, "the ranks to begin")
+    return job
+
+
+def verdicts(job: Running) -> list[str]:
+    """The lines of verdicts that hvdrun has printed."""
+    return re.findall(r"^hvdrun: warning: (.*)$", job.err.decode(), re.MULTILINE)
+
+
+def ask(job: Running) -> str:
+    """Asks hvdrun once, and returns the verdict."""
+    before = job.err.count(b"\nhvdrun: note: rank")
+    seen = len(verdicts(job))
+    job.signal(signal.SIGQUIT)
+    wait_until(lambda: len(verdicts(job)) > seen or job.err.count(b"\nhvdrun: note: rank") > before, "the verdict")
+    return (verdicts(job) or [""])[-1]
+
+
+def ask_until(job: Running, words: tuple[str, ...]) -> str:
+    """Asks until the verdict has these words: ranks may be on their way to where they hang."""
+    last = ""
+
+    def is_there() -> bool:
+        nonlocal last
+        last = ask(job)
+        return all(word in last for word in words)
+
+    try:
+        wait_until(is_there, "the verdict", 20)
+    except AssertionError:
+        raise AssertionError(f"{words} are not in {last!r}\n{job.err.decode()}") from None
+    return last
+
+
+def end(job: Running) -> dict:
+    """Ends the job, and returns what its report says of the hang."""
+    job.signal(signal.SIGTERM)
+    done = job.wait()
+    assert done.report is not None, done
+    return done.report["hang"]
+
+
+@pytest.mark.parametrize("name", [name if row.quick else pytest.param(name, marks=pytest.mark.slow) for name, row in ROWS.items()])
+def test_the_rank_and_the_line_are_named(name: str, sandbox: Sandbox) -> None:
+    row = ROWS[name]
+    job = start(sandbox, row, "--grace", "200ms")
+    place = () if row.line < 0 else (f"train.py:{BODY_LINE[row.text] + row.line}",)
+    ask_until(job, (*place, *row.words))
+    hang = end(job)
+    assert hang["blamed"] == list(row.blamed), hang
+    assert hang["kind"] == row.kind, hang
+
+
+def test_why_answers_from_another_terminal(sandbox: Sandbox) -> None:
+    row = ROWS["sleeps in a plain program"]
+    job = start(sandbox, row, "--grace", "200ms")
+    sent: list[str] = []
+
+    def why(*words: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([HVDRUN, "why", *map(str, words)], capture_output=True, text=True, timeout=60, env=sandbox.environment())
+
+    def is_answered() -> bool:
+        """The socket opens a moment after the start."""
+        done = why(job.pid)
+        sent.append(done.stdout + done.stderr)
+        return done.returncode == 0 and done.stdout.startswith("rank 1 is in train.py:6 other(), sleeping")
+
+    wait_until(is_answered, "the answer", 30)
+    assert re.search(r"^rank 1 on .*, pid \d+ \(python3\): sleeping in", sent[-1], re.MULTILINE), sent
+    verdict = json.loads(why("--json", job.pid).stdout)
+    assert verdict["blamed"] == [1] and verdict["kind"] == "hangs", verdict
+    end(job)
+
+
+def test_a_quiet_job_is_ended_with_the_verdict(sandbox: Sandbox) -> None:
+    job = start(sandbox, ROWS["sleeps in a plain program"], "--quiet-timeout", "2", "--grace", "200ms")
+    done = job.wait().expect(124)
+    assert "(--quiet-timeout)" in done.err_text and "rank 1 is in train.py:6 other(), sleeping" in done.err_text, done
+    assert done.report["hang"]["blamed"] == [1]
+
+
+@pytest.mark.slow
+def test_a_job_that_computes_is_not_quiet(sandbox: Sandbox) -> None:
+    sandbox.run("-np", 2, "--quiet-timeout", "1", PYTHON, "-c",
+                "import time; end = time.monotonic() + 4\nwhile time.monotonic() < end: pass").expect(0)
+
+
+@pytest.mark.slow
+def test_a_program_below_a_shell_is_found_and_a_debugger_is_named(sandbox: Sandbox) -> None:
+    script = write(sandbox, PLAIN, "time.sleep(500)")
+    job = sandbox.start("-np", 2, "--grace", "200ms", "sh", "-c", f"{PYTHON} {script}; true")
+    wait_until(lambda: job.out.count(b"ready") == 2, "the ranks to begin")
+    ask_until(job, ("rank 1 is in train.py:6 other(), sleeping",))
+    if shutil.which("gdb") is not None:
+        [pid] = [pid for pid in job.descendants() if environment_of(pid).get("RANK") == "0" and read_bytes(f"/proc/{pid}/comm") == b"python3\n"]
+        debugger = subprocess.Popen(["gdb", "-nx", "-q", "-p", str(pid)], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                                    stderr=subprocess.DEVNULL)
+        wait_until(lambda: process_state(pid) == "t", "gdb to stop the process")
+        ask_until(job, ("rank 0 is in train.py:4 meet(), stopped by a debugger (gdb",))
+        debugger.kill()
+        debugger.wait()
+    end(job)
+
+
+@pytest.mark.slow
+def test_a_c_program_is_described_without_python(sandbox: Sandbox) -> None:
+    for mode, words in (("mutex", "a mutex that thread"), ("loop", "loop_in_c"), ("socket", "waiting for fd"), ("hang", "hanging in the kernel")):
+        job = sandbox.start("-np", 1, "--grace", "200ms", program("look_victim"), mode, stdin=subprocess.PIPE)
+        job.wait_for(b"ready")
+        ask_until(job, (words,))
+        job.process.stdin.close()
+        job.signal(signal.SIGTERM)
+        job.wait()

@@ -1,0 +1,33 @@
+// Tests how hvdrun help finds a page.
+#include "commands/help_topics.hpp"
+
+#include "../temporary_folder.hpp"
+
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+namespace hvdrun {
+namespace {
+
+TEST(HelpTopics, AreThePagesByNameAndTheIndexOfAFolderByThatOfTheFolder) {
+  const TemporaryFolder folder;
+  for (const auto* name : {"frameworks", "reference"})
+    std::filesystem::create_directory(folder.path() / name);
+  for (const auto* name : {"index.md", "frameworks/index.md", "frameworks/torch.md",
+                           "reference/exit-codes.md", "reference/hvdrun.1"})
+    std::ofstream(folder.path() / name) << "# Title\n";
+  const auto topics = find_topics(folder.path());
+  ASSERT_EQ(topics.size(), 3u);
+  EXPECT_EQ(topics[0].name, "exit-codes");
+  EXPECT_EQ(topics[1].name, "frameworks");
+  for (const auto* word : {"exit-codes", "exit_codes", "codes", "reference/exit-codes.md"})
+    EXPECT_EQ(find_topic(topics, word)->name, "exit-codes") << word;
+  EXPECT_EQ(find_topic(topics, "pytorch")->name, "torch");
+  EXPECT_EQ(find_topic(topics, "tprch").error().message,
+            "hvdrun help has no topic \"tprch\"; did you mean torch? hvdrun help topics lists all");
+  EXPECT_TRUE(find_topics(folder.path() / "nosuch").empty());
+}
+
+}  // namespace
+}  // namespace hvdrun

@@ -1,0 +1,91 @@
+#include "hang/rank_place.hpp"
+
+#include "hang/looks.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace hvdrun {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(RankPlace, AWaitHasItsLineItsReasonAndItsTime) {
+  const auto place = place_of(in_loader());
+  EXPECT_EQ(place.doing, Doing::waits);
+  EXPECT_EQ(place.where, "loader.py:214 Loader.read()");
+  EXPECT_EQ(place.state, "waiting for fd 5: /data/shard-7 (nfs) for 12 s");
+  EXPECT_FALSE(place.moves);
+}
+
+TEST(RankPlace, ACollectiveHasTheLineThatCalledIt) {
+  const auto place = place_of(in_torch("all_reduce", 88));
+  EXPECT_EQ(place.doing, Doing::in_collective);
+  EXPECT_EQ(place.collective, "all_reduce");
+  EXPECT_EQ(place.called_from, "train.py:88");
+}
+
+TEST(RankPlace, AThreadThatUsesAProcessorComputes) {
+  const auto place = place_of(computing({python_frame("spin", "/home/u/train.py", 3)}));
+  EXPECT_EQ(place.doing, Doing::computes);
+  EXPECT_EQ(place.state, "using 97 % of a processor");
+  EXPECT_TRUE(place.moves);
+}
+
+TEST(RankPlace, AStoppedProcessIsStoppedAlsoInACollective) {
+  auto look = in_torch("all_reduce", 88);
+  look.state = 'T';
+  EXPECT_EQ(place_of(look).doing, Doing::stopped);
+  look.state = 't';
+  look.traced_by = 7;
+  look.tracer = "gdb";
+  EXPECT_THAT(place_of(look).state, HasSubstr("debugger (gdb, pid 7)"));
+  look = in_loader();
+  look.frozen = true;
+  EXPECT_EQ(place_of(look).doing, Doing::frozen);
+}
+
+TEST(RankPlace, TheHolderOfAMutexIsNamedWithItsPlace) {
+  auto look =
+      sleeping({native_frame("pthread_mutex_lock"), python_frame("flush", "/home/u/log.py", 7)},
+               "futex", "a mutex that thread 101 holds");
+  ThreadLook holder = look.threads[0];
+  holder.tid = 101;
+  holder.waits_for.clear();
+  holder.stack = {python_frame("write", "/home/u/log.py", 31)};
+  look.threads.push_back(holder);
+  EXPECT_EQ(place_of(look).state,
+            "waiting for a mutex that thread 101 holds, which is in log.py:31 write() for 12 s");
+}
+
+TEST(RankPlace, WhatKeepsAProcessFromItsWorkIsNoted) {
+  auto look = sleeping({python_frame("Queue.get", "/usr/lib/python3.11/queue.py", 1),
+                        python_frame("main", "/home/u/a.py", 2)},
+                       "read", "fd 4: pipe");
+  look.children.push_back({55, "python3", 'Z'});
+  EXPECT_EQ(place_of(look).note, "its child 55 (python3) has ended");
+  look = computing({python_frame("main", "/home/u/a.py", 2)});
+  look.throttled = 0.8;
+  look.swapped_kib = 4096;
+  look.swapped_in_per_second = 900;
+  EXPECT_EQ(
+      place_of(look).note,
+      "its control group was throttled 80 % of the time; it reads 900 pages a second from swap");
+}
+
+TEST(RankPlace, AThreadThatMainWaitsForIsTheOneThatMatters) {
+  auto look = sleeping({native_frame("pthread_join"), native_frame("main", "/home/u/solver")});
+  look.program = "/home/u/solver";
+  ThreadLook worker = look.threads[0];
+  worker.tid = 101;
+  worker.stack = {native_frame("read"), native_frame("load(int)", "/home/u/solver")};
+  look.threads.push_back(worker);
+  EXPECT_EQ(place_of(look).where, "load()");
+}
+
+TEST(RankPlace, NothingIsKnownOfAProcessWithoutThreads) {
+  EXPECT_EQ(place_of(ProcessLook()).doing, Doing::unknown);
+}
+
+}  // namespace
+}  // namespace hvdrun

@@ -1,0 +1,179 @@
+#include "hang/verdict.hpp"
+
+#include "hang/looks.hpp"
+#include "hang/verdict_json.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace hvdrun {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+HangFacts facts_of(const std::vector<ProcessLook>& looks) {
+  HangFacts facts;
+  for (std::size_t rank = 0; rank < looks.size(); ++rank) {
+    RankFacts one;
+    one.rank = static_cast<int>(rank);
+    one.host = "n1";
+    one.looks = {looks[rank]};
+    facts.ranks.push_back(std::move(one));
+  }
+  return facts;
+}
+
+TEST(Verdict, ARankThatHasNotComeToACollectiveOfHvdIsNamedWithItsLine) {
+  auto facts = facts_of({in_loader(), in_loader(), in_loader()});
+  for (const int rank : {0, 2}) {
+    facts.ranks[static_cast<std::size_t>(rank)].collective = "allreduce grad/layer3";
+    facts.ranks[static_cast<std::size_t>(rank)].calls = 81'244;
+  }
+  facts.ranks[1].host = "n5";
+  facts.waits = {{"allreduce grad/layer3", 75, {0, 2}, {1}, ""}};
+  const auto report = judge_hang(facts);
+  EXPECT_EQ(report.text,
+            "rank 1 on n5 has not come to allreduce \"grad/layer3\" (call 81,245), for which 2 "
+            "ranks have waited 75 s; it "
+            "is in loader.py:214 Loader.read(), waiting for fd 5: /data/shard-7 (nfs) for 12 s");
+  EXPECT_EQ(report.kind, HangKind::hangs);
+  EXPECT_THAT(report.blamed, ElementsAre(1));
+  EXPECT_THAT(report.waiting, ElementsAre(0, 2));
+}
+
+TEST(Verdict, ARankThatComputesMayOnlyBeSlow) {
+  auto facts = facts_of({in_loader(), computing({python_frame("spin", "/home/u/train.py", 3)})});
+  facts.waits = {{"allreduce grad", 75, {0}, {1}, ""}};
+  const auto report = judge_hang(facts);
+  EXPECT_EQ(report.kind, HangKind::slow);
+  EXPECT_THAT(
+      report.text,
+      HasSubstr("it is in train.py:3 spin(), using 97 % of a processor; it is slow, or loops"));
+}
+
+TEST(Verdict, RanksThatWaitForEachOtherAreNamedTogether) {
+  auto facts = facts_of({in_loader(), in_loader()});
+  facts.ranks[0].collective = "allreduce a";
+  facts.ranks[1].collective = "allreduce b";
+  facts.waits = {{"allreduce a", 9, {0}, {1}, ""}, {"allreduce b", 8, {1}, {0}, ""}};
+  const auto report = judge_hang(facts);
+  EXPECT_THAT(report.blamed, ElementsAre(0, 1));
+  EXPECT_THAT(
+      report.text,
+      HasSubstr("they wait for each other; every rank must call collectives in the same order"));
+}
+
+TEST(Verdict, AChainOfWaitsIsFollowedToItsEnd) {
+  auto facts = facts_of({in_loader(), in_loader(), in_loader()});
+  facts.waits = {{"allreduce a", 9, {0}, {1}, ""}, {"allreduce b", 8, {1}, {2}, ""}};
+  EXPECT_THAT(judge_hang(facts).blamed, ElementsAre(2));
+}
+
+TEST(Verdict, ARankThatHasEndedIsNamedWithHowItDid) {
+  auto facts = facts_of({in_torch("all_reduce", 88), in_torch("all_reduce", 88), in_loader()});
+  facts.ranks[2].looks.clear();
+  facts.ranks[2].ended = "exit code 0";
+  const auto report = judge_hang(facts);
+  EXPECT_EQ(report.text,
+            "2 ranks are in all_reduce, called from train.py:88; rank 2 has ended (exit code 0)");
+  EXPECT_THAT(report.blamed, ElementsAre(2));
+}
+
+TEST(Verdict, WithoutHvdTheStacksShowWhoIsMissing) {
+  const auto report = judge_hang(facts_of({in_torch("all_reduce", 88), in_torch("all_reduce", 88),
+                                           in_loader(), in_torch("all_reduce", 88)}));
+  EXPECT_EQ(report.text,
+            "3 ranks are in all_reduce, called from train.py:88; rank 2 is in loader.py:214 "
+            "Loader.read(), waiting for fd 5: "
+            "/data/shard-7 (nfs) for 12 s");
+  EXPECT_THAT(report.blamed, ElementsAre(2));
+  EXPECT_EQ(report.kind, HangKind::hangs);
+}
+
+TEST(Verdict, AStoppedRankIsToBlameRatherThanOneThatComputes) {
+  auto stopped = in_torch("all_reduce", 88);
+  stopped.state = 'T';
+  const auto report =
+      judge_hang(facts_of({in_torch("all_reduce", 88), stopped,
+                           computing({python_frame("spin", "/home/u/train.py", 3)})}));
+  EXPECT_THAT(report.blamed, ElementsAre(1));
+  EXPECT_THAT(report.text, HasSubstr("stopped by a signal"));
+}
+
+TEST(Verdict, OfTwoCollectivesThatOfFewerRanksIsToBlame) {
+  const auto report = judge_hang(
+      facts_of({in_torch("all_reduce", 88), in_torch("barrier", 12), in_torch("all_reduce", 88)}));
+  EXPECT_THAT(report.blamed, ElementsAre(1));
+  EXPECT_EQ(report.text,
+            "ranks 0,2 are in all_reduce, called from train.py:88; rank 1 is in barrier, called "
+            "from train.py:12: they wait for "
+            "each other");
+}
+
+TEST(Verdict, IfAllAreInOneCollectiveTheLinesOrTheDataDiffer) {
+  EXPECT_THAT(judge_hang(facts_of({in_torch("all_reduce", 88), in_torch("all_reduce", 88)})).text,
+              HasSubstr("none is missing: they may have given it other shapes"));
+  const auto lines = judge_hang(facts_of(
+      {in_torch("all_reduce", 88), in_torch("all_reduce", 12), in_torch("all_reduce", 88)}));
+  EXPECT_THAT(
+      lines.text,
+      HasSubstr("from different lines: ranks 0,2 from train.py:88, rank 1 from train.py:12"));
+  EXPECT_THAT(lines.blamed, ElementsAre(1));
+  EXPECT_THAT(judge_hang(facts_of({in_torch("recv", 5), in_torch("recv", 5)})).text,
+              HasSubstr("each waits for another one's message"));
+}
+
+TEST(Verdict, AJobThatComputesDoesNotHang) {
+  const auto busy = computing({python_frame("step", "/home/u/train.py", 3)});
+  const auto report = judge_hang(facts_of({busy, busy}));
+  EXPECT_EQ(report.kind, HangKind::moves);
+  EXPECT_THAT(report.blamed, IsEmpty());
+}
+
+TEST(Verdict, WithoutCollectivesTheRankThatDiffersIsNamed) {
+  const auto usual =
+      sleeping({native_frame("accept"), python_frame("serve", "/home/u/train.py", 40)}, "accept",
+               "fd 3: socket");
+  const auto report = judge_hang(facts_of({usual, in_loader(), usual}));
+  EXPECT_THAT(report.blamed, ElementsAre(1));
+  EXPECT_THAT(report.text, HasSubstr("rank 1 is in loader.py:214"));
+  EXPECT_THAT(report.text, HasSubstr("ranks 0,2 are in train.py:40 serve()"));
+}
+
+TEST(Verdict, ARankWithAWorkerThatHasDiedIsNamed) {
+  auto with_worker = in_loader();
+  with_worker.children.push_back({55, "python3", 'Z'});
+  const auto report = judge_hang(facts_of({in_loader(), with_worker, in_loader(), in_loader()}));
+  EXPECT_THAT(report.blamed, ElementsAre(1));
+  EXPECT_THAT(report.text, HasSubstr("its child 55 (python3) has ended"));
+}
+
+TEST(Verdict, NothingSeenIsSaid) {
+  HangFacts facts = facts_of({ProcessLook()});
+  facts.ranks[0].problem = "no right to look";
+  const auto report = judge_hang(facts);
+  EXPECT_EQ(report.kind, HangKind::unknown);
+  EXPECT_THAT(report.problems, ElementsAre("rank 0: no right to look"));
+  EXPECT_EQ(judge_hang({}).kind, HangKind::unknown);
+}
+
+TEST(Verdict, EqualStacksAreShownOnceWithThoseToBlameFirst) {
+  const auto report =
+      judge_hang(facts_of({in_torch("all_reduce", 88), in_loader(), in_torch("all_reduce", 88)}));
+  ASSERT_FALSE(report.stacks.empty());
+  EXPECT_EQ(report.stacks[0], "rank 1 on n1, pid 100 (python3): sleeping in read");
+  EXPECT_EQ(report.stacks[2], "    Loader.read (/home/u/loader.py:214)");
+  EXPECT_THAT(report.stacks, Contains("ranks 0,2 (python3): sleeping in futex"));
+}
+
+TEST(Verdict, ItsJsonHasWhoIsToBlame) {
+  const auto text = verdict_json(judge_hang(facts_of({in_torch("all_reduce", 88), in_loader()})));
+  EXPECT_THAT(text, HasSubstr(R"("kind":"hangs")"));
+  EXPECT_THAT(text, HasSubstr(R"("blamed":[1])"));
+}
+
+}  // namespace
+}  // namespace hvdrun

@@ -81,7 +81,7 @@ typedef struct hvd_status_page {
   uint64_t collective_start_ns;
   char collective_name[HVD_STATUS_NAME_SIZE]; /* "allreduce grad.3", NUL terminated */
 
-  uint32_t error_sequence; /* seqlock of the next */
+  uint32_t error_sequence; /* seqlock of the next two, and of error_of_peer */
   uint32_t error_length;
   char error_text[HVD_STATUS_ERROR_SIZE]; /* the last error, NUL terminated, UTF-8 */
 
@@ -116,7 +116,8 @@ typedef struct hvd_status_page {
   uint32_t failure_because_of_peer; /* 1: only because another rank died or left before */
   uint64_t failure_ns;              /* when the rank reported it; 0 if it has not */
 
-  char rank_reserved[36];
+  uint32_t error_of_peer; /* 1: error_text says that another rank died or left */
+  char rank_reserved[32];
 
   /* The agent's section. */
   uint32_t notice_sequence; /* one more with each notice; also a futex word */

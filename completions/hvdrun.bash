@@ -4,7 +4,7 @@
 # and hands what follows to the completion of the program itself where bash-completion is loaded.
 # tests/unit/cli holds the lists to the tables in launcher/cli/option_table.cpp and batch_options.cpp.
 
-_hvdrun_commands='run help sbatch salloc templates jobs follow cancel why scale'
+_hvdrun_commands='run help sbatch salloc templates jobs follow cancel top logs why scale'
 
 _hvdrun_flags='--oversubscribe --horovod --ssh-accept-new --autotune --no-autotune --stall-check --no-stall-check --report-bindings --dry-run --print-env --json -prefix-timestamp
 --prefix-output-with-timestamp --verbose --explain -cb --check-build -v -V --version -h --help'
@@ -87,11 +87,19 @@ _hvdrun_words() {
         mapfile -t COMPREPLY < <(compgen -W 'show --template-path --help' -- "$2")
       fi
       ;;
-    jobs) mapfile -t COMPREPLY < <(compgen -W '--all --json --help' -- "$2") ;;
+    jobs) mapfile -t COMPREPLY < <(compgen -W '--all --here --json --help' -- "$2") ;;
     help) mapfile -t COMPREPLY < <(compgen -W "${_hvdrun_commands#run help } $("${COMP_WORDS[0]}" help topics 2> /dev/null |
       awk '/^$/ { block++ } block == 1 && $1 != "TOPIC" { print $1 }') topics" -- "$2") ;;
     follow) mapfile -t COMPREPLY < <(compgen -W '--no-output --help' -- "$2") ;;
     cancel) mapfile -t COMPREPLY < <(compgen -W '--help' -- "$2") ;;
+    top)
+      if [[ ${COMP_WORDS[COMP_CWORD - 1]} == --sort ]]; then
+        mapfile -t COMPREPLY < <(compgen -W 'rank waiting step samples cpu memory' -- "$2")
+      else
+        mapfile -t COMPREPLY < <(compgen -W '--once --json --sort --help' -- "$2")
+      fi
+      ;;
+    logs) mapfile -t COMPREPLY < <(compgen -W '--follow --lines --rank --help' -- "$2") ;;
     why) mapfile -t COMPREPLY < <(compgen -W '--json --help' -- "$2") ;;
   esac
 }
@@ -113,7 +121,7 @@ _hvdrun() {
         flags+=" $_hvdrun_scale_flags"
         with_value+=" $_hvdrun_scale_options_with_value"
         ;;
-    help | templates | jobs | follow | cancel | why)
+    help | templates | jobs | follow | cancel | top | logs | why)
         _hvdrun_words "${COMP_WORDS[1]}" "$current"
         return
         ;;

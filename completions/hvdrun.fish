@@ -5,7 +5,7 @@
 set -g __hvdrun_valued -np --num-proc --np -H --hosts --hostfile -hostfile --include --exclude --nnodes --ranks-per-host --map-by --bind-to --cpus-per-rank --gpu-bind --chdir --working-directory --wdir -x --for --pmix --wrap --start-timeout --min-np --min-num-proc --reset-timeout --max-np --max-num-proc --spares --replace --elastic-timeout --reset-limit --max-restarts --max-requeues --stdin --tty -p --ssh-port -i --ssh-identity-file --ssh-client --ssh-program --network-interface --network-interfaces --agent-path --host-timeout --fusion-threshold-mb --cache-capacity --autotune-log-file --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --label --color --fold-lines --progress --only-rank --output-filename --on-output-error --report --timeline-filename --kill-signal --grace --exit-timeout --quiet-timeout --config-file
 set -g __hvdrun_batch_valued --nodes -N --gpus-per-node --cpus-per-node --time -t --partition -p --account -A --qos -q --mem --array --dependency --signal --mail --sbatch-arg --job-name -J --output --error --chdir -D --module --conda --venv --container --template --template-path --set -o --script-file
 set -g __hvdrun_scale_valued --repeat --devices --drop-epochs --metric --epoch-time --loss --accuracy
-set -g __hvdrun_commands run help sbatch salloc templates jobs follow cancel why scale
+set -g __hvdrun_commands run help sbatch salloc templates jobs follow cancel top logs why scale
 
 # Prints the words from the program's name on; nothing before there is one.
 function __hvdrun_program
@@ -42,7 +42,7 @@ end
 
 # Whether options may be typed: there is no program yet, and no command without a program.
 function __hvdrun_takes_options
-    __hvdrun_has_command templates jobs follow cancel why help; and return 1
+    __hvdrun_has_command templates jobs follow cancel top logs why help; and return 1
     test (count (__hvdrun_program)) -eq 0
 end
 
@@ -59,11 +59,15 @@ end
 complete -c hvdrun -f
 complete -c hvdrun -n '__hvdrun_takes_options' -a '(__fish_complete_command)'
 complete -c hvdrun -n '__hvdrun_takes_options' -F
-complete -c hvdrun -n 'not __hvdrun_has_command templates jobs follow cancel why help; and test (count (__hvdrun_program)) -gt 0' -a '(__hvdrun_complete_program)'
+complete -c hvdrun -n 'not __hvdrun_has_command templates jobs follow cancel top logs why help; and test (count (__hvdrun_program)) -gt 0' -a '(__hvdrun_complete_program)'
 complete -c hvdrun -n '__hvdrun_has_command templates' -a 'show' -l template-path -l help
-complete -c hvdrun -n '__hvdrun_has_command jobs' -l all -l json -l help
+complete -c hvdrun -n '__hvdrun_has_command jobs' -l all -l here -l json -l help
 complete -c hvdrun -n '__hvdrun_has_command follow' -l no-output -l help
 complete -c hvdrun -n '__hvdrun_has_command cancel' -l help
+complete -c hvdrun -n '__hvdrun_has_command top' -l once -l json -l help
+complete -c hvdrun -n '__hvdrun_has_command top' -l sort -x -a 'rank waiting step samples cpu memory'
+complete -c hvdrun -n '__hvdrun_has_command logs' -s f -l follow -l help
+complete -c hvdrun -n '__hvdrun_has_command logs' -s n -l lines -l rank -x
 complete -c hvdrun -n '__hvdrun_has_command help' -a 'topics (hvdrun help topics 2>/dev/null | awk \'/^$/ { block++ } block == 1 && $1 != "TOPIC" { print $1 }\')'
 complete -c hvdrun -n '__hvdrun_has_command why' -l json -l help
 complete -c hvdrun -n '__hvdrun_is_first; or __hvdrun_has_command help' -a run -d 'start a program of any name'
@@ -74,6 +78,8 @@ complete -c hvdrun -n '__hvdrun_is_first; or __hvdrun_has_command help' -a templ
 complete -c hvdrun -n '__hvdrun_is_first; or __hvdrun_has_command help' -a jobs -d 'your jobs in the queue'
 complete -c hvdrun -n '__hvdrun_is_first; or __hvdrun_has_command help' -a follow -d 'show a job\'s state and output'
 complete -c hvdrun -n '__hvdrun_is_first; or __hvdrun_has_command help' -a cancel -d 'end jobs'
+complete -c hvdrun -n '__hvdrun_is_first; or __hvdrun_has_command help' -a top -d 'what the ranks of a running job do'
+complete -c hvdrun -n '__hvdrun_is_first; or __hvdrun_has_command help' -a logs -d 'the last lines of a running job'
 complete -c hvdrun -n '__hvdrun_is_first; or __hvdrun_has_command help' -a why -d 'say why a job hangs'
 complete -c hvdrun -n '__hvdrun_is_first; or __hvdrun_has_command help' -a scale -d 'a program at several numbers of ranks, compared'
 complete -c hvdrun -n '__hvdrun_takes_options' -o np -l num-proc -l np -x -d 'number of ranks; a slot is a GPU, or without GPUs a task or a core'

@@ -192,7 +192,7 @@ Result<int> run(JobSpec spec, const JobContext& context) {
 // Runs in a process of an agent, which may be killed with it.
 int run_look(int argc, char** argv) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  ::prctl(PR_SET_NAME, "hvdrun-look");
+  ::prctl(PR_SET_NAME, kLookProcess);
   return look_program(argc, argv);
 }
 

@@ -44,6 +44,7 @@ TORCH = Environment("torch", ("torch==2.15.0", "numpy", "pillow==13.0.0", "light
 NOTEBOOK = Environment("notebook", ("nbclient==0.11.0", "ipykernel==7.4.0", "cloudpickle==3.1.3", "numpy"), "about 40 MB")
 EASYBUILD = Environment("easybuild", ("setuptools==80.9.0", "wheel==0.45.1", "pycodestyle==2.14.0"), "about 3 MB",
                         sources=("easybuild-framework==5.4.1", "easybuild-easyblocks==5.4.1"))
+SITE = Environment("site", ("mkdocs-material==9.8.2", "mkdocs==1.6.1", "pymdown-extensions==13.1.2"), "about 20 MB")
 
 # NVIDIA's header of NVML, for the gate's unit tests.
 NVML = Environment("nvml", ("nvidia-nvml-dev==13.5.37",), "less than 1 MB")

@@ -114,6 +114,7 @@ def all_steps(options: Options) -> Iterator[Step]:
     if os.geteuid() == 0:  # only root can make the systems on which they are tried
         yield Step("packages", "packages for Debian, rpm and clusters, tried on a clean system; a whole release",
                    lambda log: run_packages(log, options), SOAK, needs=("build",), minutes=90)
+    yield Step("site", "the documents as a site with search; dead links are errors", run_site, ALL, minutes=5)
     yield Step("bench", "the benches, a small round each", run_bench, ALL, needs=("build",))
     if os.geteuid() == 0:  # only root can make the hosts between which it measures
         yield Step("speed", "launching, output and allreduces as ratios to their peers, compared with docs/benchmarks.md", run_speed, ALL,
@@ -224,6 +225,12 @@ def run_frameworks(log: Log, options: Options, torch: check_python.Environment |
                   for path in ("tests/frameworks", "tests/cluster/test_frameworks_in_slurm.py", "tests/cluster/test_networks.py"))
 
 
+def run_site(log: Log) -> Result:
+    mkdocs = check_python.ensure(log, check_python.SITE).parent / "mkdocs"
+    log.run([TOP / "scripts/site", "--mkdocs", mkdocs])
+    return passed()
+
+
 def run_packages(log: Log, options: Options) -> Result:
     pythons = {"HVD_TEST_EASYBUILD": str(check_python.ensure(log, check_python.EASYBUILD))}
     return run_pytest(log, options, "tests/packages", "", environment=pythons)
@@ -328,6 +335,7 @@ def run_man(log: Log) -> Result:
     if not pages:
         raise StepFailed("there is no manual page")
     log.run(["mandoc", "-T", "lint", "-W", "warning", *pages])
+    log.run([TOP / "scripts/manuals", "--check"])
     return passed()
 
 

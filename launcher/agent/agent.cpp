@@ -102,7 +102,7 @@ class Agent {
   void on_child();
   void end_member(const RankProcess& process);
   void report_exit(const RankProcesses::Exit& exit);
-  void send_states(StatesPurpose purpose);
+  void send_states(StatesPurpose why);
   bool ranks_joined() const;
   void fail_job(const Error& error);
   void warn(const std::string& text) {
@@ -429,8 +429,8 @@ void Agent::report_exit(const RankProcesses::Exit& exit) {
   rank_ends_.report(std::move(message), pmix_.get());
 }
 
-void Agent::send_states(StatesPurpose purpose) {
-  link_.send(FrameType::states, kToLauncher, pack(states_of(*pages_, ranks_.all(), purpose)));
+void Agent::send_states(StatesPurpose why) {
+  link_.send(FrameType::states, kToLauncher, pack(states_of(*pages_, ranks_.all(), why, &gpus_)));
 }
 
 bool Agent::ranks_joined() const {
@@ -499,7 +499,7 @@ void Agent::stop(int signal, milliseconds grace) {
 void Agent::end_leftovers() {
   std::vector<std::string> names;
   for (const auto& process : descendants_of(::getpid(), all_processes()))
-    names.push_back(to_string(process));
+    if (process.name != kLookProcess) names.push_back(to_string(process));
   if (!names.empty())
     warn(fmt::format("ranks on {} have left {} behind; ending {}", local_host_name(),
                      fmt::join(names, ", "), names.size() == 1 ? "it" : "them"));

@@ -8,6 +8,7 @@
 #include "agent/pmix_listener.hpp"
 #include "agent/pmix_modex.hpp"
 #include "agent/pmix_services.hpp"
+#include "common/bundled_library.hpp"
 #include "protocol/pmix_messages.hpp"
 
 #include <algorithm>
@@ -74,17 +75,19 @@ std::set<std::string> own_threads() {
   return threads;
 }
 
-// Returns whether libpmix has started one thread that works and one that accepts connections. Up to
-// version 5 it reports success without the second: it takes only negative results of
-// pthread_create(3) for errors. Clients would then wait forever. For later versions it returns
-// true.
+// Returns whether libpmix has started its threads: one that works and, up to version 4.2.5 and in
+// 5.0.0, one that accepts connections. These versions report success without the second: they take
+// only negative results of pthread_create(3) for errors. Clients would then wait forever.
 bool has_started_threads(std::string_view version, const std::set<std::string>& before) {
-  const auto digit = version.find_first_of("0123456789");
-  const auto major = digit == std::string_view::npos ? 0 : std::atoi(version.data() + digit);
-  if (major == 0 || major > 5) return true;
+  const auto is_at_least = [version](std::string_view other) {
+    return common::pmix_is_at_least(version, other);
+  };
+  const bool accepts_itself =
+      is_at_least("5.0.1") || (is_at_least("4.2.6") && !is_at_least("5.0.0"));
   const auto now = own_threads();
-  return std::count_if(now.begin(), now.end(),
-                       [&](const auto& thread) { return !before.contains(thread); }) >= 2;
+  return std::count_if(now.begin(), now.end(), [&](const auto& thread) {
+           return !before.contains(thread);
+         }) >= (accepts_itself ? 1 : 2);
 }
 
 // Let clients register for events and send them. libpmix keeps the list and delivers on this host.

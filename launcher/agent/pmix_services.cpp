@@ -277,6 +277,8 @@ pmix_status_t PmixServices::on_group(pmix_group_operation_t operation, char* nam
   auto ranks = ranks_of(procs, proc_count, self->nspace_);
   const bool begins = operation == PMIX_GROUP_CONSTRUCT;
   if (!ranks || (!begins && operation != PMIX_GROUP_DESTRUCT)) return PMIX_ERR_NOT_SUPPORTED;
+  // libpmix 5.0 makes this call twice for one request, unless the first is answered at once.
+  if (!begins && is_on(info, count, PMIX_GROUP_LOCAL_ONLY)) return PMIX_OPERATION_SUCCEEDED;
   const auto number = self->groups_++ * self->host_count_ + self->host_index_ + 1;
   const auto* const shared = find_value(info, count, PMIX_GROUP_ENDPT_DATA);
   const bool has_shared = shared != nullptr && shared->type == PMIX_BYTE_OBJECT;
@@ -311,8 +313,10 @@ void PmixServices::on_log(const pmix_proc_t* client, const pmix_info_t data[], s
       texts.emplace_back(common::trim(value.data.string));
   }
   // libpmix holds a lock now that `done` takes.
-  self->mailbox_.post([self, rank = client->rank, texts = std::move(texts), done, context] {
-    for (const auto& text : texts) self->warn_(fmt::format("rank {} logs: {}", rank, text));
+  self->mailbox_.post([self, from = *client, texts = std::move(texts), done, context] {
+    const auto who = self->nspace_ == from.nspace ? fmt::format("rank {} logs", from.rank)
+                                                  : std::string("PMIx says");
+    for (const auto& text : texts) self->warn_(fmt::format("{}: {}", who, text));
     done(texts.empty() ? PMIX_ERR_NOT_SUPPORTED : PMIX_SUCCESS, context);
   });
 }

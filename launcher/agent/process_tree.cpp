@@ -48,15 +48,20 @@ std::optional<ProcessInfo> read_stat(int proc, const char* pid_name) {
   info.name.assign(open + 1, close);
   const char* pid_end = pid_name + std::strlen(pid_name);
   if (std::from_chars(pid_name, pid_end, info.pid).ec != std::errc{}) return std::nullopt;
-  // After the session come 13 numbers that do not matter here, the number of threads, one more, and
-  // the start.
+  // After the session come 7 numbers that do not matter here, 4 times, 2 more numbers, the number
+  // of threads, one more, the start, the size, and the resident pages.
+  std::array<unsigned long long, 4> times{};
   unsigned long long start = 0;
+  unsigned long long resident = 0;
   if (std::sscanf(close + 1,  // NOLINT
-                  " %c %d %d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %d %*d %llu",
-                  &info.state, &info.parent, &info.group, &info.session, &info.threads,
-                  &start) != 6)
+                  " %c %d %d %d %*d %*d %*u %*u %*u %*u %*u %llu %llu %llu %llu %*d %*d %d %*d "
+                  "%llu %*u %llu",
+                  &info.state, &info.parent, &info.group, &info.session, times.data(), &times[1],
+                  &times[2], &times[3], &info.threads, &start, &resident) != 11)
     return std::nullopt;
   info.start = start;
+  info.cpu_ticks = times[0] + times[1] + times[2] + times[3];
+  info.resident_pages = resident;
   return info;
 }
 

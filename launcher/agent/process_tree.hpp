@@ -31,8 +31,10 @@ struct ProcessInfo {
   pid_t session = 0;
   char state = '?';  // of its first thread, as in proc(5)
   int threads = 1;
-  std::uint64_t start = 0;  // when it was started, in clock ticks since the machine's start
-  std::string name;         // at most 15 bytes
+  std::uint64_t start = 0;      // when it was started, in clock ticks since the machine's start
+  std::string name;             // at most 15 bytes
+  std::uint64_t cpu_ticks = 0;  // that it has used, and those children that have ended
+  std::uint64_t resident_pages = 0;
 };
 
 // Returns whether the process is dead and only waits for its parent. A process whose first thread

@@ -24,6 +24,8 @@ namespace hvdrun {
 
 // The first word of the command line with which hvdrun looks; those of hvdrun-look follow.
 inline constexpr std::string_view kLookArgument = "--internal-look";
+// Its name, as ps shows it.
+inline constexpr char kLookProcess[] = "hvdrun-look";
 
 class RankLooker {
  public:

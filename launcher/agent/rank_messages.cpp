@@ -2,6 +2,8 @@
 
 #include "agent/process_activity.hpp"
 #include "agent/process_tree.hpp"
+#include "agent/process_use.hpp"
+#include "common/clock.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -31,6 +33,38 @@ RankState state_of(const RankStatus& status) {
   return state;
 }
 
+std::vector<pid_t> pids_of(const std::vector<RankProcess>& ranks) {
+  std::vector<pid_t> pids;
+  for (const auto& rank : ranks)
+    if (rank.alive) pids.push_back(rank.pid);
+  return pids;
+}
+
+RankUse use_of(const StatusPages& pages, const RankProcess& process,
+               const std::map<pid_t, ProcessUse>& uses) {
+  const auto progress = pages.progress(process.index);
+  const double lifetime = seconds_since(process.started);
+  const auto counters = within(lifetime, pages.counters(process.index));
+  RankUse use;
+  use.epoch = progress.epoch;
+  use.epochs_in_all = progress.epochs;
+  use.steps_in_all = progress.steps;
+  use.samples = progress.samples;
+  use.samples_per_second = counters.samples_per_second;
+  if (const auto now = common::monotonic_ns(); progress.reports() && progress.progress_ns != 0)
+    use.since_progress =
+        now > progress.progress_ns ? static_cast<double>(now - progress.progress_ns) / 1e9 : 0;
+  use.collective_seconds = counters.collective_seconds;
+  use.waiting_seconds = counters.waiting_seconds;
+  use.loss = progress.loss;
+  if (const auto found = uses.find(process.pid); process.alive && found != uses.end()) {
+    use.processes = found->second.processes;
+    use.cpu_seconds = found->second.cpu_seconds;
+    use.memory_bytes = found->second.memory_bytes;
+  }
+  return use;
+}
+
 }  // namespace
 
 RankStatus status_of(const StatusPages& pages, const RankProcess& process) {
@@ -57,6 +91,7 @@ ExitedMessage exited_message(const StatusPages& pages, const RankProcess& proces
   message.peak_memory_bytes = exit.peak_memory_bytes;
   message.input_taken = input_taken;
   message.last_error = status.last_error;
+  message.error_of_peer = status.error_of_peer;
   message.in_collective = status.blocking.name;
   message.counters = within(message.seconds, pages.counters(process.index));
   message.failure = pages.failure(process.index);
@@ -65,14 +100,18 @@ ExitedMessage exited_message(const StatusPages& pages, const RankProcess& proces
 }
 
 StatesMessage states_of(const StatusPages& pages, const std::vector<RankProcess>& ranks,
-                        StatesPurpose purpose) {
-  const auto processes =
-      purpose == StatesPurpose::quiet ? all_processes() : std::vector<ProcessInfo>();
+                        StatesPurpose purpose, const GpuWatch* gpus) {
+  const bool looks = purpose == StatesPurpose::look;
+  std::vector<ProcessInfo> processes;
+  if (looks || purpose == StatesPurpose::table || purpose == StatesPurpose::quiet)
+    processes = all_processes();
   std::map<pid_t, char> kernel_states;
-  if (purpose == StatesPurpose::table)
-    for (const auto& process : all_processes()) kernel_states[process.pid] = process.state;
+  for (const auto& process : processes) kernel_states[process.pid] = process.state;
+  const auto uses = looks ? use_by_root(pids_of(ranks), processes) : std::map<pid_t, ProcessUse>();
   StatesMessage message;
   message.purpose = purpose;
+  message.clock = seconds_since({});
+  if (looks && gpus != nullptr) message.gpus = gpus->record().gpus;
   for (const RankProcess& process : ranks) {
     RankState state = state_of(status_of(pages, process));
     state.rank = process.rank;
@@ -87,6 +126,7 @@ StatesMessage states_of(const StatusPages& pages, const std::vector<RankProcess>
       for (const auto& child : descendants_of(process.pid, processes))
         state.activity.cpu_seconds += cpu_seconds_of(child.pid);
     }
+    if (looks) state.use = use_of(pages, process, uses);
     message.ranks.push_back(std::move(state));
   }
   return message;

@@ -183,10 +183,11 @@ RankStatus StatusPages::read(std::size_t index) const {
                            : read_text(from.background_missing, HVD_STATUS_NAME_SIZE);
         return std::pair(std::move(collective), std::move(missing));
       });
-  status.last_error = read_guarded(index, offsetof(hvd_status_page, error_sequence),
-                                   [](const hvd_status_page& from) {
-                                     return read_text(from.error_text, HVD_STATUS_ERROR_SIZE);
-                                   });
+  std::tie(status.last_error, status.error_of_peer) = read_guarded(
+      index, offsetof(hvd_status_page, error_sequence), [](const hvd_status_page& from) {
+        return std::pair(read_text(from.error_text, HVD_STATUS_ERROR_SIZE),
+                         from.error_of_peer != 0);
+      });
   return status;
 }
 

@@ -33,6 +33,7 @@ struct RankStatus {
   CollectiveStatus background;     // the one that has waited longest
   std::string background_missing;  // ranks that have not submitted it: "2,5-7"; empty if unknown
   std::string last_error;
+  bool error_of_peer = false;  // the last error is that another rank died or left
 };
 
 // What a rank has reported of the training's progress. 0: not known.

@@ -77,6 +77,7 @@ std::vector<std::string> srun_command(const SrunOptions& options,
                                       std::optional<int> gpus_per_host) {
   auto words = step_words(options, hosts);
   if (gpus_per_host) words.push_back(gpu_option(*gpus_per_host, hosts.size()));
+  if (options.survives_hosts) words.emplace_back("--no-kill");
   append(words, agent_words(options, {std::string(kAgentArgument), std::string(kSrunArgument)}));
   return words;
 }

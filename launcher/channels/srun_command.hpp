@@ -20,6 +20,8 @@ struct SrunOptions {
   std::string agent_path;  // hvdrun on the hosts; absolute
   // The agent that is used instead if it is in a host's cache folder; nullopt: none.
   std::optional<SentAgent> sent;
+  // The agents' step does not end when one of its hosts fails.
+  bool survives_hosts = false;
 };
 
 // Returns the argv of one step with one agent on each of exactly these hosts.

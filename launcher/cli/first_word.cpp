@@ -10,8 +10,8 @@
 namespace hvdrun::cli {
 namespace {
 
-constexpr std::string_view kCommands[] = {"cancel", "follow", "help",      "jobs", "salloc",
-                                          "sbatch", "scale",  "templates", "why"};
+constexpr std::string_view kCommands[] = {"cancel", "follow", "help",      "jobs", "logs", "salloc",
+                                          "sbatch", "scale",  "templates", "top",  "why"};
 
 struct Word {
   std::string_view word;
@@ -25,7 +25,6 @@ constexpr Word kAlone[] = {
     {"sinfo", "sinfo"},
     {"sacct", "sacct"},
     {"scontrol", "scontrol"},
-    {"top", "top"},
     {"htop", "htop"},
 };
 
@@ -35,8 +34,9 @@ constexpr Word kMeanings[] = {
     {"queue", "hvdrun jobs"},
     {"ps", "hvdrun jobs"},
     {"list", "hvdrun jobs"},
-    {"logs", "hvdrun follow"},
-    {"attach", "hvdrun follow"},
+    {"log", "hvdrun logs"},
+    {"tail", "hvdrun logs"},
+    {"attach", "hvdrun logs"},
     {"submit", "hvdrun sbatch"},
     {"batch", "hvdrun sbatch"},
     {"alloc", "hvdrun salloc"},
@@ -49,13 +49,13 @@ constexpr Word kMeanings[] = {
 // Of these words, those that are programs of many machines: kill(1) would take a job's number for a
 // process's. They are refused, and the message names the command.
 constexpr Word kMeantFirst[] = {
-    {"kill", "hvdrun cancel"},   {"killall", "hvdrun cancel"}, {"pkill", "hvdrun cancel"},
-    {"stop", "hvdrun cancel"},   {"delete", "hvdrun cancel"},  {"bkill", "hvdrun cancel"},
-    {"qdel", "hvdrun cancel"},   {"ps", "hvdrun jobs"},        {"status", "hvdrun jobs"},
-    {"queue", "hvdrun jobs"},    {"qstat", "hvdrun jobs"},     {"bjobs", "hvdrun jobs"},
-    {"watch", "hvdrun follow"},  {"wait", "hvdrun follow"},    {"logs", "hvdrun follow"},
-    {"attach", "hvdrun follow"}, {"batch", "hvdrun sbatch"},   {"submit", "hvdrun sbatch"},
-    {"qsub", "hvdrun sbatch"},   {"bsub", "hvdrun sbatch"},
+    {"kill", "hvdrun cancel"},  {"killall", "hvdrun cancel"}, {"pkill", "hvdrun cancel"},
+    {"stop", "hvdrun cancel"},  {"delete", "hvdrun cancel"},  {"bkill", "hvdrun cancel"},
+    {"qdel", "hvdrun cancel"},  {"ps", "hvdrun jobs"},        {"status", "hvdrun jobs"},
+    {"queue", "hvdrun jobs"},   {"qstat", "hvdrun jobs"},     {"bjobs", "hvdrun jobs"},
+    {"watch", "hvdrun follow"}, {"wait", "hvdrun follow"},    {"attach", "hvdrun logs"},
+    {"batch", "hvdrun sbatch"}, {"submit", "hvdrun sbatch"},  {"qsub", "hvdrun sbatch"},
+    {"bsub", "hvdrun sbatch"},
 };
 
 std::string_view find(std::span<const Word> words, std::string_view word) {

@@ -31,12 +31,13 @@ hvdrun stops them all and reports which failed first, and why.
   hvdrun --dry-run -np 4 ./train      only print which rank goes where
 
 While a job runs, in another terminal:
-  hvdrun why         why it hangs: the rank that the others wait for, and its line
+  hvdrun why         why it hangs: which rank the others wait for, and where
 
 With SLURM (see also hvdrun WORD --help):
   hvdrun sbatch      a batch script from a template; --follow submits it
   hvdrun salloc      an allocation, and a program or a shell in it
   hvdrun jobs        your jobs in the queue; also follow JOB, cancel JOB
+  hvdrun top         what the ranks of a running job do; also logs, its last lines
   hvdrun templates   the templates of batch scripts
   hvdrun scale       a program at several numbers of ranks, compared
 )";

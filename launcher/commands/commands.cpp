@@ -6,11 +6,13 @@
 #include "commands/follow.hpp"
 #include "commands/help_topics.hpp"
 #include "commands/jobs.hpp"
+#include "commands/logs.hpp"
 #include "commands/salloc.hpp"
 #include "commands/sbatch.hpp"
 #include "commands/scale.hpp"
 #include "commands/subcommand.hpp"
 #include "commands/templates.hpp"
+#include "commands/top.hpp"
 #include "commands/why.hpp"
 #include "common/text.hpp"
 
@@ -29,9 +31,10 @@ Result<int> run_help(const std::vector<std::string>& args, const Environment& en
 }
 
 constexpr std::pair<std::string_view, Command> kCommands[] = {
-    {"cancel", run_cancel}, {"follow", run_follow},       {"help", run_help},
-    {"jobs", run_jobs},     {"salloc", run_salloc},       {"sbatch", run_sbatch},
-    {"scale", run_scale},   {"templates", run_templates}, {"why", run_why},
+    {"cancel", run_cancel}, {"follow", run_follow}, {"help", run_help},
+    {"jobs", run_jobs},     {"logs", run_logs},     {"salloc", run_salloc},
+    {"sbatch", run_sbatch}, {"scale", run_scale},   {"templates", run_templates},
+    {"top", run_top},       {"why", run_why},
 };
 
 }  // namespace

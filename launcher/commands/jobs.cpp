@@ -1,8 +1,10 @@
 #include "commands/jobs.hpp"
 
+#include "commands/jobs_here.hpp"
 #include "commands/jobs_table.hpp"
 #include "commands/subcommand.hpp"
 #include "common/text.hpp"
+#include "control/running_jobs.hpp"
 #include "output/own_line.hpp"
 #include "slurm/job_record.hpp"
 #include "slurm/slurm_command.hpp"
@@ -18,17 +20,20 @@
 namespace hvdrun {
 namespace {
 
-constexpr std::string_view kJobsHelp = R"(usage: hvdrun jobs [--all] [--json] [--me]
+constexpr std::string_view kJobsHelp = R"(usage: hvdrun jobs [--all] [--here] [--json] [--me]
 
-Lists your jobs in SLURM's queue: the state of each, why it waits and when SLURM expects it to
-start, how long it has run and may still run, and what it runs.
+Lists your jobs that run on this machine, each with the command to look into it. Then lists your jobs
+in SLURM's queue: the state of each, why it waits and when SLURM expects it to start, how long it has
+run and may still run, and what it runs.
 
   --all   list also jobs that have ended, while SLURM remembers them (MinJobAge, often 5 minutes)
+  --here  only those that run on this machine; SLURM is not asked
   --me    only your jobs, as without it; -u NAME with your own name does the same
-  --json  print an array of objects: durations in seconds, times in seconds since 1970
+  --json  print an array of objects: durations in seconds, times in seconds since 1970; without --here
+          those in SLURM's queue
   --help  this text
 
-See also: hvdrun follow JOB, hvdrun cancel JOB
+See also: hvdrun top, hvdrun logs, hvdrun follow JOB, hvdrun cancel JOB
 )";
 
 std::size_t terminal_columns() {
@@ -43,10 +48,12 @@ Result<int> run_jobs(const std::vector<std::string>& args, const Environment& en
   bool help = false;
   bool json = false;
   bool all = false;
+  bool here = false;
   bool me = false;  // squeue's words: without them it lists all users' jobs
   bool of_user = false;
   HVD_TRY(auto operands, take_flags("hvdrun jobs", args,
                                     {{"--help", &help},
+                                     {"--here", &here},
                                      {"--json", &json},
                                      {"--all", &all},
                                      {"-a", &all},
@@ -65,15 +72,26 @@ Result<int> run_jobs(const std::vector<std::string>& args, const Environment& en
   if (!operands.empty())
     return fail("hvdrun jobs lists all of yours; to see one: hvdrun follow " + operands.front(),
                 kExitUsage);
+  const auto on_this_machine =
+      json && !here ? std::vector<RunningJob>() : running_jobs(environment);
+  if (here && json) return print_text(jobs_here_json(on_this_machine));
+  if (here && on_this_machine.empty()) print_own_line("no job of yours runs on this machine");
+  const auto table = jobs_here_table(on_this_machine, std::time(nullptr), terminal_columns());
+  if (here) return print_text(table);
   auto command = squeue_command();
   command.emplace_back("--me");
   if (all) command.emplace_back("--states=all");
-  HVD_TRY(const auto end, run_slurm({std::move(command), query_environment(environment), {}}));
+  if (!table.empty()) print_text(table + "\n");
+  auto asked = run_slurm({std::move(command), query_environment(environment), {}});
+  if (!table.empty() && (!asked ? is_not_installed(asked.error()) : has_no_cluster(*asked)))
+    return kExitOk;
+  HVD_TRY(const auto end, std::move(asked));
   if (end.code != 0) return fail("SLURM did not list the jobs: squeue: " + complaint(end));
   const auto jobs = parse_jobs(end.out);
   if (json) return print_text(jobs_json(jobs));
+  const auto queue = jobs_table(jobs, std::time(nullptr), terminal_columns());
   if (jobs.empty()) print_own_line("you have no jobs in the queue");
-  return print_text(jobs_table(jobs, std::time(nullptr), terminal_columns()));
+  return print_text(queue);
 }
 
 }  // namespace hvdrun

@@ -25,19 +25,6 @@ bool is_continuation(char byte) {
   return (static_cast<unsigned char>(byte) & 0xc0) == 0x80;
 }
 
-// Returns the first `columns` characters of UTF-8 text. If the text is longer, the last of them is
-// "…".
-std::string cut(const std::string& text, std::size_t columns) {
-  std::size_t characters = 0;
-  std::size_t fits = text.size();
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (is_continuation(text[i])) continue;
-    if (characters + 1 == columns) fits = i;
-    if (++characters > columns) return text.substr(0, fits) + "…";
-  }
-  return text;
-}
-
 std::string start_text(const JobRecord& job, std::time_t now) {
   return job.start ? moment_text(*job.start, now) : "-";
 }
@@ -91,19 +78,30 @@ Json job_json(const JobRecord& job) {
 
 }  // namespace
 
+std::string cut_text(const std::string& text, std::size_t columns) {
+  std::size_t characters = 0;
+  std::size_t fits = text.size();
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (is_continuation(text[i])) continue;
+    if (characters + 1 == columns) fits = i;
+    if (++characters > columns) return text.substr(0, fits) + "…";
+  }
+  return text;
+}
+
 std::string jobs_table(const std::vector<JobRecord>& jobs, std::time_t now, std::size_t columns) {
   if (jobs.empty()) return {};
   std::vector<TableRow> rows = {
       {"JOB", "NAME", "STATE", "NODES", "ELAPSED", "LEFT", "START", "RUNS"}};
   for (const auto& job : jobs)
     rows.push_back(
-        {cut(escape(job.id), kLongestId), cut(escape(job.name), kLongestName),
-         cut(state_text(job.state, job.reason), kLongestReason),
-         job.hosts.empty() ? std::to_string(job.nodes) : cut(escape(job.hosts), kLongestName),
+        {cut_text(escape(job.id), kLongestId), cut_text(escape(job.name), kLongestName),
+         cut_text(state_text(job.state, job.reason), kLongestReason),
+         job.hosts.empty() ? std::to_string(job.nodes) : cut_text(escape(job.hosts), kLongestName),
          elapsed_text(job), left_text(job), start_text(job, now), escape(what_it_runs(job))});
   std::string text;
   for (const auto& line : table_lines(rows))
-    text += (columns == 0 ? line : cut(line, columns)) + "\n";
+    text += (columns == 0 ? line : cut_text(line, columns)) + "\n";
   return text;
 }
 

@@ -11,6 +11,10 @@
 
 namespace hvdrun {
 
+// Returns the first `columns` characters of UTF-8 text. If the text is longer, the last of them is
+// "…".
+std::string cut_text(const std::string& text, std::size_t columns);
+
 // Returns a header and a line for each job, with newlines; empty if there are no jobs. Cuts lines
 // to fit a terminal of `columns` columns. With 0 they are not cut.
 std::string jobs_table(const std::vector<JobRecord>& jobs, std::time_t now, std::size_t columns);

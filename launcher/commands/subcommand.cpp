@@ -15,8 +15,9 @@ namespace hvdrun {
 namespace {
 
 Error unknown(std::string_view command, const std::string& word,
-              const std::vector<CommandFlag>& flags) {
+              const std::vector<CommandFlag>& flags, const std::vector<CommandValue>& values) {
   std::vector<std::string_view> known;
+  for (const auto& value : values) known.push_back(value.spelling);
   for (const auto& flag : flags) known.push_back(flag.spelling);
   const auto nearest = nearest_name(word, known);
   const std::string whose(command);
@@ -24,6 +25,21 @@ Error unknown(std::string_view command, const std::string& word,
                   (nearest.empty() ? "; " + whose + " --help lists all"
                                    : "; did you mean " + std::string(nearest) + "?"),
               kExitUsage);
+}
+
+// Returns the option with a value that the word is or begins with; its value, if the word has it,
+// is in `attached`.
+const CommandValue* find_value(const std::string& word, const std::vector<CommandValue>& values,
+                               std::optional<std::string>& attached) {
+  for (const auto& value : values) {
+    if (word == value.spelling) return &value;
+    if (!word.starts_with(value.spelling)) continue;
+    const bool is_long = value.spelling.starts_with("--");
+    if (is_long && word[value.spelling.size()] != '=') continue;
+    attached = word.substr(value.spelling.size() + (is_long ? 1 : 0));
+    return &value;
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -43,7 +59,8 @@ std::string hvdrun_name(const Environment& environment) {
 
 Result<std::vector<std::string>> take_flags(std::string_view command,
                                             const std::vector<std::string>& args,
-                                            const std::vector<CommandFlag>& flags) {
+                                            const std::vector<CommandFlag>& flags,
+                                            const std::vector<CommandValue>& values) {
   std::vector<std::string> operands;
   for (auto word = args.begin(); word != args.end(); ++word) {
     if (*word == "--") {
@@ -57,8 +74,17 @@ Result<std::vector<std::string>> take_flags(std::string_view command,
     const auto flag = std::find_if(flags.begin(), flags.end(), [&](const CommandFlag& candidate) {
       return candidate.spelling == (*word == "-h" ? std::string_view("--help") : *word);
     });
-    if (flag == flags.end()) return unknown(command, *word, flags);
-    *flag->value = true;
+    if (flag != flags.end()) {
+      *flag->value = true;
+      continue;
+    }
+    std::optional<std::string> attached;
+    const auto* const value = find_value(*word, values, attached);
+    if (value == nullptr) return unknown(command, *word, flags, values);
+    if (!attached && word + 1 == args.end())
+      return fail(std::string(value->spelling) + " of " + std::string(command) + " needs a value",
+                  kExitUsage);
+    *value->value = attached ? *attached : *++word;
   }
   return operands;
 }

@@ -5,6 +5,7 @@
 #include "base/environment.hpp"
 #include "base/result.hpp"
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,12 +22,18 @@ struct CommandFlag {
   bool* value;                // set to true
 };
 
+struct CommandValue {
+  std::string_view spelling;          // "--rank", or "-n"
+  std::optional<std::string>* value;  // set to the word after it, or to what follows "=" or "-n"
+};
+
 // Returns the words that are not options. Options may be anywhere before "--"; after it all words
 // are operands. Error (kExitUsage): an option that `command` ("hvdrun jobs") does not have, with
-// the nearest name.
+// the nearest name; a value that is missing.
 Result<std::vector<std::string>> take_flags(std::string_view command,
                                             const std::vector<std::string>& args,
-                                            const std::vector<CommandFlag>& flags);
+                                            const std::vector<CommandFlag>& flags,
+                                            const std::vector<CommandValue>& values = {});
 
 // Prints the text on stdout and flushes it. Returns kExitOk, or kExitLauncher if it cannot be
 // written.

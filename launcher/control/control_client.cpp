@@ -70,7 +70,7 @@ Result<void> ControlClient::send(std::string_view word, const ControlJson& argum
   return sent < 0 && (errno == EPIPE || errno == ECONNRESET) ? end() : silence();
 }
 
-Result<ControlJson> ControlClient::receive(Patience& patience) {
+std::optional<Result<ControlJson>> ControlClient::poll() {
   while (true) {
     if (const auto newline = received_.find('\n'); newline != std::string::npos) {
       const auto line = std::exchange(received_, {});
@@ -79,14 +79,19 @@ Result<ControlJson> ControlClient::receive(Patience& patience) {
     if (received_.size() > kMostAnswer) return fail("the job's answer is too long");
     std::array<char, 64 << 10> buffer;  // NOLINT: filled by recv
     const auto count = ::recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
-    if (count > 0) {
-      const std::string_view bytes(buffer.data(), static_cast<std::size_t>(count));
-      received_.append(bytes);
-    } else if (count == 0 || !would_block(errno)) {
+    if (count > 0)
+      received_.append(buffer.data(), static_cast<std::size_t>(count));
+    else if (count == 0 || !would_block(errno))
       return end();
-    } else if (!patience.wait(socket_.get(), POLLIN)) {
-      return silence();
-    }
+    else
+      return std::nullopt;
+  }
+}
+
+Result<ControlJson> ControlClient::receive(Patience& patience) {
+  while (true) {
+    if (auto answer = poll()) return std::move(*answer);
+    if (!patience.wait(socket_.get(), POLLIN)) return silence();
   }
 }
 

@@ -10,8 +10,10 @@
 
 #include <chrono>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <sys/types.h>
 
@@ -40,6 +42,10 @@ class ControlClient {
   // The two halves of ask(), for a caller who asks several.
   Result<void> send(std::string_view word, const ControlJson& arguments);
   Result<ControlJson> receive(Patience& patience);
+
+  // Returns the answer if it has come, without waiting. Errors as those of ask().
+  std::optional<Result<ControlJson>> poll();
+  int descriptor() const { return socket_.get(); }
 
   // Returns whether the connection has closed: the job has ended.
   bool has_ended() const { return ended_; }

@@ -23,6 +23,33 @@ std::string json_line(const ControlJson& json) {
   return json.dump(-1, ' ', false, ControlJson::error_handler_t::replace);
 }
 
+std::string text_of_bytes(std::string_view bytes) {
+  std::string text;
+  text.reserve(bytes.size());
+  for (const char byte : bytes) {
+    const auto value = static_cast<unsigned char>(byte);
+    if (value >= 0x80) text += static_cast<char>(0xc0 | (value >> 6));
+    text += value < 0x80 ? byte : static_cast<char>(0x80 | (value & 0x3f));
+  }
+  return text;
+}
+
+std::string bytes_of_text(std::string_view text) {
+  std::string bytes;
+  bytes.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto first = static_cast<unsigned char>(text[i]);
+    const bool is_pair = (first & 0xfe) == 0xc2 && i + 1 < text.size();
+    if (first < 0x80)
+      bytes += text[i];
+    else if (is_pair)
+      bytes += static_cast<char>((first & 0x03) << 6 | (text[++i] & 0x3f));
+    else if ((first & 0xc0) != 0x80)
+      bytes += '?';
+  }
+  return bytes;
+}
+
 std::string pack_request(std::string_view word, const ControlJson& arguments) {
   return json_line({{"version", kControlVersion}, {"word", word}, {"arguments", arguments}}) + "\n";
 }

@@ -34,6 +34,11 @@ struct ControlRequest {
 // Returns the JSON as one line without its newline. Bytes that are no UTF-8 are replaced.
 std::string json_line(const ControlJson& json);
 
+// Converts bytes, which need not be UTF-8, to text with a character for each, and back. A character
+// above 255 becomes "?".
+std::string text_of_bytes(std::string_view bytes);
+std::string bytes_of_text(std::string_view text);
+
 // These return whole lines. `answer` is JSON in one line.
 std::string pack_request(std::string_view word, const ControlJson& arguments);
 std::string pack_answer(std::string_view answer);

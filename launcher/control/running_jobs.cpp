@@ -2,6 +2,7 @@
 
 #include "common/text.hpp"
 #include "control/control_folder.hpp"
+#include "control/job_now_json.hpp"
 #include "slurm/quoting.hpp"
 
 #include <algorithm>
@@ -19,16 +20,6 @@ namespace hvdrun {
 namespace {
 
 constexpr std::chrono::milliseconds kTimeout{1000};
-
-template <class T>
-void take(const ControlJson& json, const char* name, T& value) {
-  const auto found = json.find(name);
-  if (found == json.end()) return;
-  try {
-    found->get_to(value);
-  } catch (const ControlJson::exception&) {  // of another type: the default stays
-  }
-}
 
 std::optional<long> number_in(const std::string& text) {
   long number = 0;
@@ -84,38 +75,6 @@ Error not_found(const std::vector<RunningJob>& jobs, const std::string& name) {
 }
 
 }  // namespace
-
-ControlJson to_json(const JobAbout& about) {
-  return {{"id", about.id},
-          {"pid", about.pid},
-          {"version", about.version},
-          {"slurm_job", about.slurm_job},
-          {"command", about.command},
-          {"folder", about.folder},
-          {"begun", about.begun},
-          {"phase", about.phase},
-          {"ranks", about.ranks},
-          {"hosts", about.hosts},
-          {"restarts", about.restarts},
-          {"output_folder", about.output_folder}};
-}
-
-JobAbout job_about_from(const ControlJson& json) {
-  JobAbout about;
-  take(json, "id", about.id);
-  take(json, "pid", about.pid);
-  take(json, "version", about.version);
-  take(json, "slurm_job", about.slurm_job);
-  take(json, "command", about.command);
-  take(json, "folder", about.folder);
-  take(json, "begun", about.begun);
-  take(json, "phase", about.phase);
-  take(json, "ranks", about.ranks);
-  take(json, "hosts", about.hosts);
-  take(json, "restarts", about.restarts);
-  take(json, "output_folder", about.output_folder);
-  return about;
-}
 
 std::vector<RunningJob> running_jobs(const Environment& environment) {
   std::vector<RunningJob> jobs;

@@ -7,6 +7,7 @@
 #include "base/environment.hpp"
 #include "base/result.hpp"
 #include "control/control_client.hpp"
+#include "model/job_now.hpp"
 
 #include <optional>
 #include <string>
@@ -15,26 +16,6 @@
 #include <sys/types.h>
 
 namespace hvdrun {
-
-// What a job says of itself; the answer to the word "about".
-struct JobAbout {
-  std::string id;
-  int pid = 0;            // hvdrun's, as it sees it
-  std::string version;    // of hvdrun
-  std::string slurm_job;  // its number; "": it runs in none
-  std::vector<std::string> command;
-  std::string folder;  // the working directory of the ranks
-  double begun = 0;    // seconds since 1970
-  std::string phase;   // "starting", "running", "stopping", "restarting", "over"
-  int ranks = 0;       // 0: not known yet
-  int hosts = 0;
-  int restarts = 0;
-  std::string output_folder;  // of --output-filename; "": none
-};
-
-ControlJson to_json(const JobAbout& about);
-// What is missing, or of another type, keeps its default.
-JobAbout job_about_from(const ControlJson& json);
 
 struct RunningJob {
   ControlSocket socket;

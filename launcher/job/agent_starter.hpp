@@ -36,6 +36,7 @@ struct StarterContext {
   // sent.
   std::shared_ptr<Sendings> sendings;
   std::chrono::seconds timeout;  // after it, an agent that cannot reach the launcher gives up
+  bool survives_hosts = false;   // the job continues when hosts are lost
 };
 
 class AgentStarter {

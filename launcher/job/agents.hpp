@@ -73,6 +73,7 @@ class Agents {
     HostSource from = HostSource::this_machine;
     AgentOptions options;             // of the agent on this host; the others get them in a message
     std::chrono::seconds timeout{0};  // after it, an agent that cannot reach the launcher gives up
+    bool survives_hosts = false;      // the job continues when hosts are lost
   };
 
   explicit Agents(Events events) : events_(std::move(events)) {}

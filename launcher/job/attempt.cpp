@@ -99,6 +99,11 @@ std::string_view Attempt::phase_name() const {
   return running_ && attempt_.agents->all(AgentPhase::running) ? "running" : "starting";
 }
 
+std::vector<RankState> Attempt::members_among(std::vector<RankState> ranks) const {
+  const auto* const membership = running_ ? running_->membership() : nullptr;
+  return membership != nullptr ? membership->members_among(std::move(ranks)) : ranks;
+}
+
 // --- what agents say -----------------------------------------------------------------------------
 
 struct Attempt::Frames {
@@ -231,7 +236,9 @@ void Attempt::on_states(AgentState& agent, const StatesMessage& message) {
     case StatesPurpose::stalls:
       return phase_->on_stall_states(agent.host_index, message);
     case StatesPurpose::quiet:
-      return quiet_watch_.take(message);
+      return quiet_watch_.take(agent.host_index, message);
+    case StatesPurpose::look:
+      if (attempt_.job.on_look) attempt_.job.on_look(agent.host_index, message);
   }
 }
 
@@ -296,6 +303,7 @@ void Attempt::on_agent_gone(AgentState& agent) {
   }
   for (const auto& line : states_.lose(agent.host_index, attempt_.table.ranks()))
     attempt_.note(line);
+  quiet_watch_.lose(agent.host_index);
   consider_pausing();
   if (attempt_.agents->all_gone()) attempt_.job.loop.stop();
 }

@@ -63,6 +63,10 @@ class Attempt {
   // Returns "starting", "running" or "stopping".
   std::string_view phase_name() const;
 
+  // For a look into the job.
+  const AttemptParts& parts() const { return attempt_; }
+  std::vector<RankState> members_among(std::vector<RankState> ranks) const;
+
   // SIGUSR1, SIGUSR2, SIGQUIT, SIGTSTP, SIGCONT and SIGWINCH, as the user sent them to hvdrun.
   void on_signal(int signal);
 

@@ -47,6 +47,8 @@ struct JobParts {
   UserTerminal* terminal;  // null: there is none to take care of
   Plan& plan;              // becomes final when the hosts have answered
   const MakeAgents& make_agents;
+  // A host has answered what its ranks do, for a command that looks into the job.
+  std::function<void(std::size_t host_index, const StatesMessage& message)> on_look = {};
 };
 
 // What the phases of an attempt share.

@@ -69,7 +69,7 @@ Result<void> HostAgents::start(Start start) {
     if (!agent.host.is_this_machine) others.push_back(&agent);
   beat_.start(Silence::interval(remote_.host_timeout));
   if (others.empty()) return {};
-  make_starter(start.from, start.timeout, others);
+  make_starter(start, others);
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
   descriptors_.emplace(limit.rlim_cur + starter_->descriptors_to_start());
@@ -80,14 +80,14 @@ Result<void> HostAgents::start(Start start) {
   return heartbeats_.start(Silence::interval(remote_.host_timeout));
 }
 
-void HostAgents::make_starter(HostSource from, std::chrono::seconds timeout,
-                              std::vector<AgentState*> agents) {
-  StarterContext context{loop_, remote_, caller_, agent_path_, options_.job_id, sendings_, timeout};
+void HostAgents::make_starter(const Start& start, std::vector<AgentState*> agents) {
+  StarterContext context{loop_,           remote_,   caller_,       agent_path_,
+                         options_.job_id, sendings_, start.timeout, start.survives_hosts};
   AgentStarter::Events events{
       [](AgentState& agent) { begin(agent); },
       [this](AgentState& agent) { return channel_events(agent); },
       [this](AgentState& agent, std::string why) { start_failed(agent, std::move(why)); }};
-  if (from == HostSource::slurm)
+  if (start.from == HostSource::slurm)
     starter_ =
         std::make_unique<SrunStarter>(std::move(context), std::move(agents), std::move(events));
   else

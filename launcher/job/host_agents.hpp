@@ -36,7 +36,7 @@ class HostAgents final : public Agents {
 
  private:
   void cut_starting() override;
-  void make_starter(HostSource from, std::chrono::seconds timeout, std::vector<AgentState*> agents);
+  void make_starter(const Start& start, std::vector<AgentState*> agents);
   void start_failed(AgentState& agent, std::string why);
   void clean_up_others();
   AgentChannel::Events channel_events(AgentState& agent);

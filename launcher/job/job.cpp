@@ -117,7 +117,8 @@ Result<Report> Job::run() {
   }
   signals_.emplace(loop_, not_ignored(job_signals()), [this](int signal) { on_signal(signal); });
   if (is_real_)
-    view_.emplace(JobView::Job{spec_, context_, plan_, loop_, identity_, attempt_, over_});
+    view_.emplace(
+        JobView::Job{spec_, context_, plan_, loop_, identity_, *output_, attempt_, over_});
   HVD_TRY(AttemptEnd last, run_attempt());
   note_abandoned(last);
   while (is_worth_a_restart(last.kind) && restarts() < spec_.max_restarts) {
@@ -138,7 +139,10 @@ Result<AttemptEnd> Job::run_attempt() {
   identity_.folder_id = restarts() == 0 ? identity_.id : random_hex(16);
   identity_.pmix_namespace = "hvd-" + random_hex(16);
   attempt_ = std::make_unique<Attempt>(
-      JobParts{spec_, context_, loop_, *output_, input_, terminal_.get(), plan_, make_agents_},
+      JobParts{spec_, context_, loop_, *output_, input_, terminal_.get(), plan_, make_agents_,
+               [this](std::size_t host, const StatesMessage& states) {
+                 if (view_) view_->take(host, states);
+               }},
       identity_);
   auto result = attempt_->run();
   attempt_.reset();

@@ -1,8 +1,10 @@
 #include "job/job_view.hpp"
 
 #include "base/version.hpp"
+#include "control/job_now_json.hpp"
 #include "control/running_jobs.hpp"
 #include "hang/verdict_json.hpp"
+#include "job/job_now.hpp"
 
 #include <array>
 #include <chrono>
@@ -15,7 +17,14 @@
 namespace hvdrun {
 namespace {
 
-constexpr std::chrono::milliseconds kOpenDelay{50};
+using std::chrono::milliseconds;
+
+constexpr milliseconds kOpenDelay{50};
+// Who asks for the state once a second gets a new one each time.
+constexpr milliseconds kFresh{800};
+// An agent that has not answered after this time is silent.
+constexpr milliseconds kAgentsTimeout{1000};
+constexpr std::size_t kMostOutput = 512u << 10;  // bytes of an answer
 
 }  // namespace
 
@@ -29,11 +38,17 @@ struct JobView::Words {
   static constexpr std::array table{
       Row{"about", &JobView::about},
       Row{"why", &JobView::why},
+      Row{"logs", &JobView::logs},
+      Row{"state", &JobView::state},
   };
 };
 
 JobView::JobView(Job job)
-    : job_(job), begun_(std::time(nullptr)), open_timer_(job.loop, [this] { open(); }) {
+    : job_(job),
+      begun_(std::time(nullptr)),
+      begun_at_(job.loop.now()),
+      open_timer_(job.loop, [this] { open(); }),
+      agents_timer_(job.loop, [this] { answer_state(); }) {
   open_timer_.start(kOpenDelay);
 }
 
@@ -61,7 +76,13 @@ std::string JobView::phase() const {
   return std::string(job_.attempt ? job_.attempt->phase_name() : "restarting");
 }
 
-void JobView::about(const ControlJson& /*arguments*/, const ControlAnswer& answer) {
+// Returns how many ranks there are, with those that were started later.
+int JobView::ranks() const {
+  return job_.attempt ? static_cast<int>(job_.attempt->parts().table.ranks().size())
+                      : job_.plan.placement.size;
+}
+
+JobAbout JobView::describe() const {
   JobAbout about;
   about.id = job_.identity.id;
   about.pid = ::getpid();
@@ -72,11 +93,75 @@ void JobView::about(const ControlJson& /*arguments*/, const ControlAnswer& answe
   about.folder = job_.spec.working_directory.string();
   about.begun = static_cast<double>(begun_);
   about.phase = phase();
-  about.ranks = job_.plan.placement.size;
+  about.ranks = ranks();
   about.hosts = static_cast<int>(job_.plan.placement.hosts.size());
   about.restarts = job_.identity.restart_count;
   about.output_folder = job_.spec.output.directory.string();
-  answer(json_line(to_json(about)));
+  return about;
+}
+
+// --- the words -----------------------------------------------------------------------------------
+
+void JobView::about(const ControlJson& /*arguments*/, const ControlAnswer& answer) {
+  answer(json_line(to_json(describe())));
+}
+
+// {"after": N}: what ranks have printed after the chunk N, as far as it is kept. Its bytes are
+// characters of the same number, because they need not be UTF-8.
+void JobView::logs(const ControlJson& arguments, const ControlAnswer& answer) {
+  const auto chunks =
+      job_.output.recent().after(arguments.value("after", std::uint64_t{0}), kMostOutput);
+  ControlJson list = ControlJson::array();
+  for (const auto* chunk : chunks)
+    list.push_back({{"number", chunk->number},
+                    {"rank", chunk->rank},
+                    {"stderr", chunk->stream == Stream::err},
+                    {"begins_line", chunk->begins_line},
+                    {"text", text_of_bytes(chunk->bytes)}});
+  answer(json_line({{"chunks", std::move(list)}, {"ranks", ranks()}}));
+}
+
+void JobView::state(const ControlJson& /*arguments*/, const ControlAnswer& answer) {
+  if (!state_.empty() && job_.loop.now() - state_made_ < kFresh) return answer(state_);
+  asking_.push_back(answer);
+  if (!agents_timer_.pending()) ask_agents();
+}
+
+void JobView::ask_agents() {
+  answers_.clear();
+  awaited_.clear();
+  if (job_.attempt) {
+    auto& agents = *job_.attempt->parts().agents;
+    for (std::size_t i = 0; i < agents.size(); ++i) {
+      auto& agent = agents.on_host(i);
+      const auto& life = agent.life;
+      if (agent.dismissed || !life.has(AgentPhase::running) || life.done() || life.link_closed())
+        continue;
+      awaited_.insert(i);
+      agent.send(FrameType::query_states,
+                 pack_number(static_cast<std::uint32_t>(StatesPurpose::look)));
+    }
+  }
+  if (awaited_.empty()) return answer_state();
+  agents_timer_.start(kAgentsTimeout);
+}
+
+void JobView::take(std::size_t host_index, const StatesMessage& message) {
+  if (!agents_timer_.pending()) return;
+  answers_[host_index] = message;
+  awaited_.erase(host_index);
+  if (awaited_.empty()) answer_state();
+}
+
+void JobView::answer_state() {
+  agents_timer_.cancel();
+  JobNow now;
+  now.about = describe();
+  now.seconds = std::chrono::duration<double>(job_.loop.now() - begun_at_).count();
+  if (job_.attempt) describe_attempt(*job_.attempt, answers_, now);
+  state_ = json_line(to_json(now));
+  state_made_ = job_.loop.now();
+  for (const auto& answer : std::exchange(asking_, {})) answer(state_);
 }
 
 void JobView::why(const ControlJson& /*arguments*/, const ControlAnswer& answer) {

@@ -11,12 +11,19 @@
 #include "job/job_context.hpp"
 #include "job/plan.hpp"
 #include "job/rank_environment.hpp"
+#include "model/job_now.hpp"
 #include "model/job_spec.hpp"
+#include "output/output.hpp"
+#include "protocol/messages.hpp"
 
+#include <cstddef>
 #include <ctime>
 #include <functional>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <vector>
 
 namespace hvdrun {
 
@@ -29,12 +36,16 @@ class JobView {
     const Plan& plan;
     const EventLoop& loop;
     const JobIdentity& identity;
+    const Output& output;
     const std::unique_ptr<Attempt>& attempt;  // null between two
     const bool& over;                         // only output is still to be shown
   };
 
   // Opens the socket a moment later: a short job needs none, and a start is not delayed.
   explicit JobView(Job job);
+
+  // Takes what a host's ranks do, which it was asked for.
+  void take(std::size_t host_index, const StatesMessage& message);
 
   // Returns why there is no socket; "": there is one, or it is not time yet.
   const std::string& why() const { return why_; }
@@ -45,13 +56,28 @@ class JobView {
   void answer(const ControlRequest& request, ControlAnswer answer);
   void about(const ControlJson& arguments, const ControlAnswer& answer);
   void why(const ControlJson& arguments, const ControlAnswer& answer);
+  void state(const ControlJson& arguments, const ControlAnswer& answer);
+  void logs(const ControlJson& arguments, const ControlAnswer& answer);
   std::string phase() const;
+  int ranks() const;
+  JobAbout describe() const;
+  void ask_agents();
+  void answer_state();
 
   const Job job_;
   const std::time_t begun_;
+  const EventLoop::Clock::time_point begun_at_;
   std::string why_;
   std::unique_ptr<ControlServer> server_;
   Timer open_timer_;
+
+  // The state of the job. All who ask within a moment get the same.
+  std::string state_;  // JSON; "": none was made yet
+  EventLoop::Clock::time_point state_made_;
+  std::vector<ControlAnswer> asking_;
+  std::map<std::size_t, StatesMessage> answers_;  // of hosts, by index, to the present question
+  std::set<std::size_t> awaited_;                 // the hosts that have not answered
+  Timer agents_timer_;
 };
 
 }  // namespace hvdrun

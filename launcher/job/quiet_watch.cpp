@@ -39,13 +39,20 @@ void QuietWatch::look() {
     quiet_since_ = attempt_.job.loop.now();
     use_.reset();
   } else if (!answers_.awaited()) {
-    answers_.expect(attempt_.agents->size());
+    answers_.expect(attempt_.agents->hosts_in_use());
     attempt_.agents->ask_for_states(StatesPurpose::quiet);
   }
 }
 
-void QuietWatch::take(const StatesMessage& message) {
-  const auto states = answers_.add(message, attempt_.table.ranks().size());
+void QuietWatch::take(std::size_t host, const StatesMessage& message) {
+  judge(answers_.add(host, message, attempt_.table.ranks().size()));
+}
+
+void QuietWatch::lose(std::size_t host) {
+  judge(answers_.lose(host));
+}
+
+void QuietWatch::judge(const StateAnswers::Answer& states) {
   if (!states || !timer_.pending()) return;
   const auto now = attempt_.job.loop.now();
   Use use;

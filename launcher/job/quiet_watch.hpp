@@ -24,7 +24,9 @@ class QuietWatch {
   void end() { timer_.cancel(); }
   void on_output() { has_printed_ = true; }
   // A host has answered what its ranks have used.
-  void take(const StatesMessage& message);
+  void take(std::size_t host, const StatesMessage& message);
+  // It will not answer.
+  void lose(std::size_t host);
 
  private:
   struct Use {
@@ -32,6 +34,7 @@ class QuietWatch {
     std::uint64_t calls = 0;  // collectives that ranks have completed, and steps
   };
   void look();
+  void judge(const StateAnswers::Answer& states);
   std::chrono::milliseconds interval() const;
 
   AttemptParts& attempt_;

@@ -3,22 +3,12 @@
 #include "report/report_text.hpp"
 
 #include <algorithm>
-#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
 namespace hvdrun {
 namespace {
-
-// Returns words for a process's state (proc(5), field "state").
-std::string_view state_words(const std::string& state) {
-  if (state == "R") return "running";
-  if (state == "S" || state == "I") return "sleeping";
-  if (state == "D") return "waiting for a device";
-  if (state == "T" || state == "t") return "stopped";
-  return "ended";
-}
 
 std::string what_it_does(const RankState& state, const std::vector<RankReport>& reports) {
   const auto& rank = reports[static_cast<std::size_t>(state.rank)];
@@ -44,6 +34,14 @@ std::vector<std::string> table_of(const StateAnswers::Answer& ranks,
 }
 
 }  // namespace
+
+std::string_view state_words(const std::string& state) {
+  if (state == "R") return "running";
+  if (state == "S" || state == "I") return "sleeping";
+  if (state == "D") return "waiting for a device";
+  if (state == "T" || state == "t") return "stopped";
+  return "ended";
+}
 
 std::vector<std::string> StateTable::add(std::size_t host, const StatesMessage& states,
                                          const std::vector<RankReport>& reports) {

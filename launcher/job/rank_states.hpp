@@ -9,10 +9,14 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace hvdrun {
+
+// Returns words for a process's state (proc(5), field "state"): "running", "sleeping".
+std::string_view state_words(const std::string& state);
 
 class StateAnswers {
  public:

@@ -80,6 +80,7 @@ Result<const RankReport*> RankTable::exited(const ExitedMessage& message, Clock:
   rank.system_seconds = message.system_seconds;
   rank.peak_memory_bytes = message.peak_memory_bytes;
   rank.last_error = message.last_error;
+  rank.error_of_peer = message.error_of_peer;
   rank.in_collective = message.in_collective;
   rank.counters = message.counters;
   rank.failure = message.failure;

@@ -42,6 +42,7 @@ Running::Running(AttemptParts& attempt)
 }
 
 void Running::leave() {
+  is_over_ = true;
   note_timer_.cancel();
   exit_timer_.cancel();
   cause_timer_.cancel();
@@ -241,6 +242,7 @@ void Running::on_lost(const AgentState& agent, std::string why) {
   // What they have written last may be lost with the agent.
   if (membership_->has_finished_on(host) && !agent.life.done()) late_loss_ = cause;
   lose_members(agent, cause, how_lost(agent, why));
+  if (is_over_) return;  // too few ranks are left
   if (attempt_.table.all_ended()) on_success();
   on_started();
 }

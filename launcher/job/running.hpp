@@ -61,6 +61,7 @@ class Running final : public AttemptPhase {
   Timer note_timer_;
   Timer exit_timer_;
   TimeoutTimer cause_timer_;
+  bool is_over_ = false;
   bool input_started_ = false;
   std::vector<AgentState*> failed_;  // agents that are to end, because they cannot do their work
   TimeoutTimer failed_timer_;

@@ -42,6 +42,7 @@ void SrunStarter::start() {
   SrunJob job;
   if (const auto* id = find_variable(context_.caller, "SLURM_JOB_ID")) job.srun.job_id = *id;
   job.srun.agent_path = context_.agent_path;
+  job.srun.survives_hosts = context_.survives_hosts;
   if (context_.sendings) job.srun.sent = context_.sendings->agent();
   job.job_id = context_.job_id;
   job.interfaces = context_.remote.network_interface;

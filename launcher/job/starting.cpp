@@ -32,6 +32,7 @@ Result<void> Starting::begin() {
   ask_for_facts(spec, start.hosts, options);
   for (const auto& host : start.hosts) start.ranks.push_back(expected_ranks(plan, host.name));
   start.from = plan.allocation.from;
+  start.survives_hosts = spec.elastic.min_ranks.has_value();
   start.timeout = std::chrono::ceil<std::chrono::seconds>(spec.start_timeout);
   if (is_final(plan.placement)) HVD_CHECK(begin_ranks());
   if (is_final(plan.placement) && plan.placement.hosts.size() == 1) {

@@ -19,6 +19,7 @@ namespace hvdrun {
 namespace {
 
 constexpr std::size_t kMostBytes = 16U << 20U;
+constexpr std::uint64_t kKernelThread = 0x00200000;  // PF_KTHREAD of linux/sched.h
 
 std::string path_of(pid_t pid, const std::string& name) {
   return "/proc/" + std::to_string(pid) + "/" + name;
@@ -72,7 +73,11 @@ std::optional<ThreadStat> read_stat(pid_t pid, const std::string& name) {
   double user = 0;
   double system = 0;
   fields >> stat.state >> stat.parent;
-  for (int field = 5; field < 12; ++field) fields >> skipped;
+  for (int field = 5; field < 9; ++field) fields >> skipped;
+  std::uint64_t flags = 0;
+  fields >> flags;
+  stat.is_kernels = (flags & kKernelThread) != 0;
+  for (int field = 10; field < 12; ++field) fields >> skipped;
   fields >> stat.major_faults >> skipped >> user >> system;
   if (!fields) return std::nullopt;
   stat.cpu_seconds = (user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));

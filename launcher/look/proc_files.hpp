@@ -27,6 +27,7 @@ struct ThreadStat {
   std::string name;
   char state = '?';  // as in proc(5)
   pid_t parent = 0;
+  bool is_kernels = false;  // a thread of the kernel, which is in no system call
   std::uint64_t major_faults = 0;
   double cpu_seconds = 0;
 };

@@ -37,7 +37,9 @@ void resolve_restarted(SystemCallState& call, const std::string& wait_channel) {
 ThreadLook read_thread(pid_t pid, pid_t tid, ThreadCalls& calls) {
   ThreadLook thread;
   thread.tid = tid;
+  bool is_kernels = false;
   if (const auto stat = read_stat(pid, task_file(tid, "stat"))) {
+    is_kernels = stat->is_kernels;
     thread.name = stat->name;
     thread.state = stat->state;
     thread.cpu_seconds = stat->cpu_seconds;
@@ -45,7 +47,7 @@ ThreadLook read_thread(pid_t pid, pid_t tid, ThreadCalls& calls) {
   thread.waiting_seconds = thread.state == 'R' ? std::nullopt : seconds_since_run(pid, tid);
   thread.wait_channel = read_proc(pid, task_file(tid, "wchan"));
   if (thread.wait_channel == "0") thread.wait_channel.clear();
-  SystemCallState call = read_system_call(pid, tid);
+  SystemCallState call = is_kernels ? SystemCallState() : read_system_call(pid, tid);
   resolve_restarted(call, thread.wait_channel);
   if (call.known && call.number >= 0) thread.system_call = system_call_name(call.number);
   calls[tid] = call;

@@ -88,6 +88,14 @@ struct Throttling {
   std::array<std::uint64_t, kThrottleReasons> seen{};
 };
 
+// One GPU at one moment. What NVML did not say is nullopt.
+struct GpuNow {
+  std::optional<double> busy_percent = {};         // of the time, 0 to 100
+  std::optional<std::uint64_t> memory_bytes = {};  // of all processes together
+  std::optional<int> celsius = {};
+  std::optional<double> watts = {};
+};
+
 // One GPU of a host, from samples of NVML while the ranks ran. What NVML did not say is nullopt; of
 // a MIG device it says the memory only.
 struct GpuUse {
@@ -100,6 +108,7 @@ struct GpuUse {
   std::optional<double> mean_watts = {};
   std::optional<double> peak_watts = {};
   std::optional<Throttling> throttling = {};
+  GpuNow now = {};  // the last sample
 };
 
 // What the agent of a host has seen of its GPUs, and of its ranks on them.
@@ -153,6 +162,7 @@ struct RankReport {
   std::vector<std::string> last_stderr;  // last 20 lines; with a terminal, also of stdout
   bool stderr_in_sight = false;          // they are at the end of what the user's terminal shows
   std::string last_error;                // from the status page
+  bool error_of_peer = false;            // the last error is that another rank died or left
   std::string in_collective;  // the collective it was in when it ended; from the status page
   RankCounters counters;      // from the status page
   RankFailure failure;        // from the status page

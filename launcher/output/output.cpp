@@ -81,6 +81,7 @@ class Output::Impl {
   bool stderr_in_sight(int rank) const;
   void failed(int rank);
   void settle(std::optional<int> first_failure);
+  const RecentOutput& recent() const { return recent_; }
 
  private:
   // A sink with the event that waits for its descriptor.
@@ -135,10 +136,11 @@ class Output::Impl {
   std::optional<RankFiles> files_;
   bool files_error_said_ = false;
   std::vector<LastLines> last_stderr_;  // by rank
-  std::size_t shown_ = 0;               // bytes of ranks where hvdrun's own lines go
-  std::vector<std::size_t> shown_at_;   // by rank: shown_ at its last stderr; 0: none was shown
-  EventPointer later_;                  // writes what this turn of the loop collects
-  EventPointer timer_;                  // the next tick of console_ or follow_on_
+  RecentOutput recent_;
+  std::size_t shown_ = 0;              // bytes of ranks where hvdrun's own lines go
+  std::vector<std::size_t> shown_at_;  // by rank: shown_ at its last stderr; 0: none was shown
+  EventPointer later_;                 // writes what this turn of the loop collects
+  EventPointer timer_;                 // the next tick of console_ or follow_on_
   std::optional<Steady::time_point> timer_at_;
   bool congested_ = false;
   bool colors_notes_ = false;
@@ -200,6 +202,7 @@ void Output::Impl::make_events() {
 void Output::Impl::write(int rank, Stream stream, std::string_view bytes, OutputTime time) {
   if (rank < 0 || static_cast<std::size_t>(rank) >= last_stderr_.size()) return;
   if (files_) files_->write(rank, stream, bytes);
+  recent_.add(rank, stream, bytes, time);
   if (shared_ && rank == terminal_rank_) {
     const auto index = static_cast<std::size_t>(rank);
     last_stderr_[index].add(bytes);
@@ -435,6 +438,7 @@ std::vector<std::string> Output::Impl::losses() const {
 Result<void> Output::Impl::begin(const Placement& placement) {
   console_->begin(placement);
   follow_on_.begin(static_cast<std::size_t>(placement.size));
+  recent_.begin(placement.size);
   last_stderr_.assign(static_cast<std::size_t>(placement.size), {});
   shown_at_.assign(static_cast<std::size_t>(placement.size), 0);
   if (!directory_.empty() && !files_) {
@@ -446,6 +450,7 @@ Result<void> Output::Impl::begin(const Placement& placement) {
 void Output::Impl::add(const std::string& host, const RankPlacement& rank) {
   console_->add(host, rank);
   last_stderr_.emplace_back();
+  recent_.begin(static_cast<int>(last_stderr_.size()));
   shown_at_.push_back(0);
   if (files_) files_->add(last_stderr_.size());
 }
@@ -527,6 +532,9 @@ void Output::failed(int rank) {
 }
 void Output::settle(std::optional<int> first_failure) {
   impl_->settle(first_failure);
+}
+const RecentOutput& Output::recent() const {
+  return impl_->recent();
 }
 
 }  // namespace hvdrun

@@ -19,6 +19,7 @@
 #include "base/result.hpp"
 #include "model/job_spec.hpp"
 #include "model/placement.hpp"
+#include "output/recent_output.hpp"
 #include "output/stream.hpp"
 
 #include <chrono>
@@ -135,6 +136,9 @@ class Output {
   // the file of both streams, and little
   // came after them.
   bool stderr_in_sight(int rank) const;
+
+  // Returns what ranks have printed last, also in earlier attempts.
+  const RecentOutput& recent() const;
 
  private:
   class Impl;

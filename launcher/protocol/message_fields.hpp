@@ -193,9 +193,9 @@ inline constexpr auto fields_of(const ExitedMessage*) {
       field("out_of_memory", &T::out_of_memory), field("seconds", &T::seconds),
       field("user_seconds", &T::user_seconds), field("system_seconds", &T::system_seconds),
       field("peak_memory_bytes", &T::peak_memory_bytes), field("input_taken", &T::input_taken),
-      field("last_error", &T::last_error), field("in_collective", &T::in_collective),
-      field("counters", &T::counters), field("failure", &T::failure),
-      field("agent_clock", &T::agent_clock));
+      field("last_error", &T::last_error), field("error_of_peer", &T::error_of_peer),
+      field("in_collective", &T::in_collective), field("counters", &T::counters),
+      field("failure", &T::failure), field("agent_clock", &T::agent_clock));
 }
 
 inline constexpr auto fields_of(const AbortedMessage*) {
@@ -224,6 +224,19 @@ inline constexpr auto fields_of(const RankActivity*) {
                     field("cpu_seconds", &T::cpu_seconds));
 }
 
+inline constexpr auto fields_of(const RankUse*) {
+  using T = RankUse;
+  using json_fields::field;
+  return std::tuple(field("epoch", &T::epoch), field("epochs_in_all", &T::epochs_in_all),
+                    field("steps_in_all", &T::steps_in_all), field("samples", &T::samples),
+                    field("samples_per_second", &T::samples_per_second),
+                    field("since_progress", &T::since_progress),
+                    field("collective_seconds", &T::collective_seconds),
+                    field("waiting_seconds", &T::waiting_seconds), field("loss", &T::loss),
+                    field("processes", &T::processes), field("cpu_seconds", &T::cpu_seconds),
+                    field("memory_bytes", &T::memory_bytes));
+}
+
 inline constexpr auto fields_of(const RankState*) {
   using T = RankState;
   using json_fields::field;
@@ -232,13 +245,15 @@ inline constexpr auto fields_of(const RankState*) {
       field("step", &T::step), field("epoch", &T::epoch), field("collective", &T::collective),
       field("collective_seconds", &T::collective_seconds), field("calls", &T::calls),
       field("background", &T::background), field("background_seconds", &T::background_seconds),
-      field("background_missing", &T::background_missing), field("activity", &T::activity));
+      field("background_missing", &T::background_missing), field("activity", &T::activity),
+      field("use", &T::use));
 }
 
 inline constexpr auto fields_of(const StatesMessage*) {
   using T = StatesMessage;
   using json_fields::field;
-  return std::tuple(field("ranks", &T::ranks), field("purpose", &T::purpose));
+  return std::tuple(field("ranks", &T::ranks), field("purpose", &T::purpose),
+                    field("gpus", &T::gpus), field("clock", &T::clock));
 }
 
 inline constexpr auto fields_of(const LookMessage*) {
@@ -304,6 +319,14 @@ inline constexpr auto fields_of(const Throttling*) {
   return std::tuple(field("samples", &T::samples), field("seen", &T::seen));
 }
 
+inline constexpr auto fields_of(const GpuNow*) {
+  using T = GpuNow;
+  using json_fields::field;
+  return std::tuple(field("busy_percent", &T::busy_percent),
+                    field("memory_bytes", &T::memory_bytes), field("celsius", &T::celsius),
+                    field("watts", &T::watts));
+}
+
 inline constexpr auto fields_of(const GpuUse*) {
   using T = GpuUse;
   using json_fields::field;
@@ -311,7 +334,8 @@ inline constexpr auto fields_of(const GpuUse*) {
                     field("busy_percent", &T::busy_percent),
                     field("peak_memory_bytes", &T::peak_memory_bytes),
                     field("peak_celsius", &T::peak_celsius), field("mean_watts", &T::mean_watts),
-                    field("peak_watts", &T::peak_watts), field("throttling", &T::throttling));
+                    field("peak_watts", &T::peak_watts), field("throttling", &T::throttling),
+                    field("now", &T::now));
 }
 
 inline constexpr auto fields_of(const GpuRecord*) {

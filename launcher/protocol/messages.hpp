@@ -136,6 +136,7 @@ struct ExitedMessage {
   std::uint64_t input_taken = 0;  // bytes of input frames that it has read
   // From the status page:
   std::string last_error;
+  bool error_of_peer = false;  // the last error is that another rank died or left
   std::string in_collective;
   RankCounters counters;
   RankFailure failure;
@@ -159,6 +160,22 @@ struct StopMessage {
   std::chrono::milliseconds grace{0};
 };
 
+// What a rank has counted and used until now. 0: not known, unless it says otherwise.
+struct RankUse {
+  std::optional<std::uint64_t> epoch;
+  std::uint64_t epochs_in_all = 0;
+  std::uint64_t steps_in_all = 0;
+  std::uint64_t samples = 0;
+  double samples_per_second = 0;         // from the first report of samples to the last
+  std::optional<double> since_progress;  // seconds since it last reported steps or samples
+  double collective_seconds = 0;         // in collectives, waiting included
+  double waiting_seconds = 0;            // of that, for other ranks
+  std::optional<double> loss;
+  int processes = 0;               // of the rank
+  double cpu_seconds = 0;          // of all of them
+  std::uint64_t memory_bytes = 0;  // resident
+};
+
 struct RankState {
   int rank = 0;
   int pid = 0;
@@ -173,15 +190,20 @@ struct RankState {
   std::string background_missing = {};  // the ranks that it waits for, "2,5-7"; empty: unknown
   RankActivity activity =
       {};  // only for StatesPurpose::stop, if the rank is alive; ::quiet: its CPU time
+  std::optional<RankUse> use = {};  // only for StatesPurpose::look
 };
 
 // Why the launcher asks for states; the answer repeats it. `stop` is no answer: the agent sends it
-// by itself when it is about to stop its ranks.
-enum class StatesPurpose : std::uint32_t { table, stalls, stop, quiet };
+// by itself when it is about to stop its ranks. `look`: a command looks into the job (`hvdrun
+// top`).
+enum class StatesPurpose : std::uint32_t { table, stalls, stop, quiet, look };
 
 struct StatesMessage {
   std::vector<RankState> ranks;
   StatesPurpose purpose = StatesPurpose::table;
+  // Only for StatesPurpose::look.
+  std::vector<GpuUse> gpus = {};
+  double clock = 0;  // seconds, when it was made, on a clock that only this host's agent has
 };
 
 // launcher → agent: look at what the ranks' processes do, from outside. The answer repeats

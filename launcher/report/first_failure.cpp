@@ -4,6 +4,7 @@
 #include "model/traceback.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <utility>
 
 #include <fmt/format.h>
@@ -63,7 +64,9 @@ bool failed_by_itself(const RankReport& rank) {
 }
 
 bool failed_for_a_peer(const RankReport& rank) {
-  return rank.failure.reported && rank.failure.because_of_peer;
+  if (rank.failure.reported) return rank.failure.because_of_peer;
+  const bool is_way_out = rank.signal == SIGABRT || (rank.signal == 0 && rank.exit_code != 0);
+  return rank.exited && rank.error_of_peer && is_way_out;
 }
 
 bool ended_with_peer_error(const RankReport& rank) {

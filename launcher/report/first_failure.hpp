@@ -15,7 +15,8 @@ namespace hvdrun {
 // failure of its own before hvdrun stopped it also failed by itself.
 bool failed_by_itself(const RankReport& rank);
 
-// Returns whether the rank reported a failure that another rank's death or leaving caused.
+// Returns whether another rank's death or leaving caused the rank's failure: it reported that, or
+// ended by abort(3) or an exit code after that error of libhvd (an uncaught C++ exception).
 bool failed_for_a_peer(const RankReport& rank);
 
 // Returns whether the rank's last exception says only that a peer has gone, and it has reported

@@ -103,6 +103,11 @@ void NvmlWatch::Device::look(const NvmlLibrary& nvml) {
   const auto celsius = read_celsius(nvml, handle);
   const auto milliwatts = ask(nvml.nvmlDeviceGetPowerUsage, handle);
   const auto reasons = read_clock_reasons(nvml, handle);
+  use.now = {};
+  if (memory) use.now.memory_bytes = memory->used;
+  if (utilization) use.now.busy_percent = utilization->gpu;
+  use.now.celsius = celsius;
+  if (milliwatts) use.now.watts = *milliwatts / 1e3;
   if (memory || utilization || celsius || milliwatts || reasons) ++use.samples;
   if (memory) raise<std::uint64_t>(use.peak_memory_bytes, memory->used);
   if (utilization) busy.add(utilization->gpu);

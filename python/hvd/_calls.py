@@ -116,33 +116,40 @@ def _pickled_call(call: Any, cannot: str) -> tuple[bytes, Optional[Program]]:
     """Returns the pickled call, and the program that a rank must import before it can load the call, if any.
 
     cloudpickle sends what the program defines by value, so no rank imports the program. pickle sends names only. It is
-    the second choice, for a function that uses a lock or another object of its program that cannot be sent.
+    the second choice, for a function that uses a lock of its program, or more of its data than can be sent.
     """
     pickler = _pickler()
-    try:
-        data: bytes = pickler.dumps(call)
-        if pickler is not pickle:
-            return data, None
-        error = None
-    except Exception as refusal:
-        if pickler is pickle:
-            raise TypeError(f"{cannot}: {refusal}; cloudpickle takes lambdas and inner functions: "
-                            f"{_remedies.python_package('cloudpickle')}") from refusal
-        error = refusal
+    if pickler is not pickle:
         try:
-            data = pickle.dumps(call)
-        except Exception:
+            data: bytes = pickler.dumps(call)
+        except Exception as error:
+            if by_name := _by_name(call):
+                return by_name
             raise TypeError(f"{cannot}: {error}") from error
+        by_name = _by_name(call) if len(data) > MOST_BYTES else None
+        return by_name or (data, None)
+    try:
+        data = pickle.dumps(call)
+    except Exception as error:
+        raise TypeError(f"{cannot}: {error}; cloudpickle takes lambdas and inner functions: "
+                        f"{_remedies.python_package('cloudpickle')}") from error
+    if by_name := _by_name(call, data):
+        return by_name
+    where = "at a prompt or in a notebook" if _main_of_caller() is None else 'in a script without if __name__ == "__main__":'
+    raise TypeError(f"{cannot}: something of it was defined {where}; install cloudpickle, or put it into a module: "
+                    f"{_remedies.python_package('cloudpickle')}")
+
+
+def _by_name(call: Any, data: bytes = b"") -> Optional[tuple[bytes, Optional[Program]]]:
+    """Returns what _pickled_call() does, with pickle; None if it cannot be pickled or a rank cannot import the program."""
+    try:
+        data = data or pickle.dumps(call)
+    except Exception:
+        return None
     if not _names_main(data):
         return data, None
     main = _main_of_caller()
-    if main is not None and _has_guard(main):
-        return data, main
-    if error is not None:
-        raise TypeError(f"{cannot}: {error}") from error
-    where = "at a prompt or in a notebook" if main is None else 'in a script without if __name__ == "__main__":'
-    raise TypeError(f"{cannot}: something of it was defined {where}; install cloudpickle, or put it into a module: "
-                    f"{_remedies.python_package('cloudpickle')}")
+    return (data, main) if main is not None and _has_guard(main) else None
 
 
 def _pickled(thing: Any, cannot: str) -> bytes:

@@ -25,9 +25,9 @@ bool ends_with_data(std::string_view function) {
          function.starts_with("hvd_process_set");
 }
 
-void show(std::string_view text) {
+void show(std::string_view text, bool of_peer) {
   const SessionReader session;
-  if (session.get() != nullptr) session.get()->page().set_error(text);
+  if (session.get() != nullptr) session.get()->page().set_error(text, of_peer);
 }
 
 }  // namespace
@@ -39,7 +39,7 @@ void StandingError::set(const Error& error) {
   began_later_ = false;
   status_ = error.status;
   stands_ = true;
-  show(error.message);
+  show(error.message, error.status == HVD_ERROR_PEER);
 }
 
 void StandingError::note_end(std::string_view function, hvd_status status) {
@@ -68,7 +68,7 @@ void StandingError::clear_locked() {
   stands_ = false;
   status_ = HVD_OK;
   function_ = {};
-  show("");
+  show("", false);
 }
 
 }  // namespace libhvd

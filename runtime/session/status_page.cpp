@@ -285,12 +285,13 @@ Result<void> StatusPage::set_metric(std::string_view name, double value) {
                                               std::to_string(HVD_STATUS_METRICS) + " others");
 }
 
-void StatusPage::set_error(std::string_view text) {
+void StatusPage::set_error(std::string_view text, bool of_peer) {
   if (page() == nullptr) return;
   const Writing writing(page()->error_sequence);
   put_text(page()->error_text, text);
   const std::size_t most = HVD_STATUS_ERROR_SIZE - 1;
   put(page()->error_length, static_cast<std::uint32_t>(std::min(text.size(), most)));
+  put(page()->error_of_peer, std::uint32_t{of_peer});
 }
 
 void StatusPage::set_failure(std::string_view text, bool because_of_peer, std::uint64_t now_ns) {

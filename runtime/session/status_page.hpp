@@ -77,8 +77,8 @@ class StatusPage {
   // Error: the name is empty or too long; there is no room for another name. Without a page only
   // the name is checked.
   Result<void> set_metric(std::string_view name, double value);
-  // Sets the text of the last error.
-  void set_error(std::string_view text);
+  // Sets the text of the last error, and whether it is that another rank died or left.
+  void set_error(std::string_view text, bool of_peer);
   // Reports why the process is about to end. Only on a page of attach_for_failure(). A text that is
   // longer than the room loses its middle.
   void set_failure(std::string_view text, bool because_of_peer, std::uint64_t now_ns);

@@ -14,7 +14,7 @@ import pytest
 from cluster import wait_until
 from harness import BUILD
 from settings import TIME_LIMIT_S
-from test_ssh import Jobs, finish, jobs  # noqa: F401, the fixture
+from test_ssh import HVDRUN, Jobs, finish, jobs  # noqa: F401, the fixture
 
 TRAINER = BUILD / "bin/tests/elastic_trainer"
 TWO_HOSTS = "n1:2,n2:2"
@@ -39,13 +39,17 @@ def check_results(out: str, members: list[int], loss: float) -> None:
 class Held:
     """A job of four ranks that all wait before step 7, until let_go()."""
 
-    def __init__(self, jobs: Jobs, shared: Path, *options: object, hosts: str = TWO_HOSTS, least: int = 1) -> None:  # noqa: F811
+    def __init__(self, jobs: Jobs, shared: Path, *options: object, hosts: str = TWO_HOSTS, least: int = 1,  # noqa: F811
+                 allocation: tuple[str, ...] = ()) -> None:
+        """With an allocation, salloc's words for it, the hosts are those of SLURM."""
         self.jobs = jobs
         self.folder = jobs.cluster.root_of("login") / f".{shared}"
         self.loss = undisturbed_loss(jobs)
         size = sum(int(host.split(":")[1]) for host in hosts.split(","))
-        self.job = jobs.start("--min-np", least, "-np", size, "-H", hosts, "--report", shared / "report", *options, TRAINER,
-                              "--hold", f"7:-1:{shared}/go", "--ready", shared / "ready")
+        where = () if allocation else ("-H", hosts)
+        self.job = jobs.cluster.start(*allocation, HVDRUN, "--min-np", least, "-np", size, *where, "--report", shared / "report",
+                                      *options, TRAINER, "--hold", f"7:-1:{shared}/go", "--ready", shared / "ready", text=True,
+                                      stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         wait_until(lambda: len(self.pids()) == size, "all ranks in their step")
 
     def pids(self) -> dict[int, int]:
@@ -156,10 +160,10 @@ def test_the_ranks_of_other_hosts_continue_without_a_host_that_loses_power(jobs:
 
 
 def separate(jobs: Jobs, first: str, second: str) -> None:  # noqa: F811
-    """The hosts reach all others, but not each other, and nothing tells them so."""
+    """The hosts reach all others, but not each other: packets between them get lost."""
     for host, other in ((first, second), (second, first)):
-        jobs.cluster.output("sh", "-c", f"ip neigh replace $(getent ahostsv4 {other} | head -n 1 | cut -d ' ' -f 1) lladdr 02:00:00:00:00:99 "
-                                        "nud permanent dev eth0", on=host, user="root")
+        address = f"$(getent ahostsv4 {other} | head -n 1 | cut -d ' ' -f 1)"
+        jobs.cluster.output("sh", "-c", f"ip neigh replace {address} lladdr 02:00:00:00:00:99 nud permanent dev eth0", on=host, user="root")
 
 
 def test_one_of_two_hosts_that_cannot_reach_each_other_is_left_out(jobs: Jobs, shared: Path) -> None:  # noqa: F811
@@ -172,3 +176,13 @@ def test_one_of_two_hosts_that_cannot_reach_each_other_is_left_out(jobs: Jobs, s
         for host in ("n2", "n3"):
             jobs.cluster.output("ip", "neigh", "flush", "dev", "eth0", "nud", "permanent", on=host, user="root")
     assert "warning: rank 3 on n3 could not be reached by ranks of other hosts; ending it" in err, err
+
+
+def test_a_node_that_slurm_gives_up_does_not_end_the_others(jobs: Jobs, shared: Path) -> None:  # noqa: F811
+    """The agents are tasks of one step. It survives, because srun has --no-kill."""
+    held = Held(jobs, shared, "--host-timeout", 1, allocation=("salloc", "-Q", "-N2", "--ntasks-per-node=2", "--no-kill", "-w", "n1,n2"))
+    jobs.cluster.kill("n2")
+    jobs.cluster.output("scontrol", "update", "nodename=n2", "state=down", "reason=test", user="root")
+    held.let_go()
+    held.check_end([0, 1], SILENT)
+    jobs.cluster.power_on("n2")

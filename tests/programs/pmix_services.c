@@ -160,6 +160,7 @@ int main(int argc, char** argv) {
   if (flag(argv, "--spawn")) expect_no_spawn();
   use_names(size);
   use_groups(size);
+  must(PMIx_Fence(NULL, 0, NULL, 0), "the last PMIx_Fence");
   must(PMIx_Finalize(NULL, 0), "PMIx_Finalize");
   return 0;
 }

@@ -289,6 +289,16 @@ def test_a_function_that_cloudpickle_cannot_send_is_imported(sandbox: Sandbox) -
     assert done.expect(1).err_text.splitlines()[-1].endswith("cannot send the function to the ranks: cannot pickle a lock")
 
 
+def test_a_function_that_uses_too_much_data_of_its_script_is_imported(sandbox: Sandbox) -> None:
+    folder = sandbox.files / "generous"
+    folder.mkdir()
+    (folder / "cloudpickle.py").write_text("import pickle\ndef dumps(thing):\n"
+                                           "    return pickle.dumps(thing if type(thing) is not tuple else bytes(257 << 20))\n")
+    done = run_script(sandbox, "import hvd\ndef train(): return 42\nif __name__ == '__main__':\n    print(hvd.run(train, np=1))",
+                      PYTHONPATH=f"{PATHS}:{folder}")
+    assert done.expect(0).out_lines == ["[42]"]
+
+
 def test_a_script_without_a_guard_needs_cloudpickle(sandbox: Sandbox) -> None:
     script = "import hvd\nprint('top level')\ndef train(): pass\n"
     done = run_script(sandbox, f"{script}hvd.run(train, np=1)\n").expect(1)

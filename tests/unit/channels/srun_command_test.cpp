@@ -34,6 +34,14 @@ TEST(SrunCommand, AsksForTheGpusThatTheJobHas) {
   EXPECT_NE(srun_line({"n1"}, 0).find(" --gres=none /opt/"), std::string::npos);
 }
 
+TEST(SrunCommand, AStepThatSurvivesHostsIsNotKilledWithOne) {
+  auto its = options();
+  its.survives_hosts = true;
+  const auto words = srun_command(its, {"n1", "n2"}, {});
+  EXPECT_EQ(std::count(words.begin(), words.end(), "--no-kill"), 1);
+  EXPECT_EQ(srun_line({"n1", "n2"}, {}).find("--no-kill"), std::string::npos);
+}
+
 TEST(SrunCommand, CleansUpWithoutGpus) {
   const auto words = srun_cleanup_command(options(), {"n1", "n3"}, "abc", {0, 2});
   EXPECT_NE(fmt::format("{}", fmt::join(words, " "))

@@ -29,13 +29,15 @@ constexpr std::pair<std::string_view, std::string_view> kScaleOptions[] = {
 
 constexpr std::pair<std::string_view, std::string_view> kCommandHelp[] = {
     {"run", "start a program of any name"},
-    {"help", "help on a command"},
+    {"help", "help on a command, or a page of the documents"},
     {"sbatch", "a batch script, or a SLURM job"},
     {"salloc", "an allocation of SLURM, and a program or shell in it"},
     {"templates", "the templates of batch scripts"},
     {"jobs", "your jobs in the queue"},
     {"follow", "show a job's state and output"},
     {"cancel", "end jobs"},
+    {"top", "what the ranks of a running job do"},
+    {"logs", "the last lines of a running job"},
     {"why", "say why a job hangs"},
     {"scale", "a program at several numbers of ranks, compared"},
 };
@@ -251,11 +253,24 @@ _hvdrun() {
         if [[ $words[CURRENT-1] == show ]]; then _hvdrun_template_names; else compadd -- show --template-path --help; fi
         return
         ;;
-      jobs) compadd -- --all --json --help; return ;;
+      jobs) compadd -- --all --here --json --help; return ;;
       follow) compadd -- --no-output --help; return ;;
       cancel) compadd -- --help; return ;;
+      top)
+        if [[ $words[CURRENT-1] == --sort ]]; then
+          compadd -- rank waiting step samples cpu memory
+        else
+          compadd -- --once --json --sort --help
+        fi
+        return
+        ;;
+      logs) compadd -- --follow --lines --rank --help; return ;;
       why) compadd -- --json --help; return ;;
-      help) _describe command _hvdrun_commands; return ;;
+      help)
+        _describe command _hvdrun_commands
+        compadd -- topics ${(f)"$(_call_program topics hvdrun help topics 2>/dev/null | awk '/^$/ { block++ } block == 1 && $1 != "TOPIC" { print $1 }')"}
+        return
+        ;;
       *) _hvdrun_takes_commands=-1 ;;
     esac
     if (( _hvdrun_takes_commands == 0 )); then
@@ -319,7 +334,7 @@ end
 
 # Whether options may be typed: there is no program yet, and no command without a program.
 function __hvdrun_takes_options
-    __hvdrun_has_command templates jobs follow cancel why help; and return 1
+    __hvdrun_has_command templates jobs follow cancel top logs why help; and return 1
     test (count (__hvdrun_program)) -eq 0
 end
 
@@ -336,11 +351,16 @@ end
 complete -c hvdrun -f
 complete -c hvdrun -n '__hvdrun_takes_options' -a '(__fish_complete_command)'
 complete -c hvdrun -n '__hvdrun_takes_options' -F
-complete -c hvdrun -n 'not __hvdrun_has_command templates jobs follow cancel why help; and test (count (__hvdrun_program)) -gt 0' -a '(__hvdrun_complete_program)'
+complete -c hvdrun -n 'not __hvdrun_has_command templates jobs follow cancel top logs why help; and test (count (__hvdrun_program)) -gt 0' -a '(__hvdrun_complete_program)'
 complete -c hvdrun -n '__hvdrun_has_command templates' -a 'show' -l template-path -l help
-complete -c hvdrun -n '__hvdrun_has_command jobs' -l all -l json -l help
+complete -c hvdrun -n '__hvdrun_has_command jobs' -l all -l here -l json -l help
 complete -c hvdrun -n '__hvdrun_has_command follow' -l no-output -l help
 complete -c hvdrun -n '__hvdrun_has_command cancel' -l help
+complete -c hvdrun -n '__hvdrun_has_command top' -l once -l json -l help
+complete -c hvdrun -n '__hvdrun_has_command top' -l sort -x -a 'rank waiting step samples cpu memory'
+complete -c hvdrun -n '__hvdrun_has_command logs' -s f -l follow -l help
+complete -c hvdrun -n '__hvdrun_has_command logs' -s n -l lines -l rank -x
+complete -c hvdrun -n '__hvdrun_has_command help' -a 'topics (hvdrun help topics 2>/dev/null | awk \'/^$/ { block++ } block == 1 && $1 != "TOPIC" { print $1 }\')'
 complete -c hvdrun -n '__hvdrun_has_command why' -l json -l help
 )fish";
   for (const auto& [name, help] : kCommandHelp) {

@@ -1,6 +1,8 @@
 // Which job a user means.
 #include "control/running_jobs.hpp"
 
+#include "control/job_now_json.hpp"
+
 #include <string>
 #include <vector>
 

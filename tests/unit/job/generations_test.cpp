@@ -504,7 +504,7 @@ TEST(Generations, AHostThatOthersCannotReachIsLeftOut) {
 }
 
 // All members agree in the last exchange that one could not connect.
-TEST(Generations, AWireUpThatFailsInItsLastExchangeCounts) {
+TEST(Generations, AHostIsLeftOutIfMembersAgreeThatItCannotBeReached) {
   Job job(3, {}, 1);
   for (std::uint32_t member = 0; member < 3; ++member) job.start(member);
   const auto cannot_connect = [&job](std::uint32_t member, std::uint32_t to) {

@@ -154,6 +154,8 @@ void SimulatedAgent::send(FrameType type, const std::string& payload) {
     world.at_the_launcher(last_up, [self = shared_from_this(), type, payload] {
       if (self->owner == nullptr || self->cut) return;
       self->world.say("{}: > frame {}", self->host, static_cast<int>(type));
+      if (type == FrameType::exited)
+        self->rank(parse<ExitedMessage>(payload).value().rank).end_is_known = true;
       self->owner->deliver(*self->state, type, payload);
     });
 }

@@ -119,8 +119,9 @@ struct Rank {
   bool alive = false;
   bool signalled = false;  // by a part of hvdrun, before its end
   bool aborted = false;
-  bool lost_a_peer = false;  // it failed because another rank's host was lost
-  bool reaped = false;       // the agent has reported its end
+  bool lost_a_peer = false;   // it failed because another rank's host was lost
+  bool reaped = false;        // the agent has reported its end
+  bool end_is_known = false;  // to the launcher
   int wait_status = 0;
   Member member;
 
@@ -171,7 +172,8 @@ struct AttemptTruth {
     // One that has left and then fails is lost, if the others have continued. So is one that its
     // agent ends when it gives up.
     const Rank& its = ranks[number];
-    const bool is_lost = its.failed_by_itself() || (disturbed && its.signalled);
+    const bool is_lost =
+        its.failed_by_itself() || (disturbed && (its.signalled || !its.end_is_known));
     if (its.member.state == Member::State::left && !is_lost) return true;
     const auto& last = generations.back().members;
     return std::find(last.begin(), last.end(), number) != last.end();
@@ -182,8 +184,11 @@ struct AttemptTruth {
     return true;
   }
   bool had_to_stop() const {
+    // What a lost agent has not reported is not known.
     for (std::size_t number = 0; number < ranks.size(); ++number)
-      if ((decides(number) || ranks[number].succeeded()) && ranks[number].had_to_stop) return true;
+      if ((decides(number) || ranks[number].succeeded()) && ranks[number].had_to_stop &&
+          (!disturbed || ranks[number].end_is_known))
+        return true;
     return false;
   }
 };

@@ -299,6 +299,8 @@ void SimulatedAgent::fail_slowly(int number) {
 void SimulatedAgent::note_sent(FrameType type, const std::string& payload) {
   AttemptTruth& truth = world.attempts[attempt_index];
   if (type == FrameType::end_member)
+    truth.members_ended = true;  // one that has died meanwhile, too
+  if (type == FrameType::end_member)
     return check_end_member(static_cast<int>(*parse_number(payload)));
   if (type == FrameType::start_more) return note_more(payload);
   if (type != FrameType::over && type != FrameType::go && type != FrameType::parts) return;

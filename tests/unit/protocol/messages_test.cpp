@@ -214,6 +214,7 @@ TEST(Messages, OtherMessagesRoundTrip) {
                                                 1,
                                                 "allreduce",
                                                 2.5,
+                                                42,
                                                 "broadcast w",
                                                 7.5,
                                                 "1-2",

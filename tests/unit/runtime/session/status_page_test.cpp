@@ -40,7 +40,7 @@ TEST(StatusPage, ShowsWhatTheRankDoes) {
   EXPECT_EQ(agent.page()->collective_ns, 100u);
   EXPECT_EQ(agent.page()->waiting_ns, 40u);
 
-  status.set_error(std::string(5000, 'e'));
+  status.set_error(std::string(5000, 'e'), true);
   EXPECT_EQ(std::string(agent.page()->error_text), std::string(HVD_STATUS_ERROR_SIZE - 1, 'e'));
   EXPECT_EQ(agent.page()->error_length, HVD_STATUS_ERROR_SIZE - 1);
   EXPECT_EQ(agent.page()->error_sequence, 2u);
@@ -258,7 +258,7 @@ TEST(StatusPage, MayBeMissing) {
   attached->end_collective(true, 1, 1);
   attached->set_background("allreduce", nullptr, 1, "1");
   attached->clear_background(false);
-  attached->set_error("no page");
+  attached->set_error("no page", false);
   EXPECT_FALSE(attached->launcher_reports_stalls());
   EXPECT_EQ(attached->notice().bits, 0u);
 }

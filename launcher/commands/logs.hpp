@@ -1,0 +1,16 @@
+// hvdrun logs: the last lines of a running job's ranks. For the main thread.
+#pragma once
+
+#include "base/environment.hpp"
+#include "base/result.hpp"
+
+#include <string>
+#include <vector>
+
+namespace hvdrun {
+
+// `args` are the words after "logs". Prints, and returns the exit code. Errors: kExitUsage (also
+// that there is no such job), kExitLauncher (the job does not answer).
+Result<int> run_logs(const std::vector<std::string>& args, const Environment& environment);
+
+}  // namespace hvdrun

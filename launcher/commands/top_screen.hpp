@@ -1,0 +1,49 @@
+// The screen of `hvdrun top` as lines of text, from what is known of the job and what the user
+// wants to see. Pure functions; they cannot fail.
+#pragma once
+
+#include "commands/top_rates.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hvdrun {
+
+enum class TopSort { rank, waiting, step, samples, cpu, memory };
+
+// Returns "rank", "waiting".
+std::string_view sort_name(TopSort sort);
+std::optional<TopSort> sort_of_name(std::string_view name);
+TopSort next_sort(TopSort sort);
+
+struct TopView {
+  TopSort sort = TopSort::rank;
+  bool folds_hosts = false;
+  int selected = 0;     // a rank
+  std::size_t top = 0;  // the first row of the table that is shown
+};
+
+struct ScreenLine {
+  enum class Style { plain, title, selected, warning };
+  std::string text;
+  Style style = Style::plain;
+};
+
+// Returns the lines above the table: what the job is, how far it is, who holds up whom.
+std::vector<ScreenLine> top_summary(const TopRates& rates);
+
+// Returns the table: its title, and a line for each rank, or each host.
+std::vector<ScreenLine> top_table(const TopRates& rates, const TopView& view);
+
+// Returns the ranks in the order of the table's lines; with folded hosts the first of each.
+std::vector<int> top_order(const TopRates& rates, const TopView& view);
+
+// Returns summary and table as the lines of a screen of that size, with the selected rank in sight,
+// and a last line of keys, or the message. Changes view.top so that it is.
+std::vector<ScreenLine> top_screen(const TopRates& rates, TopView& view, std::size_t rows,
+                                   std::size_t columns, const std::string& message);
+
+}  // namespace hvdrun

@@ -22,6 +22,7 @@
 #include <optional>
 #include <random>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -219,6 +220,7 @@ class World final : public TimeSource {
   Clock::time_point now() const override { return now_; }
 
   bool run_due() override {
+    if (++turns_ > kMostTurns) throw std::runtime_error("the history does not end");
     if (frozen_until_) return pass(std::nullopt);
     if (!withheld_.empty()) {
       const auto event = std::move(withheld_.front());
@@ -311,7 +313,10 @@ class World final : public TimeSource {
     });
   }
 
+  static constexpr std::size_t kMostTurns = 2'000'000;
+
   std::mt19937_64 random_;
+  std::size_t turns_ = 0;
   const std::size_t ranks_;
   const bool verbose_;
   Clock::time_point now_{};

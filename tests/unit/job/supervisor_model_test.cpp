@@ -14,6 +14,7 @@
 #include <optional>
 #include <random>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -350,15 +351,23 @@ class Supervisor : public testing::Test {
   static void run_many(std::uint64_t first, int count, const Chances& chances = {}) {
     for (int i = 0; i < count; ++i) {
       const std::uint64_t seed = first + static_cast<std::uint64_t>(i);
-      run_history(seed, chances, false);
+      run(seed, chances, false);
       if (!HasFailure()) continue;
       fmt::print("the history of seed {}, once more:\n", seed);
-      run_history(seed, chances, true);
+      run(seed, chances, true);
       FAIL() << "seed " << seed;
     }
   }
 
  private:
+  static void run(std::uint64_t seed, const Chances& chances, bool verbose) {
+    try {
+      run_history(seed, chances, verbose);
+    } catch (const std::runtime_error& error) {
+      ADD_FAILURE() << error.what();
+    }
+  }
+
   sigset_t before_;
 };
 

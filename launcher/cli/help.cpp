@@ -37,7 +37,7 @@ With SLURM (see also hvdrun WORD --help):
   hvdrun sbatch      a batch script from a template; --follow submits it
   hvdrun salloc      an allocation, and a program or a shell in it
   hvdrun jobs        your jobs in the queue; also follow JOB, cancel JOB
-  hvdrun top         what the ranks of a running job do; also logs, its last lines
+  hvdrun top         what the ranks of a job do; also logs, its last lines
   hvdrun templates   the templates of batch scripts
   hvdrun scale       a program at several numbers of ranks, compared
 )";

@@ -184,7 +184,11 @@ std::string place_text(const LookFrame& frame) {
     if (frame.line != 0) text += fmt::format(":{}", frame.line);
   }
   if (frame.function == "<module>") return text;
-  std::string function = frame.function.substr(0, frame.function.find('('));
+  constexpr std::string_view kAnonymous = "(anonymous namespace)::";
+  std::string function = frame.function;
+  for (auto at = function.find(kAnonymous); at != std::string::npos; at = function.find(kAnonymous))
+    function.erase(at, kAnonymous.size());
+  function.resize(std::min(function.find('('), function.size()));
   if (const auto at = function.rfind("<locals>."); at != std::string::npos)
     function.erase(0, at + std::string_view("<locals>.").size());
   return text + (text.empty() ? "" : " ") + function + "()";

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import (HOSTNAME, HVDRUN, SOAK, TIME_LIMIT, Running, Sandbox, alive, describe, hanging_ssh, program, read_bytes,
-                     wait_until)
+from harness import (HOSTNAME, HVDRUN, PYTHON, SOAK, TIME_LIMIT, Running, Sandbox, alive, describe, hanging_ssh, program,
+                     python_environment, read_bytes, wait_until)
 
 RANKS = 4
 BLAMED = 1
@@ -335,6 +335,28 @@ def test_the_first_failure_is_the_rank_that_failed_even_if_it_exits_last(sandbox
     assert done.code == 1 and done.report and done.report["first_failure"] == 0, done
     assert "hvdrun: error: rank 0 on" in done.err_text and "rank 1: exit code 1" in done.err_text, done
     assert 'its last error of hvd: hvd_set_metric' in done.err_text, done
+
+
+ABORTS = """
+import os, hvd
+
+hvd.init()
+hvd.broadcast_object(1)
+if hvd.rank() == 1:
+    os.kill(os.getpid(), 9)
+try:
+    while True:
+        hvd.broadcast_object(1)
+except hvd.Error:
+    os.abort()
+"""
+
+
+def test_ranks_that_abort_because_of_a_killed_rank_are_not_blamed(sandbox: Sandbox) -> None:
+    """The end of the killed rank is seen last."""
+    shell = 'ulimit -c 0; "$0" -c "$1"; code=$?; [ $HVD_RANK = 1 ] && sleep 0.3; exit $code'
+    done = sandbox.run("-np", 3, "sh", "-c", shell, PYTHON, ABORTS, env=python_environment()).expect(137)
+    assert done.report["first_failure"] == 1
 
 
 def test_start_timeout_ends_a_job_if_a_host_does_not_start(sandbox: Sandbox) -> None:

@@ -208,9 +208,8 @@ TEST_F(CommandLine, RefusesACommandOfTheClusterAsTheFirstWord) {
   EXPECT_THAT(
       error({"squeue"}).message,
       StartsWith("squeue is a program of its own: type squeue or hvdrun jobs; hvdrun run "));
-  EXPECT_THAT(error({"top", "-b"}).message, StartsWith("top is a program of its own"));
-  EXPECT_EQ(error({"top"}).exit_code, kExitUsage);
-  EXPECT_EQ(error({"run", "top-of-no-path"}).exit_code, kExitNotFound);
+  EXPECT_EQ(error({"squeue"}).exit_code, kExitUsage);
+  EXPECT_EQ(error({"run", "squeue-of-no-path"}).exit_code, kExitNotFound);
 }
 
 TEST_F(CommandLine, RefusesAProgramNamedLikeAnotherToolsCommand) {
@@ -298,7 +297,7 @@ TEST_F(CommandLine, DoesNotWarnOfSeveralRunsWhereThereIsOneOrTheJobHasOneRank) {
 TEST_F(CommandLine, SuggestsACommandWithASimilarName) {
   EXPECT_THAT(error({"sbacth"}).message, HasSubstr("; did you mean hvdrun sbatch?"));
   EXPECT_THAT(error({"status"}).message, HasSubstr("; did you mean hvdrun jobs?"));
-  EXPECT_THAT(error({"logs", "12"}).message, HasSubstr("; did you mean hvdrun follow?"));
+  EXPECT_THAT(error({"log", "12"}).message, HasSubstr("; did you mean hvdrun logs?"));
   EXPECT_EQ(error({"status"}).exit_code, kExitNotFound);
   EXPECT_THAT(error({"-np", "2", "status"}).message, Not(HasSubstr("did you mean")));
   EXPECT_THAT(error({"nosuch"}).message, Not(HasSubstr("did you mean")));

@@ -18,6 +18,12 @@ TEST(RankPlace, AWaitHasItsLineItsReasonAndItsTime) {
   EXPECT_FALSE(place.moves);
 }
 
+TEST(RankPlace, AFunctionHasNoArgumentsAndNoAnonymousNamespace) {
+  LookFrame frame;
+  frame.function = "net::(anonymous namespace)::read_all(int, std::string (*)(int))";
+  EXPECT_EQ(place_text(frame), "net::read_all()");
+}
+
 TEST(RankPlace, ACollectiveHasTheLineThatCalledIt) {
   const auto place = place_of(in_torch("all_reduce", 88));
   EXPECT_EQ(place.doing, Doing::in_collective);

@@ -94,6 +94,18 @@ TEST(FirstFailure, FailureBecauseOfAPeerComesLast) {
   EXPECT_FALSE(failed_by_itself(stopped(because_of_a_peer(killed(SIGTERM)))));
 }
 
+TEST(FirstFailure, RankThatAbortsAfterAPeersDeathComesLast) {
+  auto aborted = killed(SIGABRT);  // an uncaught C++ exception
+  aborted.error_of_peer = true;
+  aborted.failed_after = 1;
+  auto dead = killed(SIGKILL);
+  dead.failed_after = 2;
+  EXPECT_EQ(find_first_failure({aborted, dead}, {0, 1}), 1u);
+  auto crashed = aborted;
+  crashed.signal = SIGSEGV;
+  EXPECT_EQ(find_first_failure({crashed, dead}, {0, 1}), 0u) << "an end of its own";
+}
+
 TEST(FirstFailure, RankThatReportedAnErrorBeforeItWasStoppedIsBlamed) {
   auto ending = stopped(raised(1));
   ending.signal = SIGTERM;

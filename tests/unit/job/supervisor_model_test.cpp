@@ -295,11 +295,11 @@ void check_that_others_continue(const World& world, const JobSpec& spec, const R
       last.one_was_lost_before_launch || report.exit_code == kExitTimeout)
     return;
   std::size_t survivors = 0;
-  for (const auto& rank : report.ranks)
-    if (!last.lost_hosts.contains(rank.host)) ++survivors;
+  for (std::size_t i = 0; i < last.ranks.size(); ++i)
+    if (!last.lost_hosts.contains(report.ranks[i].host) && !last.never_joined(i)) ++survivors;
   if (survivors < world.elastic->least) return;
   for (std::size_t i = 0; i < last.ranks.size(); ++i)
-    if (!last.lost_hosts.contains(report.ranks[i].host)) {
+    if (!last.lost_hosts.contains(report.ranks[i].host) && !last.never_joined(i)) {
       EXPECT_TRUE(last.ranks[i].started && !last.ranks[i].signalled)
           << "rank " << i << " was stopped because of a lost host";
     }

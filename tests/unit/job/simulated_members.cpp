@@ -287,6 +287,7 @@ void SimulatedAgent::fail_slowly(int number) {
   ++rank(number).member.moves;
   act(number, world.between(0, 500),
       [number](SimulatedAgent& self, Rank&) { self.end_rank(number, 3 << 8); });
+  if (world.attempts[attempt_index].never_joined(static_cast<std::size_t>(number))) return;
   for (const auto& other : world.agents)
     for (const int peer : other->numbers)
       if (peer != number && other->rank(peer).alive &&

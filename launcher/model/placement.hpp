@@ -105,12 +105,12 @@ struct RankPlacement {
 struct HostPlacement {
   std::string host;
   std::vector<RankPlacement> ranks;  // by local rank
-  // Slots for processes that wait for a rank's place (--spares): their local ranks follow.
-  std::vector<RankPlacement> spares = {};
   // The host's inventory is not known yet: neither are its cores, and its GPUs are what SLURM says.
   bool is_provisional = false;
   // There are more ranks than cores, or than processors that the host's cgroup may use.
   bool shares_cores = false;
+  // Slots for processes that wait for a rank's place (--spares): their local ranks follow.
+  std::vector<RankPlacement> spares = {};
 };
 
 struct Placement {

@@ -9,7 +9,7 @@ _hvdrun_commands='run help sbatch salloc templates jobs follow cancel top logs w
 _hvdrun_flags='--oversubscribe --horovod --ssh-accept-new --autotune --no-autotune --stall-check --no-stall-check --report-bindings --dry-run --print-env --json -prefix-timestamp
 --prefix-output-with-timestamp --verbose --explain -cb --check-build -v -V --version -h --help'
 
-_hvdrun_options_with_value='-np --num-proc --np -H --hosts --hostfile -hostfile --include --exclude
+_hvdrun_options_with_value='-np --num-proc --np -H --hosts --hostfile -hostfile --include --exclude --login-node
 --nnodes --ranks-per-host --map-by --bind-to --cpus-per-rank --gpu-bind --chdir --working-directory --wdir -x --for --pmix --wrap --start-timeout
 --max-restarts --min-np --min-num-proc --reset-timeout --max-np --max-num-proc --spares --replace --elastic-timeout --reset-limit --max-requeues -p --ssh-port -i --ssh-identity-file --ssh-client --ssh-program --network-interface --network-interfaces
 --agent-path --host-timeout --fusion-threshold-mb --cache-capacity --autotune-log-file
@@ -41,6 +41,7 @@ _hvdrun_values() {
   case $1 in
     --bind-to) words='core numa none auto' ;;
     --map-by) words='slot node' ;;
+    --login-node) words='note allow refuse' ;;
     --gpu-bind) words='all single none' ;;
     --pmix | --fold-lines) words='auto on off' ;;
     --replace) words='auto off' ;;

@@ -30,6 +30,7 @@
 #include "resources/hostfile.hpp"
 #include "resources/interface_choice.hpp"
 #include "resources/inventory.hpp"
+#include "resources/login_node.hpp"
 #include "resources/placement_json.hpp"
 #include "resources/placement_table.hpp"
 #include "slurm/job_part.hpp"
@@ -166,6 +167,8 @@ Result<int> run(JobSpec spec, const JobContext& context) {
     for (const auto& line : plan_lines(spec, plan)) print_own_line(line, spec.output.color);
   if (const auto warning = missed_signal(plan, context.environment); !warning.empty())
     print_own_line(warning, spec.output.color);
+  HVD_TRY(const auto login, check_login_node(spec, plan.allocation, context.environment));
+  if (!login.empty()) print_own_line(login, spec.output.color);
   HVD_CHECK(settle_terminal(spec, plan));
   block_signals(not_ignored(job_signals()));
   const auto may_requeue = check_requeue(spec, context.environment);

@@ -18,4 +18,10 @@ Result<PmixLibrary> PmixLibrary::open() {
   return library;
 }
 
+bool has_thread_that_accepts(std::string_view version) {
+  using common::pmix_is_at_least;
+  if (pmix_is_at_least(version, "5.0.0")) return !pmix_is_at_least(version, "5.0.1");
+  return !pmix_is_at_least(version, "4.2.6");
+}
+
 }  // namespace hvdrun

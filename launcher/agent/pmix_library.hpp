@@ -17,6 +17,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <pmix.h>
@@ -50,6 +51,10 @@ struct PmixLibrary {
   // the version to install.
   static Result<PmixLibrary> open();
 };
+
+// Returns whether a server of that version has a thread of its own that accepts connections. Since
+// 4.2.6 and 5.0.1 the thread that works accepts them. `version`: of PMIx_Get_version().
+bool has_thread_that_accepts(std::string_view version);
 
 // A list of pmix_info_t that owns its values. PMIx reads it during a call and frees none of it.
 class PmixInfoList {

@@ -8,7 +8,6 @@
 #include "agent/pmix_listener.hpp"
 #include "agent/pmix_modex.hpp"
 #include "agent/pmix_services.hpp"
-#include "common/bundled_library.hpp"
 #include "protocol/pmix_messages.hpp"
 
 #include <algorithm>
@@ -75,19 +74,14 @@ std::set<std::string> own_threads() {
   return threads;
 }
 
-// Returns whether libpmix has started its threads: one that works and, up to version 4.2.5 and in
-// 5.0.0, one that accepts connections. These versions report success without the second: they take
-// only negative results of pthread_create(3) for errors. Clients would then wait forever.
+// Returns whether libpmix has started its threads: one that works and, in older versions, one that
+// accepts connections. These report success without the second: they take only negative results of
+// pthread_create(3) for errors. Clients would then wait forever.
 bool has_started_threads(std::string_view version, const std::set<std::string>& before) {
-  const auto is_at_least = [version](std::string_view other) {
-    return common::pmix_is_at_least(version, other);
-  };
-  const bool accepts_itself =
-      is_at_least("5.0.1") || (is_at_least("4.2.6") && !is_at_least("5.0.0"));
   const auto now = own_threads();
   return std::count_if(now.begin(), now.end(), [&](const auto& thread) {
            return !before.contains(thread);
-         }) >= (accepts_itself ? 1 : 2);
+         }) >= (has_thread_that_accepts(version) ? 2 : 1);
 }
 
 // Let clients register for events and send them. libpmix keeps the list and delivers on this host.

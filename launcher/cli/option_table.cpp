@@ -117,6 +117,14 @@ constexpr Option kOptions[] = {
      "false",
      "allow more ranks than slots, so that ranks share GPUs",
      [](JobSpec& job, Value v) { return store(is_on(v), job.oversubscribe); }},
+    {"login-node",
+     {"--login-node"},
+     word,
+     placement,
+     "note|allow|refuse",
+     "note",
+     "on a login node of SLURM without an allocation: a note, nothing, or no start",
+     [](JobSpec& job, Value v) { return store(parse_login_node(v), job.login_node); }},
     {"bind-to",
      {"--bind-to"},
      word,
@@ -432,12 +440,7 @@ constexpr Option kOptions[] = {
      "auto|always|never",
      "auto",
      "colour the labels by rank, and the words error and warning; auto: on a terminal",
-     [](JobSpec& job, Value v) {
-       return store(parse_choice<ColorMode>(v, {{"auto", ColorMode::automatic},
-                                                {"always", ColorMode::always},
-                                                {"never", ColorMode::never}}),
-                    job.output.color);
-     }},
+     [](JobSpec& job, Value v) { return store(parse_color(v), job.output.color); }},
     {"fold-lines",
      {"--fold-lines"},
      word,
@@ -454,13 +457,7 @@ constexpr Option kOptions[] = {
      "auto",
      "show how far a training is on a line at the bottom of the terminal, or print it every minute "
      "(log)",
-     [](JobSpec& job, Value v) {
-       return store(parse_choice<ProgressMode>(v, {{"auto", ProgressMode::automatic},
-                                                   {"always", ProgressMode::always},
-                                                   {"never", ProgressMode::never},
-                                                   {"log", ProgressMode::log}}),
-                    job.output.progress);
-     }},
+     [](JobSpec& job, Value v) { return store(parse_progress(v), job.output.progress); }},
     {"only-rank",
      {"--only-rank"},
      list,

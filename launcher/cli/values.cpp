@@ -176,6 +176,25 @@ Result<FoldLines> parse_folding(std::string_view text) {
       text, {{"auto", FoldLines::automatic}, {"on", FoldLines::on}, {"off", FoldLines::off}});
 }
 
+Result<ColorMode> parse_color(std::string_view text) {
+  return parse_choice<ColorMode>(
+      text,
+      {{"auto", ColorMode::automatic}, {"always", ColorMode::always}, {"never", ColorMode::never}});
+}
+
+Result<ProgressMode> parse_progress(std::string_view text) {
+  return parse_choice<ProgressMode>(text, {{"auto", ProgressMode::automatic},
+                                           {"always", ProgressMode::always},
+                                           {"never", ProgressMode::never},
+                                           {"log", ProgressMode::log}});
+}
+
+Result<LoginNode> parse_login_node(std::string_view text) {
+  return parse_choice<LoginNode>(
+      text,
+      {{"note", LoginNode::note}, {"allow", LoginNode::allow}, {"refuse", LoginNode::refuse}});
+}
+
 Result<InputSpec> parse_input(std::string_view text) {
   if (text == "none") return InputSpec{InputSpec::To::none, 0};
   if (text == "all") return InputSpec{InputSpec::To::all, 0};

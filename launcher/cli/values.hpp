@@ -67,6 +67,15 @@ Result<std::optional<RankSet>> parse_shown_ranks(std::string_view text);
 // Reads auto, on or off.
 Result<FoldLines> parse_folding(std::string_view text);
 
+// Reads auto, always or never.
+Result<ColorMode> parse_color(std::string_view text);
+
+// Reads auto, always, never or log.
+Result<ProgressMode> parse_progress(std::string_view text);
+
+// Reads note, allow or refuse.
+Result<LoginNode> parse_login_node(std::string_view text);
+
 // Reads none, all, or a rank.
 Result<InputSpec> parse_input(std::string_view text);
 

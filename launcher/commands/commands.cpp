@@ -21,14 +21,7 @@
 namespace hvdrun {
 namespace {
 
-// hvdrun help [COMMAND | TOPIC]
-Result<int> run_help(const std::vector<std::string>& args, const Environment& environment) {
-  if (args.empty() || args.front() == "run" || args.front() == "help")
-    return print_text(cli::help_text());
-  if (const Command command = find_command(args.front()); command != nullptr)
-    return command({"--help"}, environment);
-  return show_topic(own_share_folder() / "hvdrun/doc", args.front(), environment);
-}
+Result<int> run_help(const std::vector<std::string>& args, const Environment& environment);
 
 constexpr std::pair<std::string_view, Command> kCommands[] = {
     {"cancel", run_cancel}, {"follow", run_follow}, {"help", run_help},
@@ -36,6 +29,17 @@ constexpr std::pair<std::string_view, Command> kCommands[] = {
     {"sbatch", run_sbatch}, {"scale", run_scale},   {"templates", run_templates},
     {"top", run_top},       {"why", run_why},
 };
+
+// hvdrun help [COMMAND | TOPIC]
+Result<int> run_help(const std::vector<std::string>& args, const Environment& environment) {
+  if (args.empty() || args.front() == "run" || args.front() == "help")
+    return print_text(cli::help_text());
+  if (const Command command = find_command(args.front()); command != nullptr)
+    return command({"--help"}, environment);
+  std::vector<std::string_view> names;
+  for (const auto& [name, command] : kCommands) names.push_back(name);
+  return show_topic(own_share_folder() / "hvdrun/doc", names, args.front(), environment);
+}
 
 }  // namespace
 

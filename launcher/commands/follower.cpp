@@ -6,6 +6,7 @@
 #include "output/own_line.hpp"
 #include "slurm/job_end.hpp"
 #include "slurm/job_record.hpp"
+#include "slurm/output_path.hpp"
 #include "slurm/partitions.hpp"
 #include "slurm/slurm_command.hpp"
 
@@ -183,9 +184,18 @@ void Follower::report_missing_output() {
 
 void Follower::end_of_job() {
   for (const auto& line : output_.missing()) note(line);
-  note(watch_.end()->text);
+  note(watch_.end()->text + where_output_is());
   stopping_ = watch_.end()->exit_code;
   stop_when_shown();
+}
+
+// Returns "; its output is in FILE" for a job that failed and whose output was not shown.
+std::string Follower::where_output_is() const {
+  if (with_output_ || watch_.end()->exit_code == 0 || !watch_.job()) return {};
+  const auto paths = output_paths(*watch_.job());
+  if (paths.out.empty()) return {};
+  return "; its output is in " + escape(paths.out) +
+         (paths.err.empty() ? "" : " and " + escape(paths.err));
 }
 
 void Follower::on_signal(int signal) {

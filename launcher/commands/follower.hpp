@@ -53,6 +53,7 @@ class Follower {
   bool look_at(JobOutput::File& file);
   void report_missing_output();
   void end_of_job();
+  std::string where_output_is() const;
   void on_signal(int signal);
 
   Stream& stream(bool is_stderr) { return is_stderr && err_ ? *err_ : out_; }

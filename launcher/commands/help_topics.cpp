@@ -45,11 +45,13 @@ std::size_t terminal_width() {
   return std::min<std::size_t>(size.ws_col, kMostWidth);
 }
 
-Result<std::string> list_text(const std::vector<HelpTopic>& topics) {
+Result<std::string> list_text(const std::vector<HelpTopic>& topics,
+                              std::span<const std::string_view> commands) {
   std::vector<TableRow> rows{{"TOPIC", "PAGE"}};
   for (const auto& topic : topics) {
     HVD_TRY(const auto page, read_file(topic.file, kLargestPage, "the page"));
-    rows.push_back({topic.name, page_title(page)});
+    const bool is_command = std::ranges::count(commands, topic.name) > 0;
+    rows.push_back({topic.name + (is_command ? ".md" : ""), page_title(page)});
   }
   std::string out = "usage: hvdrun help TOPIC\n\n";
   for (const auto& line : table_lines(rows)) out += line + "\n";
@@ -94,7 +96,8 @@ std::vector<HelpTopic> find_topics(const fs::path& folder) {
   return topics;
 }
 
-Result<HelpTopic> find_topic(const std::vector<HelpTopic>& topics, std::string_view word) {
+Result<HelpTopic> find_topic(const std::vector<HelpTopic>& topics,
+                             std::span<const std::string_view> commands, std::string_view word) {
   std::string name(word);
   std::ranges::replace(name, '_', '-');
   if (name.ends_with(".md")) name.resize(name.size() - 3);
@@ -104,7 +107,7 @@ Result<HelpTopic> find_topic(const std::vector<HelpTopic>& topics, std::string_v
   if (other != std::end(kOtherNames)) name = other->second;
   const auto at = std::ranges::find(topics, name, &HelpTopic::name);
   if (at != topics.end()) return *at;
-  std::vector<std::string_view> names;
+  std::vector<std::string_view> names(commands.begin(), commands.end());
   for (const auto& topic : topics) names.emplace_back(topic.name);
   const auto nearest = nearest_name(name, names);
   return fail("hvdrun help has no topic " + quote(word) +
@@ -113,16 +116,16 @@ Result<HelpTopic> find_topic(const std::vector<HelpTopic>& topics, std::string_v
               kExitUsage);
 }
 
-Result<int> show_topic(const fs::path& folder, std::string_view word,
-                       const Environment& environment) {
+Result<int> show_topic(const fs::path& folder, std::span<const std::string_view> commands,
+                       std::string_view word, const Environment& environment) {
   const auto topics = find_topics(folder);
   if (topics.empty())
     return fail("hvdrun's pages are not installed: there is no " + folder.string(), kExitUsage);
   if (word == kTopics) {
-    HVD_TRY(const auto text, list_text(topics));
+    HVD_TRY(const auto text, list_text(topics, commands));
     return print_paged(text, environment);
   }
-  HVD_TRY(const auto topic, find_topic(topics, word));
+  HVD_TRY(const auto topic, find_topic(topics, commands, word));
   HVD_TRY(const auto page, read_file(topic.file, kLargestPage, "the page"));
   return print_paged(page_text(page, terminal_width()), environment);
 }

@@ -1,5 +1,6 @@
 #include "commands/jobs.hpp"
 
+#include "commands/job_progress.hpp"
 #include "commands/jobs_here.hpp"
 #include "commands/jobs_table.hpp"
 #include "commands/subcommand.hpp"
@@ -24,7 +25,8 @@ constexpr std::string_view kJobsHelp = R"(usage: hvdrun jobs [--all] [--here] [-
 
 Lists your jobs that run on this machine, each with the command to look into it. Then lists your jobs
 in SLURM's queue: the state of each, why it waits and when SLURM expects it to start, how long it has
-run and may still run, and what it runs.
+run and may still run, what it runs, and how far a training is that reports its progress, if its
+output can be read here.
 
   --all   list also jobs that have ended, while SLURM remembers them (MinJobAge, often 5 minutes)
   --here  only those that run on this machine; SLURM is not asked
@@ -89,9 +91,10 @@ Result<int> run_jobs(const std::vector<std::string>& args, const Environment& en
   if (end.code != 0) return fail("SLURM did not list the jobs: squeue: " + complaint(end));
   const auto jobs = parse_jobs(end.out);
   if (json) return print_text(jobs_json(jobs));
-  const auto queue = jobs_table(jobs, std::time(nullptr), terminal_columns());
   if (jobs.empty()) print_own_line("you have no jobs in the queue");
-  return print_text(queue);
+  std::vector<std::string> progress;
+  for (const auto& job : jobs) progress.push_back(progress_of(job));
+  return print_text(jobs_table(jobs, std::time(nullptr), terminal_columns(), progress));
 }
 
 }  // namespace hvdrun

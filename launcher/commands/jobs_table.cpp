@@ -5,6 +5,7 @@
 #include "slurm/output_path.hpp"
 #include "slurm/times.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -20,6 +21,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kLongestId = 24;
 constexpr std::size_t kLongestName = 32;
 constexpr std::size_t kLongestReason = 40;
+constexpr std::size_t kLongestProgress = 60;
 
 bool is_continuation(char byte) {
   return (static_cast<unsigned char>(byte) & 0xc0) == 0x80;
@@ -89,16 +91,25 @@ std::string cut_text(const std::string& text, std::size_t columns) {
   return text;
 }
 
-std::string jobs_table(const std::vector<JobRecord>& jobs, std::time_t now, std::size_t columns) {
+std::string jobs_table(const std::vector<JobRecord>& jobs, std::time_t now, std::size_t columns,
+                       const std::vector<std::string>& progress) {
   if (jobs.empty()) return {};
   std::vector<TableRow> rows = {
       {"JOB", "NAME", "STATE", "NODES", "ELAPSED", "LEFT", "START", "RUNS"}};
-  for (const auto& job : jobs)
+  const bool has_progress =
+      std::ranges::any_of(progress, [](const auto& each) { return !each.empty(); });
+  if (has_progress) rows.front().insert(rows.front().end() - 1, "PROGRESS");
+  for (const auto& job : jobs) {
     rows.push_back(
         {cut_text(escape(job.id), kLongestId), cut_text(escape(job.name), kLongestName),
          cut_text(state_text(job.state, job.reason), kLongestReason),
          job.hosts.empty() ? std::to_string(job.nodes) : cut_text(escape(job.hosts), kLongestName),
          elapsed_text(job), left_text(job), start_text(job, now), escape(what_it_runs(job))});
+    if (!has_progress) continue;
+    const auto& of_job = progress[rows.size() - 2];
+    rows.back().insert(rows.back().end() - 1,
+                       of_job.empty() ? "-" : cut_text(of_job, kLongestProgress));
+  }
   std::string text;
   for (const auto& line : table_lines(rows))
     text += (columns == 0 ? line : cut_text(line, columns)) + "\n";

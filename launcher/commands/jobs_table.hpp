@@ -17,7 +17,9 @@ std::string cut_text(const std::string& text, std::size_t columns);
 
 // Returns a header and a line for each job, with newlines; empty if there are no jobs. Cuts lines
 // to fit a terminal of `columns` columns. With 0 they are not cut.
-std::string jobs_table(const std::vector<JobRecord>& jobs, std::time_t now, std::size_t columns);
+// `progress`: how far each is, or none for all; if one has some, there is a column for it.
+std::string jobs_table(const std::vector<JobRecord>& jobs, std::time_t now, std::size_t columns,
+                       const std::vector<std::string>& progress = {});
 
 // Returns an array of objects. Durations are in seconds, times in seconds since 1970. What is
 // unknown is null.

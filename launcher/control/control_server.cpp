@@ -68,8 +68,10 @@ ControlServer::ControlServer(const EventLoop& loop, const Environment& environme
       clients_timer_(loop, [this] { look_after(); }),
       file_timer_(loop, [this] { look_at_folder(); }) {}
 
+// Leaves no empty folder.
 ControlServer::~ControlServer() {
   if (is_there()) ::unlink(path_.c_str());
+  if (!path_.empty()) ::rmdir(path_.parent_path().c_str());
 }
 
 // --- the socket ----------------------------------------------------------------------------------
@@ -78,6 +80,7 @@ Result<void> ControlServer::listen() {
   Error first;
   for (const auto& folder : folders_) {
     auto done = listen_in(folder);
+    if (!done) done = listen_in(folder);  // another hvdrun that ended may have removed the folder
     if (done) return {};
     if (first.message.empty()) first = std::move(done).error();
   }

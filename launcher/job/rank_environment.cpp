@@ -326,6 +326,8 @@ std::vector<RankVariable> rank_environment(const Environment& caller, const JobS
     add({HVD_ENV_LOCAL_DEVICE}, std::to_string(*rank.device), "the GPU for this rank");
   if (rank.visible_devices)
     add({"CUDA_VISIBLE_DEVICES"}, *rank.visible_devices, "the GPUs that this rank sees");
+  if (rank.in_pci_order)
+    add({"CUDA_DEVICE_ORDER"}, "PCI_BUS_ID", "the order of those numbers, as the GPUs differ");
   auto others = framework_variables(spec, job.ports, job.id, job.restart_count, placement, rank);
   if (find_variable(caller, "SLURM_JOB_ID") != nullptr)
     std::ranges::move(slurm_variables(placement, host_index, rank), std::back_inserter(others));

@@ -55,6 +55,8 @@ enum class ProgressMode {
   never,
   log,  // a plain line every minute
 };
+// What hvdrun does on a host of a SLURM cluster that runs none of its jobs, without an allocation.
+enum class LoginNode { note, allow, refuse };
 enum class OnOutputError { keep_running, stop };
 
 struct OutputSpec {
@@ -145,6 +147,7 @@ struct JobSpec {
   std::optional<int> ranks_per_host;
   MapBy map_by = MapBy::slot;
   bool oversubscribe = false;
+  LoginNode login_node = LoginNode::note;
 
   BindTo bind_to = BindTo::automatic;
   std::optional<int> cpus_per_rank;

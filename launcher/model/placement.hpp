@@ -97,6 +97,8 @@ struct RankPlacement {
   std::optional<int> device;
   // CUDA_VISIBLE_DEVICES of the rank; nullopt: the caller's value.
   std::optional<std::string> visible_devices;
+  // Its numbers are those of NVML, so the rank's CUDA must count in the order of PCI addresses.
+  bool in_pci_order = false;
   std::string device_name;  // for people: "GPU 3 (NVIDIA H200, 0000:3b:00.0)"; empty without GPUs
   std::vector<int> cpus;    // PUs it is bound to, ascending; empty: not bound
   std::vector<int> numa_nodes;  // that its memory is bound to; empty: not bound

@@ -83,7 +83,10 @@ void FollowOnErrors::put_aside(int number) {
 }
 
 void FollowOnErrors::settle(std::optional<int> first_failure) {
-  for (const int number : std::set(waiting_)) show_held(number);
+  for (const int number : std::set(waiting_)) {
+    const bool follows = first_failure && number != *first_failure && rank(number).block > 0;
+    follows ? put_aside(number) : show_held(number);
+  }
   if (!first_failure || static_cast<std::size_t>(*first_failure) >= ranks_.size()) return;
   auto& each = rank(*first_failure);
   show(*first_failure, std::exchange(each.aside, {}), each.time);

@@ -46,7 +46,8 @@ class FollowOnErrors {
   // A rank has failed. Its own traceback decides whether it is the cause for others.
   void failed(int rank);
 
-  // Shows what waits, and what was put aside of the rank to blame. The ranks have ended.
+  // Shows what waits, and what was put aside of the rank to blame; puts aside what waits of the
+  // others if there is such a rank. The ranks have ended.
   void settle(std::optional<int> first_failure);
 
   // Returns when to call tick(); nullopt if nothing waits.

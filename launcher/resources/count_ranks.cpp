@@ -1,6 +1,7 @@
 #include "resources/count_ranks.hpp"
 
 #include "common/text.hpp"
+#include "resources/visible_gpus.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -57,6 +58,17 @@ std::string say_limits(const JobSpec& spec, const Allocation& allocation) {
   return text;
 }
 
+// Returns "; n1: GPU 2 … is lost" for each such GPU.
+std::string lost_gpus(const Allocation& allocation) {
+  std::string text;
+  for (const auto& host : allocation.hosts) {
+    if (!host.inventory) continue;
+    for (const auto& note : host.inventory->notes)
+      if (note.find(kLostGpu) != std::string::npos) text += "; " + host.name + ": " + note;
+  }
+  return text;
+}
+
 // Says that the ranks are too many, what limits the hosts, and what to type.
 Error too_many(const JobSpec& spec, const Allocation& allocation, std::int64_t ranks) {
   const std::int64_t most = sum(limits_of(spec, allocation));
@@ -74,8 +86,8 @@ Error too_many(const JobSpec& spec, const Allocation& allocation, std::int64_t r
                     plural(ranks, "rank"), plural(most, "slot"), limits, most));
   return usage_error(
       fmt::format("{} for {}: {}; use -np {} for one rank per GPU, --oversubscribe to let "
-                  "ranks share GPUs, or --gpu-bind none when the program uses none",
-                  plural(ranks, "rank"), plural(most, "GPU"), limits, most));
+                  "ranks share GPUs, or --gpu-bind none when the program uses none{}",
+                  plural(ranks, "rank"), plural(most, "GPU"), limits, most, lost_gpus(allocation)));
 }
 
 Result<void> check_at_least_one(const JobSpec& spec) {

@@ -26,7 +26,8 @@ GpuList find_gpus(const Environment& environment, const InventorySources& source
   const std::string* order = find_variable(environment, "CUDA_DEVICE_ORDER");
   const bool pci_bus_order = order != nullptr && *order == "PCI_BUS_ID";
   const NvmlScan nvml = names_devices(visible) ? scan_nvml(sources.nvml_library) : NvmlScan{};
-  return visible_gpus(visible, pci_bus_order, nvml);
+  const bool other_order = order != nullptr && !order->empty() && !pci_bus_order;
+  return visible_gpus(visible, pci_bus_order, nvml, other_order);
 }
 
 std::optional<int> nearest_node(const Gpu& gpu, const Topology& topology, bool from_file,

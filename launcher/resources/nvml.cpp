@@ -84,7 +84,9 @@ NvmlScan scan_nvml(const std::string& path) {
   for (unsigned index = 0; index < count; ++index) {
     NvmlDevice device = nullptr;
     // A GPU that fell off the bus, or that a container hides, has no handle. CUDA skips it too.
-    if (nvml->nvmlDeviceGetHandleByIndex_v2(index, &device) != kNvmlSuccess) continue;
+    const auto got = nvml->nvmlDeviceGetHandleByIndex_v2(index, &device);
+    if (got == kNvmlGpuIsLost) scan.lost.push_back(static_cast<int>(index));
+    if (got != kNvmlSuccess) continue;
     scan.gpus.push_back(read_gpu(*nvml, device));
   }
   return scan;

@@ -34,6 +34,7 @@ struct NvmlScan {
   std::string problem;        // why not; never empty then
   bool broken = false;        // the library is there, but fails: the user gets a note
   std::vector<NvmlGpu> gpus;  // in NVML's order: ascending PCI address
+  std::vector<int> lost;      // indices of GPUs that have fallen off the bus
 };
 
 // Reads all GPUs. Never fails: a machine without a driver is an ordinary one, and NvmlScan::problem

@@ -18,6 +18,7 @@ using NvmlDevice = void*;
 constexpr NvmlReturn kNvmlSuccess = 0;
 constexpr NvmlReturn kNvmlInsufficientSize = 7;
 constexpr NvmlReturn kNvmlDriverNotLoaded = 9;
+constexpr NvmlReturn kNvmlGpuIsLost = 15;
 constexpr unsigned kNvmlMigEnabled = 1;
 constexpr unsigned kNvmlUuidSize = 96;  // of the buffer, as the next one
 constexpr unsigned kNvmlNameSize = 96;

@@ -7,6 +7,7 @@
 #include "slurm/host_list.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <cstddef>
 #include <iterator>
 #include <optional>
@@ -54,6 +55,8 @@ void give_gpus(const JobSpec& spec, const HostInventory& inventory, HostPlacemen
       rank.visible_devices = gpu.visible;
     else if (!list.empty())
       rank.visible_devices = list;
+    rank.in_pci_order = inventory.gpus_need_list && !gpu.visible.empty() &&
+                        std::isdigit(static_cast<unsigned char>(gpu.visible.front())) != 0;
     rank.device_name = name_gpu(gpu, index);
   }
 }

@@ -185,15 +185,21 @@ GpuList from_mig(const NvmlScan& nvml) {
   return list;
 }
 
-GpuList from_nvml(bool pci_bus_order, const NvmlScan& nvml) {
+GpuList from_nvml(bool pci_bus_order, const NvmlScan& nvml, bool other_order) {
   if (any_mig(nvml)) return from_mig(nvml);
   GpuList list;
   list.source = "NVML";
   list.needs_list = !pci_bus_order && !all_of_one_kind(nvml);
   for (const auto& gpu : nvml.gpus)
-    list.gpus.push_back(
-        described_as(list.needs_list ? gpu.uuid : std::to_string(list.gpus.size()), gpu));
+    list.gpus.push_back(described_as(
+        list.needs_list && other_order ? gpu.uuid : std::to_string(list.gpus.size()), gpu));
   return list;
+}
+
+void name_lost(const NvmlScan& nvml, GpuList& list) {
+  for (const int index : nvml.lost)
+    list.notes.push_back(fmt::format(
+        "GPU {}{}, so no rank uses it: the kernel's log says why (dmesg)", index, kLostGpu));
 }
 
 }  // namespace
@@ -204,10 +210,14 @@ bool names_devices(const std::optional<std::string>& cuda_visible_devices) {
 }
 
 GpuList visible_gpus(const std::optional<std::string>& cuda_visible_devices, bool pci_bus_order,
-                     const NvmlScan& nvml) {
-  if (cuda_visible_devices) return from_variable(*cuda_visible_devices, pci_bus_order, nvml);
-  if (nvml.loaded) return from_nvml(pci_bus_order, nvml);
+                     const NvmlScan& nvml, bool other_order) {
   GpuList list;
+  if (cuda_visible_devices || nvml.loaded) {
+    list = cuda_visible_devices ? from_variable(*cuda_visible_devices, pci_bus_order, nvml)
+                                : from_nvml(pci_bus_order, nvml, other_order);
+    name_lost(nvml, list);
+    return list;
+  }
   list.source = nvml.problem;
   if (nvml.broken) list.notes.push_back(nvml.problem + "; no GPU is used");
   return list;

@@ -20,9 +20,13 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace hvdrun {
+
+// In the note about a GPU that has fallen off the bus.
+inline constexpr std::string_view kLostGpu = " of NVML is lost";
 
 struct GpuList {
   std::vector<Gpu> gpus;    // numa_node is not set: NVML does not know it
@@ -36,7 +40,8 @@ struct GpuList {
 bool names_devices(const std::optional<std::string>& cuda_visible_devices);
 
 // Returns the visible GPUs. A problem with NVML or the variable is a note in the list.
+// `other_order`: CUDA_DEVICE_ORDER names another order, so that a list has UUIDs.
 GpuList visible_gpus(const std::optional<std::string>& cuda_visible_devices, bool pci_bus_order,
-                     const NvmlScan& nvml);
+                     const NvmlScan& nvml, bool other_order = false);
 
 }  // namespace hvdrun

@@ -436,10 +436,30 @@ def test_jobs_follow_and_cancel_without_slurm_are_an_error(queue: Queue) -> None
 
 
 BAD_ARGUMENTS = [
-    (("follow",), "hvdrun follow needs a job's number"), (("follow", "train"), '"train" is no job id'),
+    (("follow", "train"), '"train" is no job id'),
     (("follow", "1", "2"), "hvdrun follow takes one job"), (("follow", "--no-outptu", "1"), "did you mean --no-output?"),
     (("cancel",), "hvdrun cancel needs the numbers of jobs"), (("cancel", "1", "x"), '"x" is no job id'),
     (("jobs", "1"), "to see one: hvdrun follow 1"), (("jobs", "--jsno"), "did you mean --json?")]
+
+
+@pytest.mark.gate
+def test_follow_without_a_number_takes_the_newest_job(queue: Queue) -> None:
+    job = queue.submit(f"echo newest; {wait_for_file('go')}")
+    follow = queue.follow()
+    follow.wait_for(f"hvdrun: note: job {job} is the newest of yours\n")
+    queue.path("go").touch()
+    assert follow.end() == 0 and follow.out == "newest\n", follow.err
+
+
+@pytest.mark.gate
+def test_ranks_on_a_login_node_are_noted_or_refused(queue: Queue) -> None:
+    noted = queue.hvdrun("-np", 1, "true")
+    assert noted.returncode == 0 and "runs no jobs of SLURM: a login node?" in noted.stderr, noted
+    refused = queue.hvdrun("-np", 1, "--login-node", "refuse", "true")
+    assert refused.returncode == 2 and "hvdrun sbatch submits a job" in refused.stderr, refused
+    for words, host in ((("--login-node", "allow"), "login"), (("--login-node", "refuse"), "n1")):
+        allowed = queue.hvdrun("-np", 1, *words, "true", on=host)
+        assert allowed.returncode == 0 and "login" not in allowed.stderr, allowed
 
 
 @pytest.mark.gate

@@ -106,9 +106,10 @@ def test_the_submitted_script_is_the_printed_one(cluster: Cluster, shared: Path)
 
 @pytest.mark.gate
 def test_sbatch_wait_exits_with_the_code_of_the_job(cluster: Cluster, shared: Path) -> None:
-    done = hvdrun(cluster, shared, "sbatch", "-np", 2, "--wait", "--output", "/dev/null", "--", "sh", "-c", "exit 7")
+    done = hvdrun(cluster, shared, "sbatch", "-np", 2, "--wait", "--output", "wait.out", "--", "sh", "-c", "exit 7")
     assert done.returncode == 7, done.stderr
     assert "failed with exit code 7" in done.stderr, done.stderr
+    assert f"; its output is in {shared}/wait.out\n" in done.stderr, done.stderr
 
 
 def test_jobs_shows_the_program_of_a_job(cluster: Cluster, shared: Path) -> None:

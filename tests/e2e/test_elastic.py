@@ -562,7 +562,11 @@ def test_a_signal_ends_ranks_that_reform(sandbox: Sandbox, number: signal.Signal
 def test_a_killed_helper_ends_the_job(sandbox: Sandbox, name: str, state: str) -> None:
     running = Held(sandbox).running if state == "training" else Reforming(sandbox, "--grace", "0.3").running
     os.kill(process_of(running, name), signal.SIGKILL)
-    done = running.wait().expect(125)
+    done = running.wait()
+    if state == "reforming":  # too few ranks are left since a rank was killed
+        assert done.code == 137 and done.report["first_failure"] == 1, done
+        return
+    done.expect(125)
     assert f"{HOSTNAME} was lost" in done.report["reason"] or name in done.report["reason"], done.report["reason"]
     assert name in done.report["reason"] or "killed by SIGKILL" in done.report["reason"], done.report["reason"]
 
@@ -618,10 +622,3 @@ def test_a_new_rank_on_another_host(sandbox: Sandbox, undisturbed: float) -> Non
     done = train(sandbox, *on_two_hosts(sandbox), "--replace", "auto", die="step:3:1:kill:7", program_options=("--take-in", "12"))
     expect_trained(done, undisturbed, [ALL, [0, 1, 2], [0, 1, 2, 4]])
     assert newcomers_of(done) == {4: (3, 1)} and "new rank 4 on other has joined" in done.err_text, done
-
-
-def test_a_hosts_death_ends_the_job(sandbox: Sandbox) -> None:
-    held = Held(sandbox, *on_two_hosts(sandbox), "--grace", "0.3")
-    os.kill(parent_of(sandbox.ranks()[2]), signal.SIGKILL)  # its agent
-    done = held.wait().expect(125)
-    assert "other" in done.report["reason"], done.report["reason"]

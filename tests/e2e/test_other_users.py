@@ -295,6 +295,8 @@ TESTS_OF_ROWS = {
     "`$TMPDIR/hvd-ID-N`, `/dev/shm/hvd-ID-N` (mode 0700)":
         "test_files_of_a_job_are_private_whatever_the_umask test_each_attempt_uses_folders_with_new_names "
         "ArePrivateAndRemovedWithTheirContents",
+    "hvdrun's socket for `hvdrun top` and others, in `$XDG_RUNTIME_DIR/hvdrun` or `/tmp/hvdrun-UID` (mode 0700)":
+        "TheFolderIsPrivateAndTheSocketIsRemoved AFolderThatOthersMayEnterIsNotUsed",
     "shared memory of libhvd without hvdrun, in `/dev/shm` (mode 0600)":
         "IsAPrivateFileUntilItsNameIsRemoved OfAnotherJobOrSizeIsRefused",
     "buffers that ranks share (`hvd_alloc`), in memory without a file name":

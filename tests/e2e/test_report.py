@@ -429,7 +429,7 @@ def test_ctrl_c_reports_what_ranks_without_libhvd_did(sandbox: Sandbox) -> None:
     line = rf"^hvdrun: note: rank 0 on \S+ had run \d+\.\d+ s \(CPU \S+ s\), in the system call clock_nanosleep: sleep, pid {sleeps['pid']}$"
     assert re.search(line, done.err_text, re.MULTILINE), done
     assert re.search(rf"^hvdrun: note: rank 1 on .*: sh, pid {ranks[1]}$", done.err_text, re.MULTILINE), done
-    assert f": gdb -p {sleeps['pid']} -batch -ex bt\n" in done.err_text, done
+    assert "type hvdrun why in another terminal" in done.err_text, done
 
 
 def seconds_since_start(pid: int) -> float:

@@ -153,7 +153,8 @@ def test_many_restarts_leak_no_descriptor_thread_or_child(sandbox: Sandbox) -> N
     assert codes(done) == [6] * (restarts + 1)
     samples = [tuple(map(int, words)) for words in sandbox.lines_of("open")]
     assert len(samples) == restarts + 1
-    least_first, least_last = ([min(column) for column in zip(*part)] for part in (samples[:10], samples[-10:]))
+    # hvdrun opens its socket for other commands a moment after its start.
+    least_first, least_last = ([min(column) for column in zip(*part)] for part in (samples[len(samples) // 3:-7], samples[-7:]))
     assert least_first == least_last, samples
     assert least_last[2] == 1, f"hvdrun has other children than its guard: {samples}"
 

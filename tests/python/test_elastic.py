@@ -156,6 +156,7 @@ def test_local_sgd_continues_at_the_same_place_in_the_period_on_all_ranks(sandbo
     assert "size 2 generation 3" in done.out_text, done
 
 
+@pytest.mark.slow
 @pytest.mark.torch_loops
 def test_a_scaler_of_gradients_survives_losses(sandbox: Sandbox) -> None:
     """PyTorch has had a GradScaler for CPUs since 2.3. Its scale grows every third step here."""

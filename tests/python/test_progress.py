@@ -175,6 +175,7 @@ def test_the_callbacks_report_what_each_package_passes_to_them(sandbox: Sandbox)
     assert (counters["epoch"], counters["epochs_in_all"], counters["metrics"]) == (2, 3, {"loss": 0.25})
 
 
+@pytest.mark.slow
 @pytest.mark.torch_loops
 @pytest.mark.parametrize("how", ["lightning", "transformers", "keras"])
 def test_the_callbacks_work_in_the_loops_of_other_packages(sandbox: Sandbox, how: str) -> None:

@@ -5,10 +5,13 @@
 
 #include <fstream>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace hvdrun {
 namespace {
+
+constexpr std::string_view kCommands[] = {"jobs", "sbatch"};
 
 TEST(HelpTopics, AreThePagesByNameAndTheIndexOfAFolderByThatOfTheFolder) {
   const TemporaryFolder folder;
@@ -22,9 +25,11 @@ TEST(HelpTopics, AreThePagesByNameAndTheIndexOfAFolderByThatOfTheFolder) {
   EXPECT_EQ(topics[0].name, "exit-codes");
   EXPECT_EQ(topics[1].name, "frameworks");
   for (const auto* word : {"exit-codes", "exit_codes", "codes", "reference/exit-codes.md"})
-    EXPECT_EQ(find_topic(topics, word)->name, "exit-codes") << word;
-  EXPECT_EQ(find_topic(topics, "pytorch")->name, "torch");
-  EXPECT_EQ(find_topic(topics, "tprch").error().message,
+    EXPECT_EQ(find_topic(topics, kCommands, word)->name, "exit-codes") << word;
+  EXPECT_EQ(find_topic(topics, kCommands, "pytorch")->name, "torch");
+  EXPECT_THAT(find_topic(topics, kCommands, "sbacth").error().message,
+              ::testing::HasSubstr("; did you mean sbatch?"));
+  EXPECT_EQ(find_topic(topics, kCommands, "tprch").error().message,
             "hvdrun help has no topic \"tprch\"; did you mean torch? hvdrun help topics lists all");
   EXPECT_TRUE(find_topics(folder.path() / "nosuch").empty());
 }

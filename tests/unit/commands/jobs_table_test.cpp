@@ -55,6 +55,13 @@ TEST_F(JobsTable, HasALinePerJob) {
   EXPECT_EQ(jobs_table({}, kNow, 0), "");
 }
 
+TEST_F(JobsTable, HasAColumnForProgressIfThereIsSome) {
+  const auto table = jobs_table({running, waiting}, kNow, 0, {"epoch 3/20", ""});
+  EXPECT_THAT(table, testing::HasSubstr("PROGRESS    RUNS\n"));
+  EXPECT_THAT(table, testing::HasSubstr("epoch 3/20  /home/user/train.sh"));
+  EXPECT_THAT(table, testing::HasSubstr("-           a\\x1b"));
+}
+
 TEST_F(JobsTable, FitsTheTerminal) {
   running.command = "é" + std::string(300, 'x');
   const auto table = jobs_table({running}, kNow, 80);

@@ -72,6 +72,14 @@ TEST_F(FollowOnErrorsTest, TheRankToBlameIsShownAfterAll) {
   EXPECT_EQ(shown(), kClosed);
 }
 
+TEST_F(FollowOnErrorsTest, WhatWaitsAtTheEndIsPutAsideIfAnotherRankIsToBlame) {
+  write(0, kTraceback);
+  write(1, kClosed + "bye\n");
+  write(2, kClosed);
+  errors_.settle(0);
+  EXPECT_EQ(shown(), kTraceback + "bye\n");
+}
+
 TEST_F(FollowOnErrorsTest, NothingIsLostAtTheEnd) {
   write(0, kTraceback);
   write(1, kClosed);

@@ -45,6 +45,7 @@ TEST(ScanNvml, OmitsALostGpu) {
   const NvmlScan scan = scan_nvml(HVD_NVML_DOUBLE);
   ASSERT_EQ(scan.gpus.size(), 1u);
   EXPECT_EQ(scan.gpus[0].uuid, "GPU-bb");
+  EXPECT_EQ(scan.lost, std::vector<int>{0});
 }
 
 TEST(ScanNvml, AcceptsAMachineWithoutADriver) {

@@ -52,6 +52,18 @@ TEST(Place, KeepsTheCallersNameOfEachGpu) {
   EXPECT_EQ(devices(spec, host), "0/GPU-bb 0/GPU-aa");
 }
 
+TEST(Place, NumbersOfGpusThatDifferAreInPciOrder) {
+  Host host = make_host(gpu_host({0, 1}));
+  const auto is_ordered = [&](bool needs_list, std::string visible) {
+    host.inventory->gpus_need_list = needs_list;
+    host.inventory->gpus[0].visible = std::move(visible);
+    return place(JobSpec(), allocation_with(host))->hosts[0].ranks[0].in_pci_order;
+  };
+  EXPECT_TRUE(is_ordered(true, "0"));
+  EXPECT_FALSE(is_ordered(true, "GPU-aa"));
+  EXPECT_FALSE(is_ordered(false, "0"));
+}
+
 TEST(Place, ListsGpusWhoseOrderIsUnknown) {
   Host host = make_host(gpu_host({0, 1}));
   host.inventory->gpus[0].visible = "GPU-bb";

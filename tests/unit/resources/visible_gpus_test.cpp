@@ -123,11 +123,23 @@ TEST(VisibleGpus, NvmlListsAllWhenTheVariableIsUnset) {
 
 TEST(VisibleGpus, MixedModelsNeedAListUnlessThePciOrderIsSet) {
   const GpuList list = visible_gpus(std::nullopt, false, mixed_models());
-  EXPECT_EQ(brief(list), "GPU-aa11=17 GPU-ab22=2a GPU-cc33=3d");
+  EXPECT_EQ(brief(list), "0=17 1=2a 2=3d") << "numbers, which programs may read";
   EXPECT_TRUE(list.needs_list);
+  const GpuList other = visible_gpus(std::nullopt, false, mixed_models(), true);
+  EXPECT_EQ(brief(other), "GPU-aa11=17 GPU-ab22=2a GPU-cc33=3d") << "the user chose an order";
   const GpuList ordered = visible_gpus(std::nullopt, true, mixed_models());
   EXPECT_EQ(brief(ordered), "0=17 1=2a 2=3d");
   EXPECT_FALSE(ordered.needs_list);
+}
+
+TEST(VisibleGpus, ALostGpuIsNamed) {
+  auto scan = same_model();
+  scan.lost = {1};
+  for (const auto& value : {std::optional<std::string>(), std::optional<std::string>("0")}) {
+    const GpuList list = visible_gpus(value, false, scan);
+    ASSERT_EQ(list.notes.size(), 1u);
+    EXPECT_TRUE(list.notes[0].starts_with("GPU 1 of NVML is lost, so no rank uses it"));
+  }
 }
 
 TEST(VisibleGpus, MigDevicesReplaceTheirGpu) {

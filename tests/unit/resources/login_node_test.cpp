@@ -1,0 +1,56 @@
+// Tests what is taken for a login node of SLURM, in a folder used as the root of the file system.
+#include "resources/login_node.hpp"
+
+#include "../temporary_folder.hpp"
+
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+namespace hvdrun {
+namespace {
+
+class LoginNodeTest : public testing::Test {
+ protected:
+  void make(const std::string& name) {
+    std::filesystem::create_directories((root_.path() / name).parent_path());
+    std::ofstream(root_.path() / name) << "x";
+  }
+  Result<std::string> check(LoginNode choice, HostSource from = HostSource::this_machine) {
+    JobSpec spec;
+    spec.login_node = choice;
+    Allocation allocation;
+    allocation.from = from;
+    return check_login_node(spec, allocation, environment_, root_.path());
+  }
+  const TemporaryFolder root_;
+  Environment environment_;
+};
+
+TEST_F(LoginNodeTest, HasAConfigurationAndNoSlurmd) {
+  EXPECT_FALSE(is_login_node({}, root_.path())) << "a machine without SLURM";
+  make("etc/slurm/slurm.conf");
+  EXPECT_TRUE(is_login_node({}, root_.path()));
+  make("run/slurmd.pid");
+  EXPECT_FALSE(is_login_node({}, root_.path())) << "a host of jobs";
+}
+
+TEST_F(LoginNodeTest, TheConfigurationMayBeNamed) {
+  make("conf");
+  environment_["SLURM_CONF"] = root_.path() / "conf";
+  EXPECT_TRUE(is_login_node(environment_, root_.path()));
+  environment_["SLURM_CONF"] = root_.path() / "nosuch";
+  EXPECT_FALSE(is_login_node(environment_, root_.path()));
+}
+
+TEST_F(LoginNodeTest, OnlyRanksThatNothingPlacedElsewhereAreNoticed) {
+  make("etc/slurm/slurm.conf");
+  EXPECT_NE(*check(LoginNode::note), "");
+  EXPECT_EQ(*check(LoginNode::allow), "");
+  EXPECT_EQ(check(LoginNode::refuse).error().exit_code, kExitUsage);
+  for (const auto from : {HostSource::slurm, HostSource::request, HostSource::hostfile})
+    EXPECT_EQ(*check(LoginNode::refuse, from), "");
+}
+
+}  // namespace
+}  // namespace hvdrun

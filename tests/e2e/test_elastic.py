@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from harness import HOSTNAME, HVDRUN, SOAK, Done, Running, Sandbox, load_report, parent_of, process_state, program, wait_until
+from harness import HOSTNAME, HVDRUN, SOAK, Done, Running, Sandbox, load_report, process_state, program, wait_until
 
 TRAINER = program("elastic_trainer")
 EPOCHS, STEPS = 4, 20

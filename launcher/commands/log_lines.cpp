@@ -25,7 +25,8 @@ std::vector<LogChunk> log_chunks_from(const ControlJson& answer) {
   const auto list = answer.find("chunks");
   if (list == answer.end() || !list->is_array()) return chunks;
   for (const auto& each : *list) try {
-      chunks.push_back({each.at("number").get<std::uint64_t>(), each.at("rank").get<int>(),
+      chunks.push_back({each.at("number").get<std::uint64_t>(),
+                        each.at("follows").get<std::uint64_t>(), each.at("rank").get<int>(),
                         each.at("stderr").get<bool>(), each.at("begins_line").get<bool>(),
                         bytes_of_text(each.at("text").get<std::string>())});
     } catch (const ControlJson::exception&) {  // it is left out
@@ -35,34 +36,30 @@ std::vector<LogChunk> log_chunks_from(const ControlJson& answer) {
 
 std::vector<LogLine> LogLines::add(const LogChunk& chunk) {
   std::vector<LogLine> lines;
-  std::string_view rest = chunk.bytes;
-  const auto key = std::pair(chunk.rank, chunk.is_stderr);
-  auto begun = begun_.find(key);
-  if (begun == begun_.end() && !chunk.begins_line) {
-    const auto newline = rest.find('\n');
-    if (newline == std::string_view::npos) return lines;
-    rest.remove_prefix(newline + 1);
+  auto& begun = begun_[std::pair(chunk.rank, chunk.is_stderr)];
+  if (chunk.follows != begun.last) begun.line.reset();
+  begun.last = chunk.number;
+  if (chunk.begins_line) {  // another attempt's may follow one that has not ended
+    if (begun.line && !begun.line->empty()) lines.push_back({chunk.rank, shown(*begun.line)});
+    begun.line.emplace();
   }
-  if (begun == begun_.end()) begun = begun_.emplace(key, std::string()).first;
-  auto& line = begun->second;
+  std::string_view rest = chunk.bytes;
   while (!rest.empty()) {
     const auto newline = rest.find('\n');
-    line.append(rest.substr(0, newline));
-    if (newline == std::string_view::npos) {
-      if (line.size() > kLongestLine) line.resize(kLongestLine);
-      break;
-    }
-    lines.push_back({chunk.rank, shown(line)});
-    line.clear();
+    if (begun.line) begun.line->append(rest.substr(0, newline));
+    if (newline == std::string_view::npos) break;
+    if (begun.line) lines.push_back({chunk.rank, shown(*begun.line)});
+    begun.line.emplace();
     rest.remove_prefix(newline + 1);
   }
+  if (begun.line && begun.line->size() > kLongestLine) begun.line->resize(kLongestLine);
   return lines;
 }
 
 std::vector<LogLine> LogLines::unfinished() const {
   std::vector<LogLine> lines;
-  for (const auto& [key, text] : begun_)
-    if (!text.empty()) lines.push_back({key.first, shown(text)});
+  for (const auto& [key, begun] : begun_)
+    if (begun.line && !begun.line->empty()) lines.push_back({key.first, shown(*begun.line)});
   return lines;
 }
 

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@ namespace hvdrun {
 
 struct LogChunk {
   std::uint64_t number = 0;
+  std::uint64_t follows = 0;  // the chunk of its rank and stream before it; 0: none
   int rank = 0;
   bool is_stderr = false;
   bool begins_line = false;
@@ -31,15 +33,19 @@ struct LogLine {
 
 class LogLines {
  public:
-  // Returns the lines that end in this chunk. The end of a line whose beginning is not known is
-  // left out.
+  // Returns the lines that end in this chunk. A line of which a part is not known, because hvdrun
+  // no longer had it, is left out.
   std::vector<LogLine> add(const LogChunk& chunk);
 
   // Returns the lines that have begun and not ended, by rank.
   std::vector<LogLine> unfinished() const;
 
  private:
-  std::map<std::pair<int, bool>, std::string> begun_;  // by rank and stream
+  struct Begun {
+    std::uint64_t last = 0;           // chunk
+    std::optional<std::string> line;  // nullopt: its beginning is not known
+  };
+  std::map<std::pair<int, bool>, Begun> begun_;  // by rank and stream
 };
 
 // Returns the last `most` lines of each rank, in their order.

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 namespace hvdrun {
 namespace {
@@ -93,11 +94,17 @@ class Logs {
  private:
   bool wants(int rank) const { return !options_.ranks || options_.ranks->contains(rank); }
 
-  // Returns the lines that have ended since the last call.
+  // Returns the lines that have ended since the last call. Error: the job has ended, and there are
+  // no more.
   Result<std::vector<LogLine>> take() {
     std::vector<LogLine> lines;
+    ControlJson arguments{{"after", last_}};
+    if (options_.follow) arguments["follower"] = ::getpid();
     while (true) {
-      HVD_TRY(const auto answer, client_.ask("logs", {{"after", last_}}, kLogsTimeout));
+      arguments["after"] = last_;
+      auto asked = client_.ask("logs", arguments, kLogsTimeout);
+      if (!asked && client_.has_ended() && !lines.empty()) return lines;
+      HVD_TRY(const auto answer, std::move(asked));
       const auto chunks = log_chunks_from(answer);
       if (const auto ranks = answer.find("ranks"); ranks != answer.end() && ranks->is_number())
         ranks_ = ranks->get<int>();

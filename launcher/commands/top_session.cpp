@@ -76,6 +76,7 @@ class Session {
   bool enter();
   void leave();
   void suspend();
+  void resume();
   void ask();
   void on_answer();
   void take_logs(const ControlJson& answer);
@@ -122,12 +123,22 @@ void Session::leave() {
   terminal_->restore();
 }
 
-// In the background it may not use the terminal: it stops again, as if it had read from it.
+// Stops all that the shell has started with it, as Ctrl-Z does in the terminal's usual mode. Where
+// no shell could continue it (ssh -t HOST hvdrun top), the kernel ignores the signal.
 void Session::suspend() {
   leave();
-  do {
-    ::kill(::getpid(), SIGSTOP);
-  } while (!enter());
+  sigset_t stop;
+  sigemptyset(&stop);
+  sigaddset(&stop, SIGTSTP);
+  ::pthread_sigmask(SIG_UNBLOCK, &stop, nullptr);
+  ::kill(0, SIGTSTP);
+  ::pthread_sigmask(SIG_BLOCK, &stop, nullptr);
+  resume();
+}
+
+// In the background it may not use the terminal: it stops again, as if it had read from it.
+void Session::resume() {
+  while (!enter()) ::kill(::getpid(), SIGSTOP);
   draw();
 }
 
@@ -246,13 +257,13 @@ void Session::show_why() {
   char key = 0;
   const bool is_raw = terminal_->make_raw();
   [[maybe_unused]] const auto got = is_raw ? ::read(STDIN_FILENO, &key, 1) : 0;
-  if (!enter()) return suspend();
-  draw();
+  resume();
 }
 
 void Session::on_signal(int signal) {
   if (signal == SIGTSTP) return suspend();
-  if (signal == SIGWINCH || signal == SIGCONT) return draw();
+  if (signal == SIGCONT) return resume();
+  if (signal == SIGWINCH) return draw();
   end(kExitSignalBase + signal);
 }
 

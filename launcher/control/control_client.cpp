@@ -62,19 +62,21 @@ Error ControlClient::silence() const {
   return fail(fmt::format("hvdrun {} does not answer", pid_));
 }
 
-// A request fits into an empty socket.
+// A request fits into an empty socket. If the job has ended, poll() says so after the last answer.
 Result<void> ControlClient::send(std::string_view word, const ControlJson& arguments) {
   const auto line = pack_request(word, arguments);
   const auto sent = ::send(socket_.get(), line.data(), line.size(), MSG_NOSIGNAL);
   if (sent == static_cast<ssize_t>(line.size())) return {};
-  return sent < 0 && (errno == EPIPE || errno == ECONNRESET) ? end() : silence();
+  if (sent < 0 && (errno == EPIPE || errno == ECONNRESET)) return {};
+  return silence();
 }
 
 std::optional<Result<ControlJson>> ControlClient::poll() {
   while (true) {
     if (const auto newline = received_.find('\n'); newline != std::string::npos) {
-      const auto line = std::exchange(received_, {});
-      return parse_answer(std::string_view(line).substr(0, newline));
+      const auto line = received_.substr(0, newline);
+      received_.erase(0, newline + 1);
+      return parse_answer(line);
     }
     if (received_.size() > kMostAnswer) return fail("the job's answer is too long");
     std::array<char, 64 << 10> buffer;  // NOLINT: filled by recv

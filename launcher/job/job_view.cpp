@@ -107,18 +107,33 @@ void JobView::about(const ControlJson& /*arguments*/, const ControlAnswer& answe
 }
 
 // {"after": N}: what ranks have printed after the chunk N, as far as it is kept. Its bytes are
-// characters of the same number, because they need not be UTF-8.
+// characters of the same number, because they need not be UTF-8. {"follower": PID} gets what is
+// left at the job's end without asking.
 void JobView::logs(const ControlJson& arguments, const ControlAnswer& answer) {
-  const auto chunks =
-      job_.output.recent().after(arguments.value("after", std::uint64_t{0}), kMostOutput);
+  auto last = arguments.value("after", std::uint64_t{0});
+  answer(logs_after(last, last));
+  if (const int follower = arguments.value("follower", 0); follower > 0)
+    followers_[follower] = {last, answer};
+}
+
+// Sets `last` to the number of the last chunk that is in it.
+std::string JobView::logs_after(std::uint64_t number, std::uint64_t& last) const {
   ControlJson list = ControlJson::array();
-  for (const auto* chunk : chunks)
+  for (const auto* chunk : job_.output.recent().after(number, kMostOutput)) {
+    last = chunk->number;
     list.push_back({{"number", chunk->number},
+                    {"follows", chunk->follows},
                     {"rank", chunk->rank},
                     {"stderr", chunk->stream == Stream::err},
                     {"begins_line", chunk->begins_line},
                     {"text", text_of_bytes(chunk->bytes)}});
-  answer(json_line({{"chunks", std::move(list)}, {"ranks", ranks()}}));
+  }
+  return json_line({{"chunks", std::move(list)}, {"ranks", ranks()}});
+}
+
+JobView::~JobView() {
+  for (auto& [pid, follower] : followers_)
+    follower.answer(logs_after(follower.last, follower.last));
 }
 
 void JobView::state(const ControlJson& /*arguments*/, const ControlAnswer& answer) {

@@ -17,6 +17,7 @@
 #include "protocol/messages.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <ctime>
 #include <functional>
 #include <map>
@@ -43,6 +44,10 @@ class JobView {
 
   // Opens the socket a moment later: a short job needs none, and a start is not delayed.
   explicit JobView(Job job);
+  // Sends the last output to those who follow it.
+  ~JobView();
+  JobView(const JobView&) = delete;
+  JobView& operator=(const JobView&) = delete;
 
   // Takes what a host's ranks do, which it was asked for.
   void take(std::size_t host_index, const StatesMessage& message);
@@ -58,6 +63,7 @@ class JobView {
   void why(const ControlJson& arguments, const ControlAnswer& answer);
   void state(const ControlJson& arguments, const ControlAnswer& answer);
   void logs(const ControlJson& arguments, const ControlAnswer& answer);
+  std::string logs_after(std::uint64_t number, std::uint64_t& last) const;
   std::string phase() const;
   int ranks() const;
   JobAbout describe() const;
@@ -70,6 +76,12 @@ class JobView {
   std::string why_;
   std::unique_ptr<ControlServer> server_;
   Timer open_timer_;
+
+  struct Follower {
+    std::uint64_t last = 0;  // chunk that it has got
+    ControlAnswer answer;
+  };
+  std::map<int, Follower> followers_;  // of the output, by pid
 
   // The state of the job. All who ask within a moment get the same.
   std::string state_;  // JSON; "": none was made yet

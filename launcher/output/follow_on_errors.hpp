@@ -39,6 +39,8 @@ class FollowOnErrors {
 
   // Sets how many ranks write from here on.
   void begin(std::size_t ranks);
+  // A rank has joined, with the next number.
+  void add() { ranks_.emplace_back(); }
 
   // Takes what the rank has written to stderr, and shows what does not wait.
   void write(int rank, std::string_view bytes, OutputTime time, Steady now);

@@ -49,6 +49,8 @@ void LineFolder::add_rank(int streams) {
   flush();
   streams_.push_back(streams);
   next_.push_back(first_);
+  joined_.push_back(first_);
+  own_.emplace_back();
   printing_ += streams > 0 ? 1 : 0;
 }
 

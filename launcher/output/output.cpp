@@ -449,8 +449,9 @@ Result<void> Output::Impl::begin(const Placement& placement) {
 
 void Output::Impl::add(const std::string& host, const RankPlacement& rank) {
   console_->add(host, rank);
+  follow_on_.add();
   last_stderr_.emplace_back();
-  recent_.begin(static_cast<int>(last_stderr_.size()));
+  recent_.grow(static_cast<int>(last_stderr_.size()));
   shown_at_.push_back(0);
   if (files_) files_->add(last_stderr_.size());
 }

@@ -5,6 +5,12 @@
 namespace hvdrun {
 
 void RecentOutput::begin(int ranks) {
+  for (auto& rank : ranks_)
+    for (auto& stream : rank.streams) stream.in_line = false;
+  grow(ranks);
+}
+
+void RecentOutput::grow(int ranks) {
   const auto count = static_cast<std::size_t>(std::max(ranks, 1));
   share_ = std::clamp(kAllRanks / count, kLeastOfRank, kMostOfRank);
   if (ranks_.size() < count) ranks_.resize(count);
@@ -13,17 +19,18 @@ void RecentOutput::begin(int ranks) {
 void RecentOutput::add(int rank, Stream stream, std::string_view bytes, OutputTime time) {
   if (rank < 0 || static_cast<std::size_t>(rank) >= ranks_.size() || bytes.empty()) return;
   auto& of = ranks_[static_cast<std::size_t>(rank)];
-  bool& in_line = of.in_line[stream == Stream::err ? 1 : 0];
+  auto& before = of.streams[stream == Stream::err ? 1 : 0];
   const bool is_cut = bytes.size() > share_;
-  const bool begins_line = is_cut ? bytes[bytes.size() - share_ - 1] == '\n' : !in_line;
-  in_line = bytes.back() != '\n';
+  const bool begins_line = is_cut ? bytes[bytes.size() - share_ - 1] == '\n' : !before.in_line;
+  const auto follows = is_cut ? 0 : before.last;
+  before = {++last_, bytes.back() != '\n'};
   if (is_cut) bytes.remove_prefix(bytes.size() - share_);
   of.bytes += bytes.size();
   while (of.bytes > share_ && !of.chunks.empty()) {
     of.bytes -= of.chunks.front().bytes.size();
     of.chunks.pop_front();
   }
-  of.chunks.push_back({++last_, rank, stream, time, begins_line, std::string(bytes)});
+  of.chunks.push_back({last_, follows, rank, stream, time, begins_line, std::string(bytes)});
 }
 
 std::vector<const OutputChunk*> RecentOutput::after(std::uint64_t number, std::size_t most) const {

@@ -17,7 +17,8 @@
 namespace hvdrun {
 
 struct OutputChunk {
-  std::uint64_t number = 0;  // ascending, over all ranks, from 1
+  std::uint64_t number = 0;   // ascending, over all ranks, from 1
+  std::uint64_t follows = 0;  // the number of the bytes before it, of its rank and stream; 0: none
   int rank = 0;
   Stream stream = Stream::out;
   OutputTime time;
@@ -31,8 +32,10 @@ class RecentOutput {
   static constexpr std::size_t kMostOfRank = 256u << 10;
   static constexpr std::size_t kLeastOfRank = 4u << 10;
 
-  // Makes room for so many ranks. Keeps what is there.
+  // An attempt begins with so many ranks. Keeps what is there; lines end there.
   void begin(int ranks);
+  // Makes room for so many ranks: some have joined.
+  void grow(int ranks);
 
   void add(int rank, Stream stream, std::string_view bytes, OutputTime time);
 
@@ -44,7 +47,10 @@ class RecentOutput {
   struct Rank {
     std::deque<OutputChunk> chunks;
     std::size_t bytes = 0;
-    bool in_line[2] = {};  // the last byte of stdout, and of stderr, was no newline
+    struct {
+      std::uint64_t last = 0;  // chunk
+      bool in_line = false;    // its last byte was no newline
+    } streams[2];
   };
 
   std::vector<Rank> ranks_;

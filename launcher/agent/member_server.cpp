@@ -30,10 +30,6 @@ constexpr milliseconds kAcceptPause{100};
 // A process that ends closes its connection a moment before its end is known.
 constexpr milliseconds kProcessEnds{1000};
 
-bool would_block(int error) {
-  return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
-}
-
 // Returns the process that has connected; nullopt: it is of another user.
 std::optional<pid_t> own_peer(int socket) {
   ucred peer{};

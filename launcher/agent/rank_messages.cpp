@@ -102,12 +102,13 @@ ExitedMessage exited_message(const StatusPages& pages, const RankProcess& proces
 StatesMessage states_of(const StatusPages& pages, const std::vector<RankProcess>& ranks,
                         StatesPurpose purpose, const GpuWatch* gpus) {
   const bool looks = purpose == StatesPurpose::look;
+  const bool is_quiet = purpose == StatesPurpose::quiet;
   std::vector<ProcessInfo> processes;
-  if (looks || purpose == StatesPurpose::table || purpose == StatesPurpose::quiet)
-    processes = all_processes();
+  if (looks || is_quiet || purpose == StatesPurpose::table) processes = all_processes();
   std::map<pid_t, char> kernel_states;
   for (const auto& process : processes) kernel_states[process.pid] = process.state;
-  const auto uses = looks ? use_by_root(pids_of(ranks), processes) : std::map<pid_t, ProcessUse>();
+  std::map<pid_t, ProcessUse> uses;
+  if (looks || is_quiet) uses = use_by_root(pids_of(ranks), processes);
   StatesMessage message;
   message.purpose = purpose;
   message.clock = seconds_since({});
@@ -121,11 +122,7 @@ StatesMessage states_of(const StatusPages& pages, const std::vector<RankProcess>
       state.activity = activity_of(process.pid);
       state.activity.seconds = seconds_since(process.started);
     }
-    if (purpose == StatesPurpose::quiet && process.alive) {
-      state.activity.cpu_seconds = cpu_seconds_of(process.pid);
-      for (const auto& child : descendants_of(process.pid, processes))
-        state.activity.cpu_seconds += cpu_seconds_of(child.pid);
-    }
+    if (is_quiet && process.alive) state.activity.cpu_seconds = uses[process.pid].cpu_seconds;
     if (looks) state.use = use_of(pages, process, uses);
     message.ranks.push_back(std::move(state));
   }

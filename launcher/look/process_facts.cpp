@@ -20,20 +20,6 @@ std::string task_file(pid_t tid, const std::string& name) {
   return "task/" + std::to_string(tid) + "/" + name;
 }
 
-// A call with a time limit continues as restart_syscall after an interruption, with the arguments
-// that it had. The kernel's function says which one it is.
-void resolve_restarted(SystemCallState& call, const std::string& wait_channel) {
-  if (system_call_name(call.number) != "restart_syscall") return;
-  if (wait_channel.find("nanosleep") != std::string::npos)
-    call.number = SYS_clock_nanosleep;
-  else if (wait_channel.find("futex") != std::string::npos)
-    call.number = SYS_futex;
-#ifdef SYS_poll
-  else if (wait_channel.find("poll") != std::string::npos)
-    call.number = SYS_poll;
-#endif
-}
-
 ThreadLook read_thread(pid_t pid, pid_t tid, ThreadCalls& calls) {
   ThreadLook thread;
   thread.tid = tid;
@@ -48,7 +34,7 @@ ThreadLook read_thread(pid_t pid, pid_t tid, ThreadCalls& calls) {
   thread.wait_channel = read_proc(pid, task_file(tid, "wchan"));
   if (thread.wait_channel == "0") thread.wait_channel.clear();
   SystemCallState call = is_kernels ? SystemCallState() : read_system_call(pid, tid);
-  resolve_restarted(call, thread.wait_channel);
+  call.number = resumed_call(call.number, thread.wait_channel);
   if (call.known && call.number >= 0) thread.system_call = system_call_name(call.number);
   calls[tid] = call;
   return thread;

@@ -155,6 +155,16 @@ std::string system_call_name(long number) {
   return "system call " + std::to_string(number);
 }
 
+long resumed_call(long number, std::string_view wait_channel) {
+  if (number != SYS_restart_syscall) return number;
+  if (wait_channel.find("nanosleep") != std::string_view::npos) return SYS_clock_nanosleep;
+  if (wait_channel.find("futex") != std::string_view::npos) return SYS_futex;
+#ifdef SYS_poll
+  if (wait_channel.find("poll") != std::string_view::npos) return SYS_poll;
+#endif
+  return number;
+}
+
 bool ends_with_eintr(long number) {
   return is_one_of(number, kEndWithEintr);
 }

@@ -6,11 +6,16 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace hvdrun {
 
 // Returns "futex", "system call 999".
 std::string system_call_name(long number);
+
+// Returns the call that a thread is in. One with a time limit continues as restart_syscall(2) after
+// an interruption; then the kernel's function in which the thread waits says which one it was.
+long resumed_call(long number, std::string_view wait_channel);
 
 // Returns whether the call returns EINTR when the thread is stopped and runs on, although no
 // handler ran.

@@ -2,7 +2,9 @@
 
 #include <csignal>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,11 +12,13 @@ namespace hvdrun {
 namespace {
 
 TEST(SystemCall, IsReadFromProc) {
-  EXPECT_EQ(system_call_in("running\n"), "computing");
-  EXPECT_EQ(system_call_in("99999 0x0 0x1\n"), "system call 99999");
-  EXPECT_EQ(system_call_in("-1 0x7ffd 0x7f1e\n"), "");  // blocked outside a system call
-  EXPECT_EQ(system_call_in(""), "");
-  EXPECT_EQ(system_call_in("nonsense"), "");
+  EXPECT_EQ(system_call_in("running\n", ""), "computing");
+  EXPECT_EQ(system_call_in("99999 0x0 0x1\n", ""), "system call 99999");
+  EXPECT_EQ(system_call_in("-1 0x7ffd 0x7f1e\n", ""), "");  // blocked outside a system call
+  EXPECT_EQ(system_call_in("", ""), "");
+  EXPECT_EQ(system_call_in("nonsense", ""), "");
+  EXPECT_EQ(system_call_in(fmt::format("{} 0x0\n", SYS_restart_syscall), "hrtimer_nanosleep"),
+            "clock_nanosleep");
 }
 
 TEST(Activity, IsReadForTheTestProcess) {

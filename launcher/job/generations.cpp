@@ -72,11 +72,11 @@ std::size_t Generations::least_size() const {
 }
 
 bool Generations::may_grow() const {
-  const auto is_newcomer = [](const Member& member) {
-    return !member.joined && member.state == MemberState::running;
-  };
-  return !state_.finish_began &&
-         (state_.limits.grows || std::ranges::any_of(state_.members, is_newcomer));
+  if (state_.finish_began) return false;
+  if (state_.limits.grows) return true;
+  for (std::uint32_t member = 0; member < state_.members.size(); ++member)
+    if (!listed(member) && state_.members[member].state == MemberState::running) return true;
+  return false;
 }
 
 MemberNumbers Generations::planned(std::uint32_t host, std::uint32_t slot) const {

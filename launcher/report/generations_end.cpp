@@ -121,7 +121,16 @@ Verdict judge_generations(const std::optional<StopCause>& cause,
   return {};  // not reached: the chain has an end
 }
 
-void mark_lost_members(const GenerationsReport& generations, std::vector<RankReport>& ranks) {
+void mark_members(const GenerationsReport& generations, std::vector<RankReport>& ranks) {
+  for (auto member = generations.first_members; member < ranks.size(); ++member)
+    ranks[member].never_joined = true;
+  for (const auto& generation : generations.generations)
+    for (const auto member : generation.members) {
+      auto& rank = ranks[member];
+      rank.never_joined = false;
+      if (member >= generations.first_members)
+        rank.seconds_with_others = rank.seconds_with_others.value_or(0) + generation.seconds;
+    }
   if (generations.generations.empty()) return;
   for (const auto& lost : generations.lost_at_start) ranks[lost.member].continued_without = true;
   for (const auto& generation : generations.generations)

@@ -26,8 +26,9 @@ Verdict judge_generations(const std::optional<StopCause>& cause,
                           const std::vector<std::size_t>& order,
                           const GenerationsReport& generations);
 
-// Sets RankReport::continued_without. `ranks`: of all members, by their numbers.
-void mark_lost_members(const GenerationsReport& generations, std::vector<RankReport>& ranks);
+// Sets RankReport::continued_without, never_joined and seconds_with_others. `ranks`: of all
+// members, by their numbers.
+void mark_members(const GenerationsReport& generations, std::vector<RankReport>& ranks);
 
 // A change of the job's ranks after which it continued: losses, new ranks, or both.
 struct Repair {

@@ -326,6 +326,18 @@ TEST(Generations, MembersThatLeaveAndStartAgainAwaitEachOther) {
   EXPECT_EQ(job.start(1), Lines{"go 2: 0,1"});
 }
 
+TEST(Generations, AMemberThatHasStartedAgainIsOneOfTheMinimum) {
+  Job job(3, {3, 3, false});
+  job.begin();
+  job.generations.left(1);
+  job.failed(0);
+  EXPECT_EQ(job.failed(2), Lines{"go 2: 0,2"}) << "member 1 seems to be at its end";
+  job.wire_up();
+  EXPECT_EQ(job.start(1), Lines{"updated to 0,2"});
+  EXPECT_EQ(job.asked(0), Lines{});
+  EXPECT_EQ(job.asked(2), Lines{"go 3: 0,2,1"});
+}
+
 TEST(Generations, AMemberThatExitsInsteadOfStartingAgainIsNotAwaited) {
   Job job(2);
   job.begin();

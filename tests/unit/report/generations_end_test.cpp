@@ -215,6 +215,22 @@ TEST(DescribeRepair, NamesTheLostAndTheRenumbered) {
             "the program");
 }
 
+TEST(MarkMembers, SaysWhichHaveJoinedAndForHowLong) {
+  GenerationsReport generations{2};
+  std::vector<RankReport> ranks(5);
+  mark_members(generations, ranks);
+  EXPECT_TRUE(ranks[2].never_joined && !ranks[1].never_joined);
+  generations.generations = {{.number = 1, .members = {0, 1}, .lost = {{1, "was killed"}}},
+                             {.number = 2, .members = {0, 2}, .lost = {{0, ""}}, .seconds = 3},
+                             {.number = 3, .members = {3, 2}, .seconds = 4}};
+  mark_members(generations, ranks);
+  EXPECT_EQ(ranks[2].seconds_with_others, 7);
+  EXPECT_EQ(ranks[3].seconds_with_others, 4);
+  EXPECT_FALSE(ranks[0].seconds_with_others);
+  EXPECT_TRUE(ranks[4].never_joined && !ranks[3].never_joined);
+  EXPECT_TRUE(ranks[0].continued_without && ranks[1].continued_without);
+}
+
 TEST(DescribeRepair, NamesTheNew) {
   Repair repair{{}, 4, 1204, 0.005};
   repair.joined = {{4, "n1", 3}};

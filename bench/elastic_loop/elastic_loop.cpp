@@ -1,15 +1,16 @@
 // Measures how long ranks are held up when one of them is killed, and an allreduce after that.
 //   elastic_loop kill FILE STEP_MS             the last rank is killed in step 20
 //   elastic_loop kill FILE STEP_MS SECOND_MS   the one before dies SECOND_MS after its error
+//   elastic_loop wait FILE STEP_MS             the last rank waits in step 20 for its host's loss
 //   elastic_loop spare FILE STEP_MS            the last rank is killed, and a spare takes its place
 //   elastic_loop join FILE STEP_MS             the same, and a new process joins the others later
 //   elastic_loop allreduce FLOATS CALLS        of memory that the ranks share
 //   elastic_loop commit BYTES CALLS            of a state of this size
 // kill: each rank that is left prints the ms from the first kill until it has done its next step,
-// less the time that it slept in its steps; then the times of the parts. The ranks share FILE.
-// spare: the same, of each rank of the start. join: the ms from the check that found the new
-// process. allreduce: rank 0 prints the median us before hvd_reform and after it. commit: rank 0
-// prints the median us.
+// less the time that it slept in its steps; then the times of the parts. The ranks share FILE,
+// which begins with the ms of the kill, or of the wait's begin. spare: the same, of each rank of
+// the start. join: the ms from the check that found the new process. allreduce: rank 0 prints the
+// median us before hvd_reform and after it. commit: rank 0 prints the median us.
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -17,6 +18,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <map>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -63,7 +65,7 @@ volatile double* time_of_kill(const char* file) {
   return static_cast<double*>(memory);
 }
 
-enum class Change { loss, spare, join };
+enum class Change { loss, host, spare, join };
 
 class Killing {
  public:
@@ -84,7 +86,8 @@ class Killing {
   static constexpr int kStepOfKill = 20;
 
   bool is_whole_again() const {
-    const int lost = change_ != Change::loss ? 0 : second_ms_ >= 0 ? 2 : 1;
+    const bool is_replaced = change_ == Change::spare || change_ == Change::join;
+    const int lost = is_replaced ? 0 : second_ms_ >= 0 ? 2 : 1;
     return hvd::elastic::generation() > 1 && hvd::size() == first_size_ - lost;
   }
 
@@ -94,6 +97,7 @@ class Killing {
     const bool is_last = hvd::elastic::member() == hvd::size() - 1;
     if (is_first && is_last && !is_newcomer_ && step_ == kStepOfKill) {
       *killed_ = now_ms();
+      while (change_ == Change::host) pause();
       std::raise(SIGKILL);
     }
     std::vector<double> gradient(weights_.size(), 1.0);
@@ -185,10 +189,12 @@ void measure_commit(std::size_t bytes, int calls) {
 int main(int argc, char** argv) {
   hvd::init();
   const std::string what = argc > 3 ? argv[1] : "";
-  if (what == "kill")
-    Killing(Change::loss, argv[2], std::stod(argv[3]), argc > 4 ? std::stod(argv[4]) : -1).run();
-  else if (what == "spare" || what == "join")
-    Killing(what == "join" ? Change::join : Change::spare, argv[2], std::stod(argv[3]), -1).run();
+  const std::map<std::string, Change> changes{{"kill", Change::loss},
+                                              {"wait", Change::host},
+                                              {"spare", Change::spare},
+                                              {"join", Change::join}};
+  if (const auto change = changes.find(what); change != changes.end())
+    Killing(change->second, argv[2], std::stod(argv[3]), argc > 4 ? std::stod(argv[4]) : -1).run();
   else if (what == "allreduce")
     compare_allreduce(std::stoul(argv[2]), std::stoi(argv[3]));
   else if (what == "commit")

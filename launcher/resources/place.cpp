@@ -224,6 +224,12 @@ void number_across_hosts(Placement& placement) {
       host.ranks[local].cross_size = seen[local];
 }
 
+// Says that spares have no slot. `missing`: how many of `wanted`.
+std::string say_without_slot(int missing, int wanted) {
+  return fmt::format("{} of {} spares (--spares) {} no slot: the hosts of the ranks have no more",
+                     missing, wanted, missing == 1 ? "has" : "have");
+}
+
 std::string say_to_ask(const std::vector<std::string>& hosts) {
   return fmt::format(
       "how many slots {} {} is not known before {} asked; --ranks-per-host, or a "
@@ -250,6 +256,7 @@ Result<Placement> place(const JobSpec& spec, const Allocation& allocation) {
     return placement;
   }
   HostNotes notes;
+  int missing = spec.elastic.spares;
   for (std::size_t i = 0; i < counted.by_host.size(); ++i) {
     const Host& host = allocation.hosts[i];
     if (counted.by_host[i] == 0) {
@@ -257,6 +264,7 @@ Result<Placement> place(const JobSpec& spec, const Allocation& allocation) {
       continue;
     }
     const int spares = counted.spares[i];
+    missing -= spares;
     HVD_TRY(HostPlacement placed,
             place_on_host(spec, host, counted.by_host[i] + spares, spares, notes));
     placement.hosts.push_back(std::move(placed));
@@ -266,6 +274,7 @@ Result<Placement> place(const JobSpec& spec, const Allocation& allocation) {
   number_across_hosts(placement);
   auto lines = notes.lines();
   std::move(lines.begin(), lines.end(), std::back_inserter(placement.notes));
+  if (missing > 0) placement.notes.push_back(say_without_slot(missing, spec.elastic.spares));
   return placement;
 }
 

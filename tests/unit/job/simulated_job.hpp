@@ -100,7 +100,8 @@ struct Member {
   bool stopped = false;   // by a signal
   bool connected = true;
   bool disconnection_reported = false;
-  bool fails = false;  // it has failed, and is about to end
+  bool has_left = false;  // it may have come again since
+  bool fails = false;     // it has failed, and is about to end
   std::uint32_t generation = 0;
   std::uint64_t commits = 0;
   std::map<std::uint32_t, std::uint64_t> commits_in;  // by generation

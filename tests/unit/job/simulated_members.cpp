@@ -181,6 +181,7 @@ void SimulatedAgent::finish_member(int number) {
     return end_rank(number, 0);
   }
   member.state = Member::State::left;
+  member.has_left = true;
   send_of_member(number, FrameType::leave, member.generation, {});
   if (world.chance(0.05)) {
     act(number, world.between(1, 500), [number](SimulatedAgent& self, Rank&) {

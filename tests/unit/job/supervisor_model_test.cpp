@@ -281,7 +281,7 @@ void check_generations(const AttemptTruth& truth, const GenerationsReport& repor
       const auto& rank = truth.ranks[member];
       EXPECT_TRUE(lost.contains(member) || !rank.alive ||
                   std::ranges::find(reported.members, member) != reported.members.end() ||
-                  rank.member.state == simulated::Member::State::left)
+                  rank.member.has_left)
           << member << " was left out";
     }
   }

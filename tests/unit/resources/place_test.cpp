@@ -3,6 +3,8 @@
 #include "fake_jobs.hpp"
 #include "resources/count_ranks.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
@@ -134,8 +136,8 @@ TEST(Place, SparesAreBesideTheRanksOfTheirHosts) {
     int spares;
     std::vector<std::vector<int>> slots;  // by host with ranks: the local ranks of its spares
   };
-  for (const auto& test : {Case{5, 3, {{}, {1, 2}}}, Case{4, 2, {{}}}, Case{2, 1, {{2}}},
-                           Case{2, 9, {{2, 3}}}, Case{9, 2, {{}, {}, {}}}}) {
+  for (auto test : {Case{5, 3, {{}, {1, 2}}}, Case{4, 2, {{}}}, Case{2, 1, {{2}}},
+                    Case{2, 9, {{2, 3}}}, Case{9, 2, {{}, {}, {}}}}) {
     JobSpec spec = job(test.ranks);
     spec.elastic.spares = test.spares;
     const auto placement = place(spec, allocation_of(hosts));
@@ -146,7 +148,12 @@ TEST(Place, SparesAreBesideTheRanksOfTheirHosts) {
       std::vector<int> slots;
       for (const auto& spare : placement->hosts[host].spares) slots.push_back(spare.local_rank);
       EXPECT_EQ(slots, test.slots[host]) << test.ranks << " " << test.spares;
+      test.spares -= static_cast<int>(slots.size());
     }
+    EXPECT_EQ(std::ranges::count_if(
+                  placement->notes,
+                  [](const auto& note) { return note.find("no slot") != std::string::npos; }),
+              test.spares > 0 ? 1 : 0);
   }
 }
 

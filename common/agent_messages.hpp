@@ -23,6 +23,9 @@ namespace common {
 // The environment variables of a member: the path of the agent's socket, and the member's number.
 inline constexpr char kAgentVariable[] = "HVD_AGENT";
 inline constexpr char kMemberVariable[] = "HVD_MEMBER";
+// "1" in a process that is started while the job runs. The variables of ranks (HVD_RANK, ...) are
+// then its likely numbers.
+inline constexpr char kNewcomerVariable[] = "HVD_NEWCOMER";
 
 // Both ends are of the same version; an agent refuses another one.
 inline constexpr std::uint32_t kAgentMessagesVersion = 1;

@@ -11,7 +11,7 @@ _hvdrun_flags='--oversubscribe --horovod --ssh-accept-new --autotune --no-autotu
 
 _hvdrun_options_with_value='-np --num-proc --np -H --hosts --hostfile -hostfile --include --exclude --login-node
 --nnodes --ranks-per-host --map-by --bind-to --cpus-per-rank --gpu-bind --chdir --working-directory --wdir -x --for --pmix --wrap --start-timeout
---max-restarts --min-np --min-num-proc --reset-timeout --max-requeues -p --ssh-port -i --ssh-identity-file --ssh-client --ssh-program --network-interface --network-interfaces
+--max-restarts --min-np --min-num-proc --reset-timeout --max-np --max-num-proc --spares --replace --elastic-timeout --reset-limit --max-requeues -p --ssh-port -i --ssh-identity-file --ssh-client --ssh-program --network-interface --network-interfaces
 --agent-path --host-timeout --fusion-threshold-mb --cache-capacity --autotune-log-file
 --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --stdin --tty --label --color --fold-lines --progress --only-rank --output-filename --on-output-error --report
 --timeline-filename --kill-signal --grace --exit-timeout --quiet-timeout --config-file'
@@ -44,6 +44,7 @@ _hvdrun_values() {
     --login-node) words='note allow refuse' ;;
     --gpu-bind) words='all single none' ;;
     --pmix | --fold-lines) words='auto on off' ;;
+    --replace) words='auto off' ;;
     --for) words='accelerate jax mlx tensorflow torchrun' ;;
     --stdin) words='none all 0' ;;
     --ssh-client) words='auto libssh openssh' ;;

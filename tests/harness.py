@@ -320,7 +320,7 @@ class Sandbox:
         for pid in self.processes():
             environment = environment_of(pid)
             if "HVD_RANK" in environment and "HVD_RANK" not in environment_of(parent_of(pid)):
-                found[int(environment["HVD_RANK"])] = pid
+                found[int(environment.get("HVD_MEMBER", environment["HVD_RANK"]))] = pid
         return found
 
     def lines_of(self, name: str) -> list[list[str]]:

@@ -1,12 +1,16 @@
 // Measures how long ranks are held up when one of them is killed, and an allreduce after that.
 //   elastic_loop kill FILE STEP_MS             the last rank is killed in step 20
 //   elastic_loop kill FILE STEP_MS SECOND_MS   the one before dies SECOND_MS after its error
+//   elastic_loop wait FILE STEP_MS             the last rank waits in step 20 for its host's loss
+//   elastic_loop spare FILE STEP_MS            the last rank is killed, and a spare takes its place
+//   elastic_loop join FILE STEP_MS             the same, and a new process joins the others later
 //   elastic_loop allreduce FLOATS CALLS        of memory that the ranks share
 //   elastic_loop commit BYTES CALLS            of a state of this size
 // kill: each rank that is left prints the ms from the first kill until it has done its next step,
-// less the time that it slept in its steps; then the times of the parts. The ranks share FILE.
-// allreduce: rank 0 prints the median us before hvd_reform and after it.
-// commit: rank 0 prints the median us.
+// less the time that it slept in its steps; then the times of the parts. The ranks share FILE,
+// which begins with the ms of the kill, or of the wait's begin. spare: the same, of each rank of
+// the start. join: the ms from the check that found the new process. allreduce: rank 0 prints the
+// median us before hvd_reform and after it. commit: rank 0 prints the median us.
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -14,6 +18,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <map>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -60,30 +65,39 @@ volatile double* time_of_kill(const char* file) {
   return static_cast<double*>(memory);
 }
 
+enum class Change { loss, host, spare, join };
+
 class Killing {
  public:
-  Killing(const char* file, double step_ms, double second_ms)
-      : killed_(time_of_kill(file)), step_ms_(step_ms), second_ms_(second_ms) {}
+  Killing(Change change, const char* file, double step_ms, double second_ms)
+      : change_(change), killed_(time_of_kill(file)), step_ms_(step_ms), second_ms_(second_ms) {}
 
   void run() {
     state_.add("weights", weights_).add("step", step_);
     state_.on_reset([this] { reformed_ = now_ms(); });
     hvd::elastic::run(state_, [this] {
       synchronised_ = now_ms();
-      while (step_ < kSteps) train();
+      for (int steps = 0; steps < kSteps && (!is_whole_again() || steps < 5); ++steps) train();
     });
   }
 
  private:
-  static constexpr int kSteps = 40;
+  static constexpr int kSteps = 2000;
   static constexpr int kStepOfKill = 20;
+
+  bool is_whole_again() const {
+    const bool is_replaced = change_ == Change::spare || change_ == Change::join;
+    const int lost = is_replaced ? 0 : second_ms_ >= 0 ? 2 : 1;
+    return hvd::elastic::generation() > 1 && hvd::size() == first_size_ - lost;
+  }
 
   void train() {
     const bool is_first = hvd::elastic::generation() == 1;
     sleep_through_step();
     const bool is_last = hvd::elastic::member() == hvd::size() - 1;
-    if (is_first && is_last && step_ == kStepOfKill) {
+    if (is_first && is_last && !is_newcomer_ && step_ == kStepOfKill) {
       *killed_ = now_ms();
+      while (change_ == Change::host) pause();
       std::raise(SIGKILL);
     }
     std::vector<double> gradient(weights_.size(), 1.0);
@@ -95,8 +109,15 @@ class Killing {
       throw;
     }
     ++step_;
-    if (!is_first && hvd::size() == first_size_ - (second_ms_ >= 0 ? 2 : 1)) print_once();
+    if (is_whole_again() && !is_newcomer_) print_once();
     state_.commit();
+    if (change_ != Change::join || is_whole_again()) return;
+    try {
+      hvd::elastic::check_updates();
+    } catch (const hvd::elastic::Updated&) {
+      failed_ = now_ms();
+      throw;
+    }
   }
 
   void sleep_through_step() {
@@ -116,7 +137,7 @@ class Killing {
     if (printed_) return;
     printed_ = true;
     const double end = now_ms();
-    const double kill = *killed_;
+    const double kill = change_ == Change::join ? failed_ : *killed_;
     double slept = 0;
     for (const auto& [from, to] : slept_) slept += std::max(0.0, to - std::max(from, kill));
     std::printf("%.3f %.3f %.3f %.3f\n", end - kill - slept, failed_ - kill, reformed_ - failed_,
@@ -124,6 +145,8 @@ class Killing {
     std::fflush(stdout);
   }
 
+  const Change change_;
+  const bool is_newcomer_ = hvd::elastic::is_newcomer();
   volatile double* const killed_;
   const double step_ms_;
   const double second_ms_;
@@ -166,8 +189,12 @@ void measure_commit(std::size_t bytes, int calls) {
 int main(int argc, char** argv) {
   hvd::init();
   const std::string what = argc > 3 ? argv[1] : "";
-  if (what == "kill")
-    Killing(argv[2], std::stod(argv[3]), argc > 4 ? std::stod(argv[4]) : -1).run();
+  const std::map<std::string, Change> changes{{"kill", Change::loss},
+                                              {"wait", Change::host},
+                                              {"spare", Change::spare},
+                                              {"join", Change::join}};
+  if (const auto change = changes.find(what); change != changes.end())
+    Killing(change->second, argv[2], std::stod(argv[3]), argc > 4 ? std::stod(argv[4]) : -1).run();
   else if (what == "allreduce")
     compare_allreduce(std::stoul(argv[2]), std::stoi(argv[3]));
   else if (what == "commit")

@@ -19,6 +19,7 @@
 #include "agent/rank_looker.hpp"
 #include "agent/rank_messages.hpp"
 #include "agent/rank_processes.hpp"
+#include "agent/rank_starter.hpp"
 #include "agent/rank_variables.hpp"
 #include "agent/status_pages.hpp"
 #include "agent/stdio_forwarder.hpp"
@@ -75,8 +76,8 @@ class Agent {
   Result<void> hold(const HoldPortsMessage& wanted);
   Result<void> launch(LaunchMessage job);
   Result<void> prepare();
-  void connect(const RankProcess& process, RankPipes pipes);
-  Result<std::vector<std::string>> environment_of(std::size_t index) const;
+  RankStarter starter();
+  void start_more(StartMoreMessage more);
 
   // Frames of the launcher.
   struct Frames;
@@ -271,6 +272,7 @@ struct Agent::Frames {
       Rows::whole<&Agent::on_input>(FrameType::window),
       Rows::message<HoldPortsMessage, &Agent::hold>(FrameType::hold_ports),
       Rows::message<LaunchMessage, &Agent::launch>(FrameType::launch),
+      Rows::message<StartMoreMessage, &Agent::start_more>(FrameType::start_more),
       Rows::message<StopMessage, &Agent::on_stop>(FrameType::stop),
       Rows::word<&Agent::on_kill>(FrameType::kill),
       Rows::word<&Agent::on_release>(FrameType::release),
@@ -366,22 +368,8 @@ Result<void> Agent::launch(LaunchMessage job) {
   if (stopping_) return {};
   HVD_CHECK(prepare_descriptors(job_->ranks.size()));
   HVD_CHECK(prepare());
-  std::vector<RankProcesses::Start> starts;
-  for (std::size_t i = 0; i < job_->ranks.size(); ++i) {
-    HVD_TRY(auto environment, environment_of(i));
-    starts.push_back({&job_->ranks[i], std::move(environment), pages_->notice_fd(i)});
-  }
-  std::vector<RankPipes> pipes;
   connections_.start(*job_, ports_);
-  auto result = ranks_.start(*job_, std::move(starts), pipes);
-  StartedMessage started;
-  for (std::size_t i = 0; i < pipes.size(); ++i) {
-    const RankProcess& process = ranks_.all()[i];
-    started.pids.emplace_back(process.rank, process.pid);
-    pages_->set_pid(process.index, process.pid);
-    connect(process, std::move(pipes[i]));
-  }
-  link_.send(FrameType::started, kToLauncher, pack(started));
+  auto result = starter().start(0);
   if (!paused_) page_watch_->start();
   gpus_.start(job_->gpus, ranks_.all());
   return result;
@@ -407,20 +395,14 @@ Result<void> Agent::prepare() {
   return pmix_->register_job(PmixJob::of(*job_));
 }
 
-Result<std::vector<std::string>> Agent::environment_of(std::size_t index) const {
-  std::vector<std::string> changes;
-  if (pmix_) {
-    HVD_TRY(changes, pmix_->environment_of(job_->ranks[index].rank));
-  }
-  std::ranges::move(rank_variables(folders_, *job_, *pages_, members_.get(), index),
-                    std::back_inserter(changes));
-  return merge_environment(job_->environment, std::move(changes));
+RankStarter Agent::starter() {
+  return {*job_, folders_, link_, *pages_, ranks_, inputs_, output_, members_.get(), pmix_.get()};
 }
 
-void Agent::connect(const RankProcess& process, RankPipes pipes) {
-  inputs_.add(process, pipes);
-  output_.add(process.rank, std::move(pipes.output), std::move(pipes.error),
-              std::move(pipes.order));
+void Agent::start_more(StartMoreMessage more) {
+  if (!pages_ || stopping_) return;
+  starter().start_more(std::move(more));
+  if (paused_) ranks_.signal_all({SIGSTOP});
 }
 
 void Agent::on_child() {
@@ -541,7 +523,9 @@ void Agent::on_unkillable(const std::vector<ProcessInfo>& processes) {
 void Agent::consider_leaving() {
   if (left_ || !(job_ || stopping_) || ranks_.any_rank_alive() || !rank_ends_.all_reported())
     return;
-  if (job_ && !stopping_ && ranks_.all().size() < job_->ranks.size()) return;  // starting failed
+  // Starting has failed, or more ranks may come.
+  const bool waits = job_ && (job_->grows || ranks_.all().size() < job_->ranks.size());
+  if (waits && !stopping_ && !released_) return;
   looker_.stop();
   if (!ranks_.none_left()) {
     if (!stopping_ && !linger_timer_.pending()) linger_timer_.start(kLinger);

@@ -42,6 +42,9 @@ class MemberServer {
   MemberServer(const MemberServer&) = delete;
   MemberServer& operator=(const MemberServer&) = delete;
 
+  // Serves one more member.
+  void add(int rank) { members_.insert(static_cast<std::uint32_t>(rank)); }
+
   // Returns the variables by which a rank finds the socket: "NAME=VALUE".
   std::vector<std::string> environment_of(int rank) const;
 

@@ -103,14 +103,14 @@ SpawnRequest RankProcesses::request_for(const LaunchMessage& job, Start& start,
 RankProcesses::RankProcesses(rlimit descriptor_limit) : descriptor_limit_(descriptor_limit) {}
 
 Result<void> RankProcesses::start(const LaunchMessage& job, std::vector<Start> starts,
-                                  std::vector<RankPipes>& pipes) {
+                                  std::size_t first_index, std::vector<RankPipes>& pipes) {
   take_over(job.umask, job.niceness);
   const Fd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!null) return fail_errno("cannot open /dev/null", errno);
   const std::span<Start> all(starts);
   for (std::size_t first = 0; first < all.size(); first += kStartedAtOnce) {
     const auto count = std::min(kStartedAtOnce, all.size() - first);
-    HVD_CHECK(start_group(job, all.subspan(first, count), first, null.get(), pipes));
+    HVD_CHECK(start_group(job, all.subspan(first, count), first_index + first, null.get(), pipes));
   }
   return {};
 }

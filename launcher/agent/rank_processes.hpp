@@ -58,10 +58,10 @@ class RankProcesses {
     std::vector<std::string> environment;  // the whole environment: "NAME=VALUE"
     int inherited;                         // a descriptor that stays open in the rank
   };
-  // Starts the ranks, several at a time. all() then has those that have started, in order, and
-  // `pipes` has the pipes of each. Error: that of the first rank that could not be started; others
-  // may run.
-  Result<void> start(const LaunchMessage& job, std::vector<Start> starts,
+  // Starts ranks, several at a time. all() then has those that have started, in order, after the
+  // earlier ones, and `pipes` has the pipes of each. `first`: the index of the first. Error: that
+  // of the first rank that could not be started; others may run.
+  Result<void> start(const LaunchMessage& job, std::vector<Start> starts, std::size_t first,
                      std::vector<RankPipes>& pipes);
 
   struct Exit {

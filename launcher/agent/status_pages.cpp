@@ -73,19 +73,19 @@ off_t offset_of(std::size_t index) {
   return static_cast<off_t>(index * HVD_STATUS_DISTANCE);
 }
 
-// Makes room for the heads of the pages. It uses posix_fallocate(3), so that a full /dev/shm is an
+// Makes room for the head of a page. It uses posix_fallocate(3), so that a full /dev/shm is an
 // error here and not a SIGBUS later.
-Result<void> make_room(const Fd& file, std::size_t count, const std::filesystem::path& path) {
+Result<void> make_room(const Fd& file, std::size_t index, const std::filesystem::path& path) {
   int error =
-      ::ftruncate(file.get(), static_cast<off_t>(count * HVD_STATUS_DISTANCE)) == 0 ? 0 : errno;
-  for (std::size_t i = 0; i < count && error == 0; ++i) {
-    do {
-      error = ::posix_fallocate(file.get(), offset_of(i), HVD_STATUS_HEAD_SIZE);
-    } while (error == EINTR);
+      ::ftruncate(file.get(), offset_of(index) + static_cast<off_t>(HVD_STATUS_DISTANCE)) == 0
+          ? 0
+          : errno;
+  while (error == 0) {
+    error = ::posix_fallocate(file.get(), offset_of(index), HVD_STATUS_HEAD_SIZE);
+    if (error == 0) return {};
+    if (error == EINTR) error = 0;
   }
-  if (error != 0)
-    return fail_errno("no room for the ranks' status pages in " + path.string(), error);
-  return {};
+  return fail_errno("no room for the ranks' status pages in " + path.string(), error);
 }
 
 // Orders the reads before it before those after it. The thread sanitizer does not know fences.
@@ -103,19 +103,25 @@ Result<StatusPages> StatusPages::create(const std::filesystem::path& folder, std
   pages.path_ = folder / "status";
   pages.file_.reset(::open(pages.path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!pages.file_) return fail_errno("cannot make " + pages.path_.string(), errno);
-  HVD_CHECK(make_room(pages.file_, count, pages.path_));
+  pages.duties_ = duties;
+  for (std::size_t i = 0; i < count; ++i) HVD_CHECK(pages.add());
+  return pages;
+}
+
+Result<void> StatusPages::add() {
+  const auto index = notice_fds_.size();
+  HVD_CHECK(make_room(file_, index, path_));
   hvd_status_page page{};
   page.magic = HVD_STATUS_MAGIC;
   page.version = HVD_STATUS_VERSION;
   page.page_size = HVD_STATUS_PAGE_SIZE;
-  page.launcher_duties = duties;
-  for (std::size_t i = 0; i < count; ++i) {
-    if (::pwrite(pages.file_.get(), &page, sizeof page, offset_of(i)) != sizeof page)
-      return fail_errno("cannot write " + pages.path_.string(), errno);
-    pages.notice_fds_.emplace_back(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (!pages.notice_fds_.back()) return fail_errno("cannot make an eventfd for a rank", errno);
-  }
-  return pages;
+  page.launcher_duties = duties_;
+  if (::pwrite(file_.get(), &page, sizeof page, offset_of(index)) != sizeof page)
+    return fail_errno("cannot write " + path_.string(), errno);
+  Fd notice(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!notice) return fail_errno("cannot make an eventfd for a rank", errno);
+  notice_fds_.push_back(std::move(notice));
+  return {};
 }
 
 std::string StatusPages::location(std::size_t index) const {

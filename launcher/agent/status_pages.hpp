@@ -60,6 +60,9 @@ class StatusPages {
   static Result<StatusPages> create(const std::filesystem::path& folder, std::size_t count,
                                     std::uint32_t duties = 0);
 
+  // Adds a page, with the next index. Error: as of create().
+  Result<void> add();
+
   // Returns the value of HVD_STATUS for the rank at `index`.
   std::string location(std::size_t index) const;
 
@@ -100,6 +103,7 @@ class StatusPages {
 
   std::filesystem::path path_;
   Fd file_;
+  std::uint32_t duties_ = 0;
   std::vector<Fd> notice_fds_;
   std::uint32_t notices_ = 0;                                          // sent so far
   std::uint64_t stop_ns_ = std::numeric_limits<std::uint64_t>::max();  // by CLOCK_MONOTONIC

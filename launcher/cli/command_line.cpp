@@ -3,6 +3,7 @@
 #include "base/files.hpp"
 #include "base/severity.hpp"
 #include "cli/accelerate.hpp"
+#include "cli/elastic_options.hpp"
 #include "cli/explain.hpp"
 #include "cli/first_word.hpp"
 #include "cli/gather_settings.hpp"
@@ -164,16 +165,6 @@ void settle_progress(JobSpec& spec, const Environment& environment) {
     spec.output.progress = ProgressMode::log;
 }
 
-// A process keeps its PMIx job for life, so ranks that form another one do without PMIx.
-Result<void> settle_elastic(JobSpec& spec) {
-  if (!spec.elastic.min_ranks) return {};
-  if (spec.pmix == PmixMode::on)
-    return fail("--min-np does not work with --pmix on: a process cannot leave its PMIx job",
-                kExitUsage);
-  spec.pmix = PmixMode::off;
-  return {};
-}
-
 }  // namespace
 
 std::filesystem::path SystemPaths::current_directory() {
@@ -199,7 +190,7 @@ Result<Invocation> parse_command_line(const std::vector<std::string>& args,
   Invocation invocation;
   auto& spec = invocation.spec;
   HVD_CHECK(cli::apply_settings(gathered.settings, spec));
-  HVD_CHECK(settle_elastic(spec));
+  HVD_CHECK(cli::settle_elastic(spec));
   settle_progress(spec, environment);
   invocation.notes = std::move(words.notes);
   std::move(gathered.notes.begin(), gathered.notes.end(), std::back_inserter(invocation.notes));

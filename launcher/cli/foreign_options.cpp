@@ -19,8 +19,9 @@ constexpr std::string_view kCycle =
 constexpr std::string_view kMarkCycles =
     "the variable does it: -x HOROVOD_TIMELINE_MARK_CYCLES=1 marks the rounds of libhvd's engine";
 constexpr std::string_view kElastic =
-    "a job gets no ranks after its start; --min-np M continues without ranks that are lost, and "
-    "--max-restarts N starts a job again that has failed";
+    "a job keeps its hosts; --min-np M continues without ranks that are lost, --replace auto "
+    "starts "
+    "new ones in their places, and --max-restarts N starts a job again that has failed";
 constexpr std::string_view kBinding =
     "hvdrun binds ranks to cores by itself; --bind-to and --cpus-per-rank say how";
 
@@ -70,10 +71,7 @@ constexpr ForeignOption kOfHorovodrun[] = {
     flag_without_effect("--no-log-hide-timestamp", kLogging),
 
     refused("--host-discovery-script", kElastic),
-    refused("--max-np", kElastic, "--max-num-proc"),
     refused("--slots-per-host", "use --ranks-per-host K"),
-    refused("--elastic-timeout", kElastic),
-    refused("--reset-limit", kElastic),
     refused("--blacklist-cooldown-range", kElastic),
     refused("--mpi-args",
             "hvdrun calls no mpirun; Open MPI reads the variables OMPI_MCA_*, which reach the "

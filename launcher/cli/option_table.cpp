@@ -1,7 +1,12 @@
 #include "cli/option_table.hpp"
 
+#include "cli/elastic_options.hpp"
 #include "cli/values.hpp"
 #include "common/text.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <vector>
 
 namespace hvdrun::cli {
 namespace {
@@ -246,23 +251,6 @@ constexpr Option kOptions[] = {
      "30",
      "give up if the job has not started after this time",
      [](JobSpec& job, Value v) { return store(parse_time_limit(v), job.start_timeout); }},
-    {"min-np",
-     {"--min-np", "--min-num-proc"},
-     number,
-     start,
-     "M",
-     "",
-     "continue without ranks that are lost, as long as M are left: the others stay in their "
-     "processes; the program must use hvd::elastic or hvd_reform",
-     [](JobSpec& job, Value v) { return store(parse_whole(v, 1), job.elastic.min_ranks); }},
-    {"reset-timeout",
-     {"--reset-timeout"},
-     duration,
-     start,
-     "TIME",
-     "120",
-     "with --min-np: after a loss, end a rank that does not come within this time",
-     [](JobSpec& job, Value v) { return store(parse_time_limit(v), job.elastic.reset_timeout); }},
     {"max-restarts",
      {"--max-restarts"},
      number,
@@ -590,7 +578,13 @@ constexpr Option kOptions[] = {
 }  // namespace
 
 std::span<const Option> option_table() {
-  return kOptions;
+  static const auto all = [] {
+    std::vector<Option> options(std::begin(kOptions), std::end(kOptions));
+    const auto after = std::ranges::find(options, std::string_view("max-restarts"), &Option::name);
+    options.insert(after, elastic_option_table().begin(), elastic_option_table().end());
+    return options;
+  }();
+  return all;
 }
 
 }  // namespace hvdrun::cli

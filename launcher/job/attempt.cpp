@@ -220,7 +220,11 @@ Result<void> Attempt::on_exited(AgentState&, const ExitedMessage& message) {
 
 void Attempt::on_aborted(AgentState&, const AbortedMessage& message) {
   attempt_.table.aborted(message);
-  stop({});
+  // A process that was started later, and is in no generation, ends only itself.
+  const auto* const membership = running_ ? running_->membership() : nullptr;
+  const bool is_outside = membership != nullptr && attempt_.table.has(message.rank) &&
+                          !membership->has_joined(message.rank);
+  if (!is_outside) stop({});
 }
 
 void Attempt::on_states(AgentState& agent, const StatesMessage& message) {

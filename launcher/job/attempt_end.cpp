@@ -67,7 +67,7 @@ AttemptEnd Attempt::finish() {
   Verdict verdict;
   if (membership != nullptr) {
     report.generations = membership->report();
-    mark_lost_members(*report.generations, table.ranks());
+    mark_members(*report.generations, table.ranks());
     verdict =
         judge_generations(cause, lost_host, table.ranks(), table.end_order(), *report.generations);
   } else {

@@ -44,8 +44,8 @@ void GenerationHistory::begin(const action::Go& action) {
   next.step = action.steps[action.go.root];
   for (const auto& rank : ranks) {
     next.members.push_back(rank.member);
-    if (seen_.insert(rank.member).second && !generations.empty())
-      next.joined.push_back(rank.member);
+    const bool is_later = !generations.empty() || rank.member >= report_.first_members;
+    if (seen_.insert(rank.member).second && is_later) next.joined.push_back(rank.member);
   }
   generations.push_back(std::move(next));
   commits_ = action.commits;

@@ -22,6 +22,11 @@ class GenerationHistory {
 
   void add(const Action& action, double now);
 
+  // The members leave the last generation because they have agreed to: its pause begins.
+  void interrupted(double now) {
+    if (!interrupted_) interrupted_ = now;
+  }
+
   void add(LostAgentReport loss) { report_.lost_agents.push_back(std::move(loss)); }
 
   // A member has failed after it had left, and the others have begun another generation since.
@@ -30,6 +35,8 @@ class GenerationHistory {
   // How often a member has committed its state, as its status page has it. The members of the last
   // generation do not come any more.
   void committed(std::uint32_t member, std::uint64_t commits);
+
+  std::size_t generations() const { return report_.generations.size(); }
 
   // The last generation's time ends at `now`.
   GenerationsReport report(double now) const;

@@ -9,27 +9,6 @@
 namespace hvdrun {
 namespace {
 
-// Moves the newcomers that do not fit from `newcomers` to the result. Each that goes makes its host
-// smaller, so the highest slot of a host goes first.
-std::vector<std::uint32_t> take_misfits(const std::vector<Survivor>& survivors,
-                                        std::vector<MemberPlace>& newcomers) {
-  std::map<std::uint32_t, std::uint32_t> sizes;  // of hosts
-  for (const auto& survivor : survivors) ++sizes[survivor.place.host];
-  for (const auto& newcomer : newcomers) ++sizes[newcomer.host];
-  std::vector<std::uint32_t> misfits;
-  while (true) {
-    auto worst = newcomers.end();
-    for (auto at = newcomers.begin(); at != newcomers.end(); ++at) {
-      if (at->slot < sizes[at->host]) continue;
-      if (worst == newcomers.end() || at->slot > worst->slot) worst = at;
-    }
-    if (worst == newcomers.end()) return misfits;
-    --sizes[worst->host];
-    misfits.push_back(worst->member);
-    newcomers.erase(worst);
-  }
-}
-
 void number_locally(std::vector<NumberedMember>& ranks, const std::vector<MemberPlace>& newcomers) {
   const auto is_new = [&](std::uint32_t member) {
     return std::any_of(newcomers.begin(), newcomers.end(),
@@ -41,7 +20,7 @@ void number_locally(std::vector<NumberedMember>& ranks, const std::vector<Member
     std::vector<bool> taken(members.size(), false);
     std::vector<NumberedMember*> rest;
     for (auto* const member : members) {
-      if (!is_new(member->place.member)) {
+      if (!is_new(member->place.member) || member->place.slot >= members.size()) {
         rest.push_back(member);
         continue;
       }
@@ -61,10 +40,9 @@ void number_locally(std::vector<NumberedMember>& ranks, const std::vector<Member
 
 }  // namespace
 
-GenerationNumbers number_members(const std::vector<Survivor>& survivors,
-                                 std::vector<MemberPlace> newcomers) {
-  GenerationNumbers numbers;
-  numbers.misfits = take_misfits(survivors, newcomers);
+std::vector<NumberedMember> number_members(const std::vector<Survivor>& survivors,
+                                           const std::vector<MemberPlace>& newcomers) {
+  std::vector<NumberedMember> numbered;
   const std::size_t size = survivors.size() + newcomers.size();
   std::vector<std::optional<MemberPlace>> ranks(size);
   std::vector<MemberPlace> rest;  // those without a rank so far, in order
@@ -81,10 +59,10 @@ GenerationNumbers number_members(const std::vector<Survivor>& survivors,
   auto next = rest.begin();
   for (auto& rank : ranks) {
     if (!rank) rank = *next++;
-    numbers.ranks.push_back({*rank, 0});
+    numbered.push_back({*rank, 0});
   }
-  number_locally(numbers.ranks, newcomers);
-  return numbers;
+  number_locally(numbered, newcomers);
+  return numbered;
 }
 
 }  // namespace hvdrun

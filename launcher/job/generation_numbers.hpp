@@ -18,13 +18,6 @@ struct NumberedMember {
   std::uint32_t local_rank = 0;
 };
 
-struct GenerationNumbers {
-  std::vector<NumberedMember> ranks;  // in the order of ranks
-  // Newcomers that cannot be part of it, because their slot is not below the number of ranks of
-  // their host.
-  std::vector<std::uint32_t> misfits;
-};
-
 // A member that was in the last generation.
 struct Survivor {
   MemberPlace place;
@@ -35,10 +28,11 @@ struct Survivor {
 // survivors, and then newcomers, get the free ranks from below. Rank 0 is a survivor: if it is
 // free, the lowest survivor gets it. So few ranks change, and rank 0 has old state.
 //
-// A newcomer's local rank is its slot, because it chooses its GPU by its local rank. Survivors have
-// chosen theirs: they get the other local ranks in the order of their slots. `survivors`: at least
+// A newcomer's local rank is its slot, by which it chooses its GPU, if its host has as many ranks.
+// The others have chosen theirs, a newcomer in its first hvd_init: they get the other local ranks
+// in the order of their slots. Returns the members in the order of ranks. `survivors`: at least
 // one, in the order of ranks.
-GenerationNumbers number_members(const std::vector<Survivor>& survivors,
-                                 std::vector<MemberPlace> newcomers);
+std::vector<NumberedMember> number_members(const std::vector<Survivor>& survivors,
+                                           const std::vector<MemberPlace>& newcomers);
 
 }  // namespace hvdrun

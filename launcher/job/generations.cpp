@@ -71,6 +71,39 @@ std::size_t Generations::least_size() const {
   return state_.finish_began || one_has_left ? 1 : state_.limits.min;
 }
 
+bool Generations::may_grow() const {
+  if (state_.finish_began) return false;
+  if (state_.limits.grows) return true;
+  for (std::uint32_t member = 0; member < state_.members.size(); ++member)
+    if (!listed(member) && state_.members[member].state == MemberState::running) return true;
+  return false;
+}
+
+MemberNumbers Generations::planned(std::uint32_t host, std::uint32_t slot) const {
+  std::vector<Survivor> survivors;
+  for (const auto number : state_.list) {
+    const auto& member = state_.members[number];
+    if (lives(number)) survivors.push_back({{number, member.host, member.slot}, *member.rank});
+  }
+  const auto number = static_cast<std::uint32_t>(state_.members.size());
+  if (survivors.empty()) survivors.push_back({{number + 1, host, slot + 1}, 0});
+  const auto numbered = number_members(survivors, {{number, host, slot}});
+  GenerationGo go;
+  std::uint32_t rank = 0;
+  for (const auto& one : numbered) {
+    if (one.place.member == number) rank = static_cast<std::uint32_t>(go.ranks.size());
+    go.ranks.push_back({one.place.member, one.place.host, one.local_rank, {}});
+  }
+  auto numbers = numbers_in(go, rank);
+  const auto most = static_cast<std::uint32_t>(
+      std::clamp<std::size_t>(state_.limits.max, 2, std::numeric_limits<std::uint32_t>::max()));
+  numbers.size = std::min(numbers.size, most);
+  numbers.rank = std::min(numbers.rank, numbers.size - 1);
+  numbers.local_rank = slot;
+  numbers.local_size = std::max(numbers.local_size, slot + 1);
+  return numbers;
+}
+
 // --- what members do -----------------------------------------------------------------------------
 
 Actions Generations::came(std::uint32_t number, const MemberCome& come) {
@@ -276,7 +309,7 @@ void Generations::settle(Actions& actions) {
 
 void Generations::settle_gathering(Actions& actions) {
   const auto survivors = needed_members();
-  if (!state_.limits.grows && !survivors.empty() && survivors.size() < least_size())
+  if (!may_grow() && !survivors.empty() && survivors.size() < least_size())
     return end_job(action::CannotContinue::Why::too_few, actions);
   if (waits_for_members()) return;
   if (survivors.empty()) {
@@ -338,22 +371,16 @@ void Generations::go(const std::vector<std::uint32_t>& survivors, Actions& actio
     else
       newcomers.push_back(place(number));
   }
-  const auto numbers = number_members(old, newcomers);
-  for (const auto number : numbers.misfits) {
-    state_.members[number].state = MemberState::lost;
-    state_.members[number].came = false;
-    actions.emplace_back(action::EndMember{number, action::EndMember::Why::misfit,
-                                           "has a slot that its host has no local rank for"});
-  }
-  if (numbers.ranks.size() >= least_size()) begin_generation(numbers, actions);
+  const auto numbered = number_members(old, newcomers);
+  if (numbered.size() >= least_size()) begin_generation(numbered, actions);
 }
 
-void Generations::begin_generation(const GenerationNumbers& numbers, Actions& actions) {
+void Generations::begin_generation(const std::vector<NumberedMember>& ranks, Actions& actions) {
   for (const auto number : state_.list) state_.members[number].rank.reset();
   state_.list.clear();
   action::Go go;
   go.go.generation = state_.generation;
-  for (const auto& rank : numbers.ranks) {
+  for (const auto& rank : ranks) {
     const auto number = rank.place.member;
     auto& member = state_.members[number];
     const auto& come = member.last_come;

@@ -76,7 +76,7 @@ struct Removed {
 
 // Ends a member's process: it is lost already.
 struct EndMember {
-  enum class Why { late, unreachable, violation, misfit };
+  enum class Why { late, unreachable, violation };
   std::uint32_t member = 0;
   Why why = Why::late;
   std::string text;
@@ -106,7 +106,9 @@ class Generations {
   struct Limits {
     std::size_t min = 1;  // no generation is smaller, unless a member has left or finished
     std::size_t max = std::numeric_limits<std::size_t>::max();  // newcomers make none larger
-    bool grows = true;  // false: there will be no newcomers, so too few members end the job at once
+    // Whether newcomers can be started. If not, and none lives, too few members end the job at
+    // once.
+    bool grows = true;
   };
 
   struct Member {
@@ -132,6 +134,10 @@ class Generations {
   // A newcomer's process is being started. Returns its number as a member. The slots of a host's
   // living members differ.
   std::uint32_t add(std::uint32_t host, std::uint32_t slot);
+
+  // Returns the numbers that a newcomer is likely to have, by its place. Its local rank is its
+  // slot.
+  MemberNumbers planned(std::uint32_t host, std::uint32_t slot) const;
 
   Actions came(std::uint32_t member, const MemberCome& come);
   // A member's part in an exchange of the wire-up.
@@ -177,6 +183,7 @@ class Generations {
   std::vector<std::uint32_t> needed_members() const;
   std::vector<std::uint32_t> ready_newcomers() const;
   std::size_t least_size() const;  // of the next generation
+  bool may_grow() const;
 
   void gather();
   void announce(OverKind kind, std::vector<LostMember> lost, Actions& actions);
@@ -188,7 +195,7 @@ class Generations {
   void settle_gathering(Actions& actions);
   bool leave_out_unreachable_host(Actions& actions);
   void go(const std::vector<std::uint32_t>& survivors, Actions& actions);
-  void begin_generation(const GenerationNumbers& numbers, Actions& actions);
+  void begin_generation(const std::vector<NumberedMember>& ranks, Actions& actions);
   void settle_wiring(Actions& actions);
   void open(Actions& actions);
   void announce_newcomers(Actions& actions) const;

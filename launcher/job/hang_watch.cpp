@@ -126,8 +126,12 @@ HangReport HangWatch::judge() {
     rank.background = state.background;
   }
   facts.waits = find_waits(states, ranks);
+  const auto size = attempt_.placement().size;
   std::erase_if(facts.ranks, [&](const RankFacts& rank) {
-    return ranks[static_cast<std::size_t>(rank.rank)].continued_without;
+    // A process that was started later, and is in no generation, is waited for by none.
+    const bool is_outside =
+        rank.rank >= size && std::ranges::count(states, rank.rank, &RankState::rank) == 0;
+    return is_outside || ranks[static_cast<std::size_t>(rank.rank)].continued_without;
   });
   return judge_hang(facts);
 }

@@ -113,6 +113,8 @@ void describe_attempt(const Attempt& attempt, const std::map<std::size_t, States
     rank.host = static_cast<int>(host);
     rank.pid = report.pid;
     rank.state = report.pid == 0 ? "starting" : "unknown";
+    const bool is_later = rank.rank >= parts.placement().size;
+    if (is_later && host < now.hosts.size()) now.hosts[host].ranks.push_back(rank.rank);
     if (host < now.hosts.size() && host < parts.agents->size())
       rank.gpu = gpu_of(report, parts.agents->on_host(host).host, now.hosts[host]);
   }

@@ -76,6 +76,12 @@ std::string JobView::phase() const {
   return std::string(job_.attempt ? job_.attempt->phase_name() : "restarting");
 }
 
+// Returns how many ranks there are, with those that were started later.
+int JobView::ranks() const {
+  return job_.attempt ? static_cast<int>(job_.attempt->parts().table.ranks().size())
+                      : job_.plan.placement.size;
+}
+
 JobAbout JobView::describe() const {
   JobAbout about;
   about.id = job_.identity.id;
@@ -87,7 +93,7 @@ JobAbout JobView::describe() const {
   about.folder = job_.spec.working_directory.string();
   about.begun = static_cast<double>(begun_);
   about.phase = phase();
-  about.ranks = job_.plan.placement.size;
+  about.ranks = ranks();
   about.hosts = static_cast<int>(job_.plan.placement.hosts.size());
   about.restarts = job_.identity.restart_count;
   about.output_folder = job_.spec.output.directory.string();
@@ -122,7 +128,7 @@ std::string JobView::logs_after(std::uint64_t number, std::uint64_t& last) const
                     {"begins_line", chunk->begins_line},
                     {"text", text_of_bytes(chunk->bytes)}});
   }
-  return json_line({{"chunks", std::move(list)}, {"ranks", job_.plan.placement.size}});
+  return json_line({{"chunks", std::move(list)}, {"ranks", ranks()}});
 }
 
 JobView::~JobView() {

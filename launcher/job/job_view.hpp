@@ -65,6 +65,7 @@ class JobView {
   void logs(const ControlJson& arguments, const ControlAnswer& answer);
   std::string logs_after(std::uint64_t number, std::uint64_t& last) const;
   std::string phase() const;
+  int ranks() const;
   JobAbout describe() const;
   void ask_agents();
   void answer_state();

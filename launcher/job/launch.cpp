@@ -150,6 +150,7 @@ LaunchMessage launch_message(const JobSpec& spec, const Plan& plan, const JobIde
   message.mlx_hosts = mlx_hosts(spec, identity.ports, placement);
   message.gpus = gpus_to_watch(spec, plan, placement.hosts[host_index]);
   message.elastic = spec.elastic.min_ranks.has_value();
+  message.grows = spec.elastic.replaces || spec.elastic.spares > 0;
   message.order_streams = same_place(STDOUT_FILENO, STDERR_FILENO);
   message.kill_signal = spec.stop.signal.value_or(SIGTERM);
   message.grace = spec.stop.grace;
@@ -172,6 +173,28 @@ LaunchMessage launch_message(const JobSpec& spec, const Plan& plan, const JobIde
     message.ranks.push_back(std::move(rank));
   }
   return message;
+}
+
+LaunchRank new_rank(const JobSpec& spec, const Plan& plan, const JobIdentity& identity,
+                    const JobContext& context, std::size_t host_index, const RankPlacement& place,
+                    const common::MemberNumbers& numbers) {
+  Placement planned = plan.placement;
+  planned.size = static_cast<int>(numbers.size);
+  planned.hosts[host_index].ranks.resize(numbers.local_size);
+  RankPlacement rank = place;
+  rank.rank = static_cast<int>(numbers.rank);
+  rank.cross_rank = static_cast<int>(numbers.cross_rank);
+  rank.cross_size = static_cast<int>(numbers.cross_size);
+  LaunchRank launched;
+  launched.rank = place.rank;
+  launched.local_rank = place.local_rank;
+  for (auto& [name, value, reason] :
+       rank_environment(context.environment, spec, identity, planned, host_index, rank))
+    launched.environment.emplace_back(std::move(name), std::move(value));
+  launched.environment.emplace_back(common::kNewcomerVariable, "1");
+  launched.cpus = place.cpus;
+  launched.numa_nodes = place.numa_nodes;
+  return launched;
 }
 
 bool hold_all_ports(Agents& agents, const JobSpec& spec, const Placement& placement) {

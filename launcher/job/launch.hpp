@@ -4,6 +4,7 @@
 
 #include "base/result.hpp"
 #include "base/terminal.hpp"
+#include "common/agent_messages.hpp"
 #include "job/job_context.hpp"
 #include "job/plan.hpp"
 #include "job/rank_environment.hpp"
@@ -39,6 +40,12 @@ LaunchMessage launch_message(const JobSpec& spec, const Plan& plan, const JobIde
                              const JobContext& context, std::size_t host_index,
                              const std::vector<std::string>& interfaces = {},
                              const std::optional<TerminalSettings>& terminal = {});
+
+// Returns what an agent is asked to start while the job runs. `place`: its slot, and as its rank
+// the process's number. `numbers`: those that it is likely to have.
+LaunchRank new_rank(const JobSpec& spec, const Plan& plan, const JobIdentity& identity,
+                    const JobContext& context, std::size_t host_index, const RankPlacement& place,
+                    const common::MemberNumbers& numbers);
 
 // Returns what the agent of a host has seen of GPUs, with the names that people see
 // (GpuUse::device).

@@ -31,8 +31,10 @@ std::vector<MemberPlace> first_members(const AttemptParts& attempt) {
   return members;
 }
 
-Generations::Limits limits_of(const ElasticSpec& elastic) {
-  return {.min = static_cast<std::size_t>(elastic.min_ranks.value_or(1)), .grows = false};
+Generations::Limits limits_of(const ElasticSpec& elastic, std::size_t size) {
+  return {.min = static_cast<std::size_t>(elastic.min_ranks.value_or(1)),
+          .max = std::max(size, static_cast<std::size_t>(elastic.max_ranks.value_or(0))),
+          .grows = elastic.replaces};
 }
 
 // Returns "killed by SIGKILL" for "was killed by SIGKILL", and "with the agent" for "was lost with
@@ -53,13 +55,22 @@ std::string how_lost(const RankReport& rank) {
 
 Membership::Membership(AttemptParts& attempt)
     : attempt_(attempt),
-      generations_(limits_of(attempt.job.spec.elastic), first_members(attempt)),
+      generations_(limits_of(attempt.job.spec.elastic, attempt.table.ranks().size()),
+                   first_members(attempt)),
       history_(attempt.table.ranks().size()),
+      new_ranks_(attempt, generations_),
       deadline_(attempt.job.loop, [this] { on_deadline(); }),
+      newcomers_deadline_(attempt.job.loop,
+                          [this] { carry_out(generations_.newcomers_deadline_passed()); }),
       stop_timer_(attempt.job.loop, [this] { attempt_.stop(stop_cause_); }) {}
+
+void Membership::begin() {
+  new_ranks_.begin();
+}
 
 void Membership::leave() {
   deadline_.cancel();
+  newcomers_deadline_.cancel();
   stop_timer_.cancel();
 }
 
@@ -82,10 +93,18 @@ Result<void> Membership::take(const AgentState& agent, const Frame& frame) {
     const auto come = parse_from_member(frame.payload);
     one_has_reformed_ = one_has_reformed_ || (come && come->generation > 0);
   }
+  const bool was_open = generations_.state().phase == Generations::Phase::open;
   HVD_TRY(const auto actions,
           take_member_frame(generations_, static_cast<std::uint32_t>(agent.host_index), frame));
+  if (was_open && generations_.state().phase == Generations::Phase::gathering)
+    history_.interrupted(now());
   carry_out(actions);
+  watch_newcomers();
   return {};
+}
+
+bool Membership::has_joined(int rank) const {
+  return generations_.state().members[static_cast<std::size_t>(rank)].joined;
 }
 
 bool Membership::is_lost(int rank) const {
@@ -99,13 +118,32 @@ void Membership::ended(const RankReport& rank) {
   const bool is_to_blame = failed_by_itself(rank) && !last_failed_for_a_peer_;
   if (stop_timer_.pending() && (is_to_blame || attempt_.table.all_ended()))
     return attempt_.stop(stop_cause_);
-  if (succeeded(rank)) return carry_out(generations_.finished(member));
+  new_ranks_.ended(member, rank);
+  if (succeeded(rank)) {
+    carry_out(generations_.finished(member));
+    watch_newcomers();
+    return end_newcomers();
+  }
   if (!std::exchange(one_has_come_, true) && !attempt_.table.all_ended())
     attempt_.note(
         warning_text("no rank has called hvd_init yet: a job can only continue without a lost rank "
                      "if its program uses libhvd (--min-np)"));
   lost_after_leaving(member, how_lost(rank));
   carry_out(generations_.lost(member, how_lost(rank)));
+  watch_newcomers();
+  end_newcomers();
+}
+
+// Stops the job if only processes are left that were never in it.
+void Membership::end_newcomers() {
+  const auto& ranks = attempt_.table.ranks();
+  const auto is_over = [](const auto& member, const RankReport& rank) {
+    return !member.joined || rank.exited || member.state == Generations::Member::State::lost;
+  };
+  if (!attempt_.table.all_ended() &&
+      std::equal(generations_.state().members.begin(), generations_.state().members.end(),
+                 ranks.begin(), is_over))
+    attempt_.stop({});
 }
 
 // Takes note of it if the member had left.
@@ -133,6 +171,8 @@ void Membership::lose_host(std::size_t host, const std::string& reason, double l
   last_failed_for_a_peer_ = false;
   if (stop_timer_.pending()) return attempt_.stop(stop_cause_);
   carry_out(generations_.host_given_up(static_cast<std::uint32_t>(host), how));
+  watch_newcomers();
+  end_newcomers();
 }
 
 bool Membership::has_finished_on(std::size_t host) const {
@@ -151,6 +191,10 @@ void Membership::resume() {
 void Membership::carry_out(const Actions& actions) {
   bool next_wait = false;
   for (const auto& action : actions) {
+    if (const auto* const go = std::get_if<action::Go>(&action)) {
+      if (is_over_reset_limit(*go)) return;
+      new_ranks_.note(*go);
+    }
     history_.add(action, now());
     send(action);
     if (const auto* const end = std::get_if<action::EndMember>(&action)) end_member(*end);
@@ -163,6 +207,30 @@ void Membership::carry_out(const Actions& actions) {
       return stop(last->why);
   }
   watch_deadline(next_wait);
+}
+
+// Starts new processes when the others train again, or when they wait for them. Before that they
+// would only take processors from them; and if the job ends instead, nothing was started in vain.
+void Membership::watch_newcomers() {
+  const bool waits = generations_.waits_for_newcomers();
+  if (waits || (generations_.state().phase == Generations::Phase::open && !opened_.empty()))
+    new_ranks_.start();
+  if (!waits) return newcomers_deadline_.cancel();
+  if (!new_ranks_.may_come()) return carry_out(generations_.newcomers_deadline_passed());
+  if (newcomers_deadline_.pending()) return;
+  newcomers_deadline_.start(attempt_.job.spec.elastic.elastic_timeout);
+  attempt_.note(too_few().reason + ": waiting for new ones");
+}
+
+bool Membership::is_over_reset_limit(const action::Go& go) const {
+  const auto limit = attempt_.job.spec.elastic.reset_limit;
+  if (!limit || history_.generations() <= static_cast<std::size_t>(*limit)) return false;
+  StopCause cause;
+  cause.reason = fmt::format("the ranks would form generation {}, and --reset-limit allows {}",
+                             go.go.generation, plural(static_cast<std::size_t>(*limit), "reset"));
+  attempt_.note(cause.reason + ": stopping");
+  attempt_.stop(std::move(cause));
+  return true;
 }
 
 void Membership::send(const Action& action) {
@@ -200,26 +268,39 @@ void Membership::note_opened() {
     if (const auto state = generations_.state().members[member].state;
         state == left || state == finished)
       repair.lost.push_back({member, attempt_.table.ranks()[member].host, {}});
-  if (repair.lost.empty()) return;
   const auto report = history_.report(now());
+  for (const auto member : report.generations.back().joined) {
+    const auto at = std::ranges::find(list, static_cast<std::uint32_t>(member));
+    repair.joined.push_back({static_cast<std::uint32_t>(member),
+                             attempt_.table.ranks()[member].host,
+                             static_cast<std::uint32_t>(at - list.begin())});
+  }
+  if (repair.lost.empty() && repair.joined.empty()) return;
   repair.size = list.size();
   repair.step = report.generations.back().step;
   repair.pause_seconds = report.generations.back().pause_seconds;
   for (std::uint32_t rank = 0; rank < list.size(); ++rank)
-    if (rank >= before.size() ? list[rank] != rank : before[rank] != list[rank])
+    if (std::ranges::count(report.generations.back().joined, list[rank]) == 0 &&
+        (rank >= before.size() ? list[rank] != rank : before[rank] != list[rank]))
       repair.renumbered.push_back({list[rank], rank});
   attempt_.note(describe_repair(repair));
+}
+
+StopCause Membership::too_few() const {
+  const auto left = std::ranges::count_if(generations_.state().members, [](const auto& member) {
+    return member.joined && member.state != Generations::Member::State::lost;
+  });
+  StopCause cause;
+  cause.reason = fmt::format("{} left, fewer than --min-np {}",
+                             left == 1 ? "1 rank is" : fmt::format("{} ranks are", left),
+                             *attempt_.job.spec.elastic.min_ranks);
+  return cause;
 }
 
 void Membership::stop(action::CannotContinue::Why why) {
   StopCause cause;
   if (why == action::CannotContinue::Why::too_few) {
-    const auto left = std::ranges::count_if(generations_.state().members, [](const auto& member) {
-      return member.state != Generations::Member::State::lost;
-    });
-    cause.reason = fmt::format("{} left, fewer than --min-np {}",
-                               left == 1 ? "1 rank is" : fmt::format("{} ranks are", left),
-                               *attempt_.job.spec.elastic.min_ranks);
+    cause = too_few();
     attempt_.note(cause.reason + ": stopping");
   }
   const bool one_failed_for_a_peer = std::ranges::any_of(losses_, [this](const auto& loss) {
@@ -256,6 +337,7 @@ void Membership::on_deadline() {
       fmt::format("did not {} generation {} within {} (--reset-timeout)",
                   gathers ? "come to" : "connect to the others of", generation,
                   seconds_text(attempt_.job.spec.elastic.reset_timeout))));
+  watch_newcomers();
 }
 
 // --- ranks and members ---------------------------------------------------------------------------
@@ -264,7 +346,8 @@ std::vector<RankState> Membership::members_among(std::vector<RankState> ranks) c
   const auto& state = generations_.state();
   std::erase_if(ranks, [&state](const RankState& rank) {
     return state.members[static_cast<std::size_t>(rank.rank)].state ==
-           Generations::Member::State::lost;
+               Generations::Member::State::lost ||
+           !state.members[static_cast<std::size_t>(rank.rank)].rank;
   });
   for (auto& rank : ranks) {
     const auto missing = RankSet::parse(rank.background_missing);

@@ -1,8 +1,9 @@
 // Who is a member of an attempt that continues when ranks are lost (--min-np). Passes what members
 // do, and what becomes of them, to a Generations value, and carries out what that decides.
 //
-// Running owns it. Loop thread only. A member's number is its rank at the start of the job: so
-// hvdrun's lines and files name it, whatever its rank in a later generation.
+// Running owns it. Loop thread only. A member's number is its rank at the start of the job, or the
+// next number if it is started later: so hvdrun's lines and files name it, whatever its rank in a
+// generation.
 #pragma once
 
 #include "base/event_loop.hpp"
@@ -10,6 +11,7 @@
 #include "job/attempt_phase.hpp"
 #include "job/generation_history.hpp"
 #include "job/generations.hpp"
+#include "job/new_ranks.hpp"
 #include "model/generation.hpp"
 #include "protocol/frame.hpp"
 #include "protocol/messages.hpp"
@@ -25,6 +27,8 @@ class Membership {
  public:
   explicit Membership(AttemptParts& attempt);
 
+  // The ranks of the start run.
+  void begin();
   // Its timers no longer run.
   void leave();
 
@@ -33,6 +37,9 @@ class Membership {
 
   // Returns whether this member is lost already: hvdrun has ended it, or has lost it before.
   bool is_lost(int rank) const;
+
+  // Returns whether this member was in a generation, or is one of the start.
+  bool has_joined(int rank) const;
 
   // Takes a rank's end: it has finished, or is lost.
   void ended(const RankReport& rank);
@@ -64,6 +71,10 @@ class Membership {
   void note_opened();
   void lost_after_leaving(std::uint32_t member, const std::string& how);
   void stop(action::CannotContinue::Why why);
+  StopCause too_few() const;
+  bool is_over_reset_limit(const action::Go& go) const;
+  void end_newcomers();
+  void watch_newcomers();
   // Limits the time that members have to come. `anew`: from now on.
   void watch_deadline(bool anew);
   void on_deadline();
@@ -71,12 +82,14 @@ class Membership {
   AttemptParts& attempt_;
   Generations generations_;
   GenerationHistory history_;
+  NewRanks new_ranks_;
   std::vector<std::uint32_t> opened_;  // the last generation that was open: its members, by rank
   std::vector<action::Lost> losses_;   // since then
   bool one_has_reformed_ = false;
   bool one_has_come_ = false;            // or there was a warning that none has
   bool last_failed_for_a_peer_ = false;  // the last member that has ended
   TimeoutTimer deadline_;                // of members that the others wait for
+  TimeoutTimer newcomers_deadline_;      // of newcomers that the others wait for
   Timer stop_timer_;      // the job cannot continue, and the rank to blame is about to end
   StopCause stop_cause_;  // then
 };

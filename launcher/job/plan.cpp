@@ -23,6 +23,18 @@ Result<void> check_rank(const char* option, int rank, int size) {
               kExitUsage);
 }
 
+// Returns how many ranks are asked for. With --max-np: as many as there are slots, up to that.
+// nullopt: one per slot.
+std::optional<int> first_ranks(const JobSpec& spec, const Allocation& allocation) {
+  if (!spec.elastic.max_ranks) return spec.ranks;
+  int slots = 0;
+  for (const auto& host : allocation.hosts) {
+    if (!host.slots && !spec.ranks_per_host) return std::nullopt;  // they are asked
+    slots += spec.ranks_per_host ? *spec.ranks_per_host : *host.slots;
+  }
+  return std::max(spec.ranks.value_or(1), std::min(slots, *spec.elastic.max_ranks));
+}
+
 }  // namespace
 
 bool is_final(const Placement& placement) {
@@ -57,7 +69,7 @@ void take_inventory(const JobSpec& spec, const std::string& host, HostInventory 
 
 Result<void> place_ranks(const JobSpec& spec, Plan& plan) {
   JobSpec sized = spec;
-  if (plan.size) sized.ranks = plan.size;
+  sized.ranks = plan.size ? plan.size : first_ranks(spec, plan.allocation);
   HVD_TRY(plan.placement, place(sized, plan.allocation));
   if (is_final(plan.placement)) plan.size = plan.placement.size;
   return {};

@@ -29,7 +29,7 @@ constexpr std::array<std::string_view, 12> kForeignPrefixes{
     "PMIX_", "PMI_",          "OMPI_COMM_",  "OMPI_MCA_orte_", "OMPI_MCA_ess", "ORTE_",
     "PRTE_", "OMPI_UNIVERSE", "SLURM_STEP_", "SLURM_CPU_BIND", "SLURM_SRUN_",  "SLURM_MPI_",
 };
-constexpr std::array<std::string_view, 33> kForeignNames{
+constexpr std::array<std::string_view, 34> kForeignNames{
     "SLURM_STEPID",
     "SLURM_PROCID",
     "SLURM_LOCALID",
@@ -59,6 +59,7 @@ constexpr std::array<std::string_view, 33> kForeignNames{
     HVD_ENV_JOB_KEY,
     common::kAgentVariable,
     common::kMemberVariable,
+    common::kNewcomerVariable,
     "TORCHELASTIC_RUN_ID",
     "TORCHELASTIC_USE_AGENT_STORE",
     "TORCHELASTIC_RESTART_COUNT",

@@ -109,6 +109,7 @@ void Running::on_started() {
   attempt_.start_timer.cancel();
   attempt_.status_line.started();
   start_input();
+  if (membership_) membership_->begin();
 }
 
 void Running::start_input() {
@@ -168,7 +169,8 @@ void Running::on_exited(const RankReport& rank) {
 }
 
 void Running::on_member_exited(const RankReport& rank) {
-  if (succeeded(rank) || attempt_.table.all_ended()) on_success();
+  const bool has_joined = membership_->has_joined(rank.placement.rank);
+  if ((succeeded(rank) && has_joined) || attempt_.table.all_ended()) on_success();
   membership_->ended(rank);
 }
 

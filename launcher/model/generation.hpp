@@ -19,7 +19,7 @@ struct GenerationReport {
   std::uint32_t number = 0;
   std::vector<std::size_t> members = {};  // in the order of ranks
   std::vector<std::size_t> joined =
-      {};  // those of them that were in none before; in the first: none
+      {};  // those of them that were in none before; in the first: those that were started later
   // Members that were lost before the next generation began, in the order in which it was known,
   // and those that had left with hvd_shutdown and then failed.
   std::vector<LostMemberReport> lost = {};

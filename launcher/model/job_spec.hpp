@@ -120,6 +120,15 @@ struct ElasticSpec {
   std::optional<int> min_ranks;
   // --reset-timeout: a rank that the others wait for meanwhile is ended after this time.
   std::chrono::milliseconds reset_timeout{120'000};
+  std::optional<int> max_ranks;  // --max-np
+  int spares = 0;                // --spares: processes that wait for a rank's place
+  // --replace: a new process is started in the place of a lost one. Not set: with --max-np and
+  // --spares; settled before the job begins.
+  std::optional<bool> replace;
+  bool replaces = false;
+  std::optional<int> reset_limit;  // --reset-limit: how often the ranks may form a new generation
+  // --elastic-timeout: how long a job with too few ranks waits for new ones.
+  std::chrono::milliseconds elastic_timeout{600'000};
 };
 
 // --wrap: a command of the shell that starts the program.

@@ -111,6 +111,8 @@ struct HostPlacement {
   bool is_provisional = false;
   // There are more ranks than cores, or than processors that the host's cgroup may use.
   bool shares_cores = false;
+  // Slots for processes that wait for a rank's place (--spares): their local ranks follow.
+  std::vector<RankPlacement> spares = {};
 };
 
 struct Placement {

@@ -149,10 +149,12 @@ struct RankReport {
   bool out_of_memory = false;      // the cgroup reports that the kernel killed for lack of memory
   bool stopped_by_us = false;      // it was alive when hvdrun stopped the job
   bool continued_without = false;  // it was lost, and the others formed a generation without it
+  bool never_joined = false;       // it was started later, and was in no generation
   bool lost_connection = false;    // PMIx: it left without finalize
   std::optional<int> abort_code;   // it called MPI_Abort / PMIx_Abort
   std::string abort_message;
-  double seconds = 0;  // from start to end
+  double seconds = 0;                              // from start to end
+  std::optional<double> seconds_with_others = {};  // if it was started later, and has joined them
   double user_seconds = 0;
   double system_seconds = 0;
   std::uint64_t peak_memory_bytes = 0;

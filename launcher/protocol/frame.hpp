@@ -74,7 +74,8 @@ enum class FrameType : std::uint16_t {
   removed,
   end_member,
   names_answer,
-  look,  // at the ranks' processes
+  look,        // at the ranks' processes
+  start_more,  // of a job that gets new ranks
   // both ways, without payload: a sign of life
   alive = 128,
   // an agent → another one, through the launcher

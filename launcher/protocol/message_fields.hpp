@@ -135,8 +135,13 @@ inline constexpr auto fields_of(const LaunchMessage*) {
       field("limits", &T::limits), field("umask", &T::umask), field("niceness", &T::niceness),
       field("ranks", &T::ranks), field("mlx_hosts", &T::mlx_hosts), field("gpus", &T::gpus),
       field("stall_time", &T::stall_time), field("progress_interval", &T::progress_interval),
-      field("elastic", &T::elastic), field("order_streams", &T::order_streams),
-      field("kill_signal", &T::kill_signal), field("grace", &T::grace));
+      field("elastic", &T::elastic), field("grows", &T::grows),
+      field("order_streams", &T::order_streams), field("kill_signal", &T::kill_signal),
+      field("grace", &T::grace));
+}
+
+inline constexpr auto fields_of(const StartMoreMessage*) {
+  return std::tuple(json_fields::field("ranks", &StartMoreMessage::ranks));
 }
 
 inline constexpr auto fields_of(const StartedMessage*) {

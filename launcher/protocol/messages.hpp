@@ -107,10 +107,16 @@ struct LaunchMessage {
   // How often to report the training's progress; 0: never.
   std::chrono::milliseconds progress_interval{0};
   bool elastic = false;        // the ranks are members, and the job continues when some are lost
+  bool grows = false;          // more ranks may be started later: the agent waits for `release`
   bool order_streams = false;  // stdout and stderr come to one place: keep the order of writes
   // How to stop the ranks if the launcher is lost.
   int kill_signal = 0;
   std::chrono::milliseconds grace{0};
+};
+
+// launcher → agent: ranks to start while others run.
+struct StartMoreMessage {
+  std::vector<LaunchRank> ranks;
 };
 
 struct StartedMessage {

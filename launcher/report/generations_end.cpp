@@ -121,7 +121,16 @@ Verdict judge_generations(const std::optional<StopCause>& cause,
   return {};  // not reached: the chain has an end
 }
 
-void mark_lost_members(const GenerationsReport& generations, std::vector<RankReport>& ranks) {
+void mark_members(const GenerationsReport& generations, std::vector<RankReport>& ranks) {
+  for (auto member = generations.first_members; member < ranks.size(); ++member)
+    ranks[member].never_joined = true;
+  for (const auto& generation : generations.generations)
+    for (const auto member : generation.members) {
+      auto& rank = ranks[member];
+      rank.never_joined = false;
+      if (member >= generations.first_members)
+        rank.seconds_with_others = rank.seconds_with_others.value_or(0) + generation.seconds;
+    }
   if (generations.generations.empty()) return;
   for (const auto& lost : generations.lost_at_start) ranks[lost.member].continued_without = true;
   for (const auto& generation : generations.generations)
@@ -148,17 +157,24 @@ std::string describe_repair(const Repair& repair) {
                           end == lost.size() ? " were lost" : "");
     }
   }
+  for (const auto& one : repair.joined)
+    line += fmt::format("{}new rank {} on {}", line.empty() ? "" : ", ", one.member, one.host);
+  if (!repair.joined.empty()) line += repair.joined.size() == 1 ? " has joined" : " have joined";
   line += fmt::format(
       ": {}{} after {}",
       repair.size == 1 ? "1 rank continues" : fmt::format("{} ranks continue", repair.size),
       repair.step == 0 ? "" : fmt::format(" from step {}", repair.step),
       repair.pause_seconds < 1 ? fmt::format("{:.0f} ms", std::ceil(repair.pause_seconds * 1000))
                                : format_duration(repair.pause_seconds));
+  std::string numbers;
   for (const auto& one : repair.renumbered)
-    line += fmt::format("{} rank {} is now rank {}", &one == repair.renumbered.data() ? ";" : ",",
-                        one.member, one.rank);
-  if (!repair.renumbered.empty()) line += " in the program";
-  return line;
+    numbers +=
+        fmt::format("{} rank {} is now rank {}", numbers.empty() ? ";" : ",", one.member, one.rank);
+  for (const auto& one : repair.joined)
+    if (one.member != one.rank)
+      numbers +=
+          fmt::format("{} rank {} is rank {}", numbers.empty() ? ";" : ",", one.member, one.rank);
+  return line + numbers + (numbers.empty() ? "" : " in the program");
 }
 
 }  // namespace hvdrun

@@ -26,10 +26,11 @@ Verdict judge_generations(const std::optional<StopCause>& cause,
                           const std::vector<std::size_t>& order,
                           const GenerationsReport& generations);
 
-// Sets RankReport::continued_without. `ranks`: of all members, by their numbers.
-void mark_lost_members(const GenerationsReport& generations, std::vector<RankReport>& ranks);
+// Sets RankReport::continued_without, never_joined and seconds_with_others. `ranks`: of all
+// members, by their numbers.
+void mark_members(const GenerationsReport& generations, std::vector<RankReport>& ranks);
 
-// A loss after which the job continued.
+// A change of the job's ranks after which it continued: losses, new ranks, or both.
 struct Repair {
   struct Lost {
     std::uint32_t rank = 0;
@@ -40,15 +41,22 @@ struct Repair {
     std::uint32_t member = 0;  // its rank at the start of the job, as hvdrun's lines have it
     std::uint32_t rank = 0;
   };
-  std::vector<Lost> lost;  // at least one
+  struct Joined {
+    std::uint32_t member = 0;
+    std::string host;
+    std::uint32_t rank = 0;  // in the program
+  };
+  std::vector<Lost> lost;
   std::size_t size = 0;    // of the new generation
   std::uint64_t step = 0;  // of the training; 0: it has not reported any
   double pause_seconds = 0;
   std::vector<Renumbered> renumbered = {};
+  std::vector<Joined> joined = {};
 };
 
 // Returns a line for the user: "rank 3 on n2 was lost (killed by SIGKILL): 7 ranks continue from
-// step 1204 after 9 ms; rank 7 is now rank 3 in the program".
+// step 1204 after 9 ms; rank 7 is now rank 3 in the program". If ranks have joined: "new rank 8 on
+// n1 has joined: 8 ranks continue from step 1204 after 5 ms; rank 8 is rank 3 in the program".
 std::string describe_repair(const Repair& repair);
 
 }  // namespace hvdrun

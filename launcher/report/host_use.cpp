@@ -69,7 +69,7 @@ std::vector<HostUse> use_of_hosts(const Report& report) {
     host.cpu_seconds += rank.user_seconds + rank.system_seconds;
     host.peak_memory_bytes = std::max(host.peak_memory_bytes, rank.peak_memory_bytes);
     host.rank_gpu_memory_bytes = std::max(host.rank_gpu_memory_bytes, rank.peak_gpu_memory_bytes);
-    if (!rank.counters.joined) continue;
+    if (!rank.counters.joined || rank.never_joined) continue;
     ++host.joined;
     host.collective_seconds += rank.counters.collective_seconds;
     host.waiting_seconds += rank.counters.waiting_seconds;

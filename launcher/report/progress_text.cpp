@@ -88,7 +88,7 @@ std::optional<Progress> final_progress(const std::vector<RankReport>& ranks) {
   double waiting = 0;
   double seconds = 0;
   for (const auto& rank : ranks) {
-    if (!reports_progress(rank.counters) || rank.continued_without) continue;
+    if (!reports_progress(rank.counters) || rank.continued_without || rank.never_joined) continue;
     if (!progress) {
       progress = progress_of(rank.counters);
       progress->epoch = last_epoch(rank);

@@ -191,10 +191,10 @@ void add_leftovers(const Report& report, std::vector<std::string>& lines) {
 }
 
 std::vector<std::string> lines_of_success(const Report& report) {
-  const auto size = std::ssize(report.ranks);
   const auto lost = std::ranges::count_if(report.ranks, &RankReport::continued_without);
+  const auto unused = std::ranges::count_if(report.ranks, &RankReport::never_joined);
   std::vector<std::string> lines{
-      fmt::format("{} {} {} ({}){}", plural(size - lost, "rank"),
+      fmt::format("{} {} {} ({}){}", plural(std::ssize(report.ranks) - lost - unused, "rank"),
                   report.stopped_early ? "stopped early, as requested, after" : "succeeded in",
                   how_long(report), cost(report),
                   lost == 0 ? "" : fmt::format("; {} lost before", plural(lost, "rank")))};

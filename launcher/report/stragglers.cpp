@@ -37,20 +37,30 @@ double waiting_of(const RankReport& rank) {
   return rank.counters.waiting_seconds;
 }
 
+double time_of(const RankReport& rank) {
+  return rank.seconds_with_others.value_or(rank.seconds);
+}
+
+// Returns the part of its time that the rank waited.
+double share_of(const RankReport& rank) {
+  return time_of(rank) > 0 ? waiting_of(rank) / time_of(rank) : waiting_of(rank);
+}
+
 }  // namespace
 
 std::optional<Stragglers> find_stragglers(const std::vector<RankReport>& ranks,
                                           const std::vector<CollectiveWait>& waits) {
   std::vector<const RankReport*> joined;
   for (const auto& rank : ranks)
-    if (rank.counters.joined && !rank.continued_without) joined.push_back(&rank);
+    if (rank.counters.joined && !rank.continued_without && !rank.never_joined)
+      joined.push_back(&rank);
   if (joined.size() < 2) return std::nullopt;
   // At most half of the ranks are below the median.
-  const double typical = median_of(joined, waiting_of);
+  const double typical = median_of(joined, share_of);
   Stragglers found;
   std::vector<const RankReport*> others;
   for (const RankReport* rank : joined) {
-    if (kTimesAsLong * waiting_of(*rank) > typical) {
+    if (kTimesAsLong * share_of(*rank) > typical) {
       others.push_back(rank);
       continue;
     }
@@ -59,7 +69,7 @@ std::optional<Stragglers> find_stragglers(const std::vector<RankReport>& ranks,
   }
   if (found.ranks.empty() || others.empty()) return std::nullopt;
   found.others_waiting_seconds = median_of(others, waiting_of);
-  const double time = median_of(others, [](const RankReport& rank) { return rank.seconds; });
+  const double time = median_of(others, time_of);
   if (time > 0) found.share = found.others_waiting_seconds / time;
   if (found.others_waiting_seconds < kLeastSeconds || found.share < kLeastShare)
     return std::nullopt;

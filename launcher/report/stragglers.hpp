@@ -21,10 +21,10 @@ struct Stragglers {
 };
 
 // Returns nullopt if no rank waited long. The others waited long if their median is at least a
-// second, a tenth of their time, and four times what a straggler waited. At most half of the ranks
-// are stragglers: if all wait for each other in turn, none is to blame. Only ranks that use libhvd
-// are considered, and not those that a job has continued without. `waits`: those of the moment when
-// the job was stopped.
+// second, a tenth of their time, and as a part of it four times what a straggler waited. At most
+// half of the ranks are stragglers: if all wait for each other in turn, none is to blame. Only
+// ranks that use libhvd are considered, and not those that a job has continued without, or that
+// never joined it. `waits`: those of the moment when the job was stopped.
 std::optional<Stragglers> find_stragglers(const std::vector<RankReport>& ranks,
                                           const std::vector<CollectiveWait>& waits = {});
 

@@ -213,6 +213,19 @@ bool is_decided(const JobSpec& spec, const Allocation& allocation) {
   return true;
 }
 
+// Deals out the spares to the slots that hosts with ranks have left.
+PerHost count_spares(const JobSpec& spec, const Allocation& allocation, const PerHost& ranks) {
+  PerHost room;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const Host& host = allocation.hosts[i];
+    const int slots = std::min(host.slots.value_or(0), limit_of(spec, host));
+    room.push_back(ranks[i] > 0 ? std::max(slots - ranks[i], 0) : 0);
+  }
+  PerHost spares(ranks.size(), 0);
+  deal(room, spec.elastic.spares, spares);
+  return spares;
+}
+
 }  // namespace
 
 int count_gpus(const Host& host) {
@@ -234,6 +247,7 @@ Result<RankCounts> count_ranks(const JobSpec& spec, const Allocation& allocation
   }
   HVD_TRY(result.by_host, spec.ranks_per_host ? ranks_per_host(spec, allocation)
                                               : ranks_by_slots(spec, allocation));
+  result.spares = count_spares(spec, allocation, result.by_host);
   return result;
 }
 

@@ -19,6 +19,7 @@ inline constexpr int kMaxRanks = 1000000;
 
 struct RankCounts {
   std::vector<int> by_host;  // in the allocation's order; may be 0
+  std::vector<int> spares;   // the same: slots beside those of the ranks, for --spares
   // Hosts whose slots must be known before ranks can be counted; then by_host is empty.
   std::vector<std::string> to_ask;
 };

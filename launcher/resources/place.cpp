@@ -172,7 +172,8 @@ bool share_cores(const HostInventory& inventory, std::size_t ranks) {
          (!inventory.cores.empty() && ranks > inventory.cores.size());
 }
 
-Result<HostPlacement> place_on_host(const JobSpec& spec, const Host& host, int count,
+// `spares`: so many of `count` are for --spares.
+Result<HostPlacement> place_on_host(const JobSpec& spec, const Host& host, int count, int spares,
                                     HostNotes& notes) {
   HostPlacement placed;
   placed.host = host.name;
@@ -183,11 +184,14 @@ Result<HostPlacement> place_on_host(const JobSpec& spec, const Host& host, int c
   add_notes(spec, host, placed.ranks.size(), notes);
   if (!host.inventory) {
     if (ranks_get_gpus(spec, host)) give_expected_gpus(spec, count_gpus(host), placed);
-    return placed;
+  } else {
+    placed.shares_cores = share_cores(*host.inventory, placed.ranks.size());
+    if (ranks_get_gpus(spec, host)) give_gpus(spec, *host.inventory, placed);
+    HVD_CHECK(give_cores(spec, host, placed, notes));
   }
-  placed.shares_cores = share_cores(*host.inventory, placed.ranks.size());
-  if (ranks_get_gpus(spec, host)) give_gpus(spec, *host.inventory, placed);
-  HVD_CHECK(give_cores(spec, host, placed, notes));
+  const auto first = placed.ranks.end() - spares;
+  placed.spares.assign(std::make_move_iterator(first), std::make_move_iterator(placed.ranks.end()));
+  placed.ranks.erase(first, placed.ranks.end());
   return placed;
 }
 
@@ -220,6 +224,12 @@ void number_across_hosts(Placement& placement) {
       host.ranks[local].cross_size = seen[local];
 }
 
+// Says that spares have no slot. `missing`: how many of `wanted`.
+std::string say_without_slot(int missing, int wanted) {
+  return fmt::format("{} of {} spares (--spares) {} no slot: the hosts of the ranks have no more",
+                     missing, wanted, missing == 1 ? "has" : "have");
+}
+
 std::string say_to_ask(const std::vector<std::string>& hosts) {
   return fmt::format(
       "how many slots {} {} is not known before {} asked; --ranks-per-host, or a "
@@ -246,13 +256,17 @@ Result<Placement> place(const JobSpec& spec, const Allocation& allocation) {
     return placement;
   }
   HostNotes notes;
+  int missing = spec.elastic.spares;
   for (std::size_t i = 0; i < counted.by_host.size(); ++i) {
     const Host& host = allocation.hosts[i];
     if (counted.by_host[i] == 0) {
       notes.add_plural(host.name, " gets no rank", " get no rank");
       continue;
     }
-    HVD_TRY(HostPlacement placed, place_on_host(spec, host, counted.by_host[i], notes));
+    const int spares = counted.spares[i];
+    missing -= spares;
+    HVD_TRY(HostPlacement placed,
+            place_on_host(spec, host, counted.by_host[i] + spares, spares, notes));
     placement.hosts.push_back(std::move(placed));
     placement.size += counted.by_host[i];
   }
@@ -260,6 +274,7 @@ Result<Placement> place(const JobSpec& spec, const Allocation& allocation) {
   number_across_hosts(placement);
   auto lines = notes.lines();
   std::move(lines.begin(), lines.end(), std::back_inserter(placement.notes));
+  if (missing > 0) placement.notes.push_back(say_without_slot(missing, spec.elastic.spares));
   return placement;
 }
 

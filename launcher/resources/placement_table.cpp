@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -84,17 +85,23 @@ std::string print_rows(const std::vector<TableRow>& rows) {
   return text;
 }
 
+TableRow row_of(std::string name, const HostPlacement& host, const RankPlacement& rank) {
+  TableRow row{std::move(name), host.host, std::to_string(rank.local_rank)};
+  for (auto& text : devices_of(rank)) row.push_back(std::move(text));
+  return row;
+}
+
 std::string print_ranks(const Placement& placement) {
   std::map<int, TableRow> by_rank;
+  std::vector<TableRow> spares;
   for (const auto& host : placement.hosts) {
-    for (const auto& rank : host.ranks) {
-      TableRow row{std::to_string(rank.rank), host.host, std::to_string(rank.local_rank)};
-      for (auto& text : devices_of(rank)) row.push_back(std::move(text));
-      by_rank.emplace(rank.rank, std::move(row));
-    }
+    for (const auto& rank : host.ranks)
+      by_rank.emplace(rank.rank, row_of(std::to_string(rank.rank), host, rank));
+    for (const auto& spare : host.spares) spares.push_back(row_of("spare", host, spare));
   }
   std::vector<TableRow> rows{{"RANK", "HOST", "LOCAL", "GPU", "CPUS", "NUMA"}};
   for (auto& [rank, row] : by_rank) rows.push_back(std::move(row));
+  std::ranges::move(spares, std::back_inserter(rows));
   return print_rows(rows);
 }
 

@@ -86,7 +86,7 @@ _FUNCTIONS = {
     "hvd_shutdown": (c_int32,),
     **{f"hvd_{name}": (c_int,) for name in (
         "initialized", "rank", "size", "local_rank", "local_size", "local_device", "cross_rank", "cross_size",
-        "node_rank", "node_count", "restart_count", "is_homogeneous")},
+        "node_rank", "node_count", "restart_count", "is_homogeneous", "newcomer")},
     "hvd_allreduce_async": (c_int32, c_void_p, c_void_p, c_size_t, c_int32, c_int32, _OPTIONS, _HANDLE),
     "hvd_grouped_allreduce_async": (c_int32, c_size_t, _LIST, _LIST, _SIZES, c_int32, c_int32, _OPTIONS, _HANDLE),
     "hvd_broadcast_async": (c_int32, c_void_p, c_size_t, c_int32, c_int, _OPTIONS, _HANDLE),

@@ -24,8 +24,9 @@ import enum
 import functools
 import inspect
 import queue
+import sys
 from collections.abc import Callable, Iterable
-from ctypes import c_int, c_int32, c_uint64
+from ctypes import c_int, c_int32, c_uint32, c_uint64
 from typing import Any, Optional
 
 from . import _collectives, _library, errors, job, objects, process_sets
@@ -35,7 +36,7 @@ from .errors import Error as HorovodInternalError
 from .types import DataType, ReduceOp
 
 __all__ = ["HorovodInternalError", "HostUpdateResult", "HostsUpdatedInterrupt", "ObjectState", "State", "generation",
-           "is_elastic", "member", "newest", "reform", "run", "run_fn"]
+           "is_elastic", "is_newcomer", "member", "newest", "reform", "run", "run_fn"]
 
 _library.declare({
     "hvd_elastic": (c_int,),
@@ -43,6 +44,7 @@ _library.declare({
     "hvd_member": (c_int,),
     "hvd_newest": (c_int,),
     "hvd_reform": (c_int32,),
+    "hvd_known_updates": (c_uint32,),
     "hvd_set_commits": (c_int32, c_uint64),
 })
 
@@ -50,7 +52,8 @@ _library.declare({
 class HostsUpdatedInterrupt(RuntimeError):
     """Raised on all ranks when ranks can be added or will be removed: all leave the function and form a new generation.
 
-    skip_sync: Horovod's run() then leaves out State.sync(). That of hvd always synchronises after a reset.
+    skip_sync: Horovod's run() then leaves out State.sync(). That of hvd always synchronises after a reset, because new
+    ranks need the state.
     """
 
     def __init__(self, skip_sync: bool = False) -> None:
@@ -93,6 +96,15 @@ def newest() -> int:
     return _library.number(lib.hvd_newest())
 
 
+def is_newcomer() -> bool:
+    """Returns whether this process was started while the job runs, and is not in it yet (hvdrun --replace, --spares).
+
+    From init() on it has a session of its own; rank(), size() and local_rank() are those that it is likely to have.
+    run() waits until the others take it in.
+    """
+    return _library.number(lib.hvd_newcomer()) != 0
+
+
 def reform() -> None:
     """Leaves this generation and comes to the next one. run() calls it.
 
@@ -115,8 +127,12 @@ def run(func: Callable[..., Any]) -> Callable[..., Any]:
 
     Before each call the state is synchronised. When a rank is lost, the others take the state back to its last commit,
     form the next generation, and call the state's reset callbacks. A PeerError does this, and a plain
-    HorovodInternalError that the program raises on all ranks. Every other exception leaves the function: MismatchError,
+    HorovodInternalError that the program raises on all ranks. When new ranks are ready, State.commit() raises
+    HostsUpdatedInterrupt on all ranks, and all form the next generation. Every other exception leaves the function: MismatchError,
     for example, would come again and again. In a job without --min-np, PeerError does too.
+
+    In a process that was started later it first waits until the others take it in. If they end without it, the process
+    exits with 0.
 
     Call it between hvd.init() and hvd.shutdown(). What the ranks do together outside of it does not survive a loss.
     """
@@ -136,11 +152,14 @@ def _reform_if_elastic() -> None:
 def _loop(func: Callable[..., Any], reset: Callable[[], None], can_reset: Callable[[], bool]) -> Callable[..., Any]:
     @functools.wraps(func)
     def wrapper(state: State, *args: Any, **kwargs: Any) -> Any:
-        is_first, is_lost = True, False
+        is_lost = False
+        waits = is_elastic() and job.is_initialized() and is_newcomer()
+        is_first = not waits
         while True:
             try:
                 if not is_first:
-                    reset()
+                    _join(reset) if waits else reset()
+                    waits = False
                     if is_lost:  # after the reset, which has ended the collectives that write to the state
                         state.restore()
                     state.on_reset()
@@ -161,6 +180,14 @@ def _loop(func: Callable[..., Any], reset: Callable[[], None], can_reset: Callab
             is_first = False
 
     return wrapper
+
+
+def _join(reset: Callable[[], None]) -> None:
+    """Brings this process, which was started later, into the job. Exits if the job does not need it any more."""
+    try:
+        reset()
+    except errors.RemovedError:
+        sys.exit(0)
 
 
 def _is_loss(error: errors.Error) -> bool:
@@ -193,7 +220,17 @@ def _set_commits(state: State, commits: int) -> None:
     check(lib.hvd_set_commits(commits))
 
 
+_ADDED, _REMOVED = 1, 2  # HVD_UPDATE_
+
+
 # ---- States -------------------------------------------------------------------------------------
+
+
+class _HostMessages(queue.Queue[tuple[float, int]]):
+    """What on_hosts_updated() has recorded. Programs for Horovod look whether it is empty: not if new ranks are ready."""
+
+    def empty(self) -> bool:
+        return super().empty() and lib.hvd_known_updates() == 0
 
 
 class State:
@@ -210,7 +247,7 @@ class State:
                  get_rank: Optional[Callable[[], int]] = None) -> None:
         self._bcast_object = bcast_object or objects.broadcast_object
         self._rank = get_rank or job.rank
-        self._host_messages: queue.Queue[tuple[float, int]] = queue.Queue()
+        self._host_messages = _HostMessages()
         self._last_updated_timestamp: float = 0
         self._reset_callbacks: list[Callable[[], None]] = []
 
@@ -220,7 +257,7 @@ class State:
 
     def on_reset(self) -> None:
         """Calls reset() and the callbacks. run() calls it after each reset."""
-        self._host_messages = queue.Queue()
+        self._host_messages = _HostMessages()
         self.reset()
         for callback in self._reset_callbacks:
             callback()
@@ -236,15 +273,20 @@ class State:
         self.check_host_updates()
 
     def check_host_updates(self) -> None:
-        """Raises HostsUpdatedInterrupt, on all ranks, if one has recorded a change of the hosts.
+        """Raises HostsUpdatedInterrupt, on all ranks, if new ranks are ready, or a rank has recorded a change of the hosts.
 
         With --min-np this is a collective: a small allreduce.
         """
         timestamp, update, is_new = self._last_updated_timestamp, 0, False
-        while not self._host_messages.empty():
+        while self._host_messages.qsize() > 0:
             time, change = self._host_messages.get()
             if time > timestamp:
                 timestamp, update, is_new = time, update | int(change), True
+        known = lib.hvd_known_updates()
+        if known & _ADDED:
+            update, is_new = update | HostUpdateResult.added, True
+        if known & _REMOVED:
+            update, is_new = update | HostUpdateResult.removed, True
         if is_elastic() and job.is_initialized() and job.size() > 1:
             timestamp, update, is_new = _of_all_ranks(timestamp, update, is_new)
         self._last_updated_timestamp = timestamp

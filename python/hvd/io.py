@@ -22,7 +22,7 @@ from typing import IO, Any, Optional, TypeVar, Union
 from . import _library, errors
 from ._collectives import options, sharing_failure
 from ._library import check, lib, whole
-from .job import rank
+from .job import is_root, rank
 from .objects import _pickled, broadcast_object
 
 Result = TypeVar("Result")
@@ -80,7 +80,7 @@ def on_root(function: Callable[[], Result], root: int = 0, name: str = "on_root"
         raise body.failure
     check(status)
     data = broadcast_object(body.data, root, f"{name}.result")
-    return body.value if rank() == root else pickle.loads(data)
+    return body.value if is_root(root) else pickle.loads(data)
 
 
 def on_rank0(function: Callable[[], Result], name: str = "on_rank0") -> Result:

@@ -91,6 +91,11 @@ def is_initialized() -> bool:
     return lib.hvd_initialized() == 1
 
 
+def is_root(root_rank: int) -> bool:
+    """Returns whether this process gives the value of a broadcast from `root_rank`: also if it is a newcomer, alone yet."""
+    return rank() == root_rank or lib.hvd_newcomer() == 1
+
+
 def rank() -> int:
     """Returns this process's rank, 0 to size() - 1.
 

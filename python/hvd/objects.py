@@ -9,7 +9,7 @@ from typing import Any, Optional
 
 from . import _collectives
 from ._collectives import Handle, options, sharing_failure
-from .job import rank
+from .job import is_root
 from .process_sets import ProcessSet, global_process_set, id_of
 from .types import DataType
 
@@ -32,7 +32,7 @@ def broadcast_object(obj: Any, root_rank: int = 0, name: Optional[str] = None,
     text.
     """
     base = name or "broadcast_object"
-    root = rank() == root_rank
+    root = is_root(root_rank)
     with sharing_failure("broadcast", f"{base}.size", process_set):
         data = _pickled(obj) if root else b""
     length = ctypes.c_int64(len(data))

@@ -77,6 +77,10 @@ Result<T> or_cancelled(Result<T> outcome, int cancel) {
 Result<std::unique_ptr<Bootstrap>> open_bootstrap(const Environment& environment,
                                                   const BootstrapOptions& options);
 
+// Returns what HVD_RANK, HVD_SIZE, ..., or RANK, WORLD_SIZE, ..., say of this rank; without them,
+// that it is alone. Error: a variable is missing or wrong.
+Result<RankInfo> read_rank_info(const Environment& environment);
+
 // Open one kind of bootstrap each. They are functions, so that the classes stay in their files.
 std::unique_ptr<Bootstrap> open_single_bootstrap();
 Result<std::unique_ptr<Bootstrap>> open_environment_bootstrap(const Environment& environment,

@@ -55,29 +55,6 @@ Result<void> read_pair(const Environment& environment, const char* index_name,
   return {};
 }
 
-Result<RankInfo> read_rank_info(const Environment& environment) {
-  const bool ours = is_set(environment, kOurs.rank) || is_set(environment, kOurs.size);
-  const Names& names = ours ? kOurs : kTorch;
-  for (const auto& [there, missing] :
-       {std::pair(names.rank, names.size), std::pair(names.size, names.rank)}) {
-    if (is_set(environment, there) && !is_set(environment, missing)) {
-      return fail(HVD_ERROR_ENVIRONMENT,
-                  std::string(there) + " is set, but " + missing + " is not");
-    }
-  }
-  std::optional<int> rank;
-  std::optional<int> size;
-  RankInfo info;
-  HVD_CHECK(read_pair(environment, names.rank, names.size, rank, size));
-  HVD_CHECK(
-      read_pair(environment, names.local_rank, names.local_size, info.local_rank, info.local_size));
-  HVD_CHECK(
-      read_pair(environment, names.node_rank, names.node_count, info.node_rank, info.node_count));
-  info.rank = *rank;
-  info.size = *size;
-  return info;
-}
-
 // Returns the port and those after it, because another program may use the first.
 std::vector<std::uint16_t> ports_from(std::int64_t port) {
   std::vector<std::uint16_t> ports;
@@ -137,6 +114,29 @@ class EnvironmentBootstrap final : public Bootstrap {
 };
 
 }  // namespace
+
+Result<RankInfo> read_rank_info(const Environment& environment) {
+  const bool ours = is_set(environment, kOurs.rank) || is_set(environment, kOurs.size);
+  const Names& names = ours ? kOurs : kTorch;
+  for (const auto& [there, missing] :
+       {std::pair(names.rank, names.size), std::pair(names.size, names.rank)}) {
+    if (is_set(environment, there) && !is_set(environment, missing)) {
+      return fail(HVD_ERROR_ENVIRONMENT,
+                  std::string(there) + " is set, but " + missing + " is not");
+    }
+  }
+  std::optional<int> rank;
+  std::optional<int> size;
+  RankInfo info;
+  HVD_CHECK(read_pair(environment, names.rank, names.size, rank, size));
+  HVD_CHECK(
+      read_pair(environment, names.local_rank, names.local_size, info.local_rank, info.local_size));
+  HVD_CHECK(
+      read_pair(environment, names.node_rank, names.node_count, info.node_rank, info.node_count));
+  info.rank = rank.value_or(0);
+  info.size = size.value_or(1);
+  return info;
+}
 
 Result<std::unique_ptr<Bootstrap>> open_environment_bootstrap(const Environment& environment,
                                                               const BootstrapOptions& options) {

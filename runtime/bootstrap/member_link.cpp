@@ -94,6 +94,10 @@ bool has_agent(const Environment& environment) {
   return is_set(environment, kAgentVariable);
 }
 
+bool is_newcomer(const Environment& environment) {
+  return has_agent(environment) && is_set(environment, kNewcomerVariable);
+}
+
 Result<std::unique_ptr<MemberLink>> MemberLink::open(const Environment& environment) {
   HVD_TRY(const auto member, read_integer(environment, kMemberVariable, 0, kMostMembers));
   HVD_TRY(const auto key, read_job_key(environment));

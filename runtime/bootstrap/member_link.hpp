@@ -28,6 +28,8 @@ namespace libhvd {
 
 // Returns whether the environment has an agent to connect to (HVD_AGENT).
 bool has_agent(const Environment& environment);
+// Returns whether this process was started while the job ran (HVD_NEWCOMER).
+bool is_newcomer(const Environment& environment);
 
 class MemberLink {
  public:

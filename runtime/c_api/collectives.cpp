@@ -313,9 +313,12 @@ struct Root {
 Root find_root(const hvd_options* options, int root) {
   if (libhvd::process().forked) return {root};  // the call itself returns the error
   const std::int32_t set = options != nullptr ? libhvd::read_options(options).process_set : 0;
-  if (set == 0) return {root};
+  static const bool was_started_later = libhvd::is_newcomer(libhvd::process_environment());
+  if (set == 0 && !was_started_later) return {root};
   const SessionReader reader;
   Session* const session = reader.get();
+  if (session != nullptr && session->newcomer()) return {0};  // alone, whatever its number will be
+  if (set == 0) return {root};
   if (session == nullptr || root < 0 || root >= session->topology().size) return {root};
   const auto ranks = session->ranks_of(set);
   if (!ranks.ok()) return {root};  // the call itself returns the error

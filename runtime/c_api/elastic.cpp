@@ -4,6 +4,7 @@
 #include "c_api/session_life.hpp"
 #include "session/elastic_state.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <new>
@@ -63,6 +64,36 @@ int hvd_member(void) {
 
 int hvd_newest(void) {
   return libhvd::query("hvd_newest", [](const Session& session) { return session.newest(); });
+}
+
+int hvd_newcomer(void) {
+  return libhvd::query("hvd_newcomer",
+                       [](const Session& session) { return session.newcomer() ? 1 : 0; });
+}
+
+hvd_status hvd_check_updates(uint32_t* bits) {
+  constexpr const char* what = "hvd_check_updates";
+  std::uint32_t found = 0;
+  const hvd_status status = libhvd::collective_of_session(
+      what, {}, [&](Session& session, const CallOptions&) -> Result<void> {
+        found = session.updates();
+        if (hvd_elastic() == 0) return {};
+        // The larger of each byte: an allreduce has no OR for several bits.
+        std::array<std::uint8_t, 2> known{static_cast<std::uint8_t>(found & HVD_UPDATE_ADDED),
+                                          static_cast<std::uint8_t>(found & HVD_UPDATE_REMOVED)};
+        HVD_CHECK(session.communicator().allreduce(known.data(), known.data(), known.size(),
+                                                   HVD_UINT8, HVD_MAX, {.name = what}));
+        found = std::uint32_t{known[0]} | known[1];
+        return {};
+      });
+  if (status == HVD_OK && bits != nullptr) *bits = found;
+  return status;
+}
+
+uint32_t hvd_known_updates(void) {
+  if (process().forked) return 0;
+  const libhvd::SessionReader session;
+  return session.get() != nullptr ? session.get()->updates() : 0;
 }
 
 hvd_status hvd_reform(void) {

@@ -105,37 +105,36 @@ int hvd_initialized(void) {
 }
 
 int hvd_rank(void) {
-  return query("hvd_rank", [](const Session& session) { return session.topology().rank; });
+  return query("hvd_rank", [](const Session& session) { return session.numbers().rank; });
 }
 int hvd_size(void) {
-  return query("hvd_size", [](const Session& session) { return session.topology().size; });
+  return query("hvd_size", [](const Session& session) { return session.numbers().size; });
 }
 int hvd_local_rank(void) {
   return query("hvd_local_rank",
-               [](const Session& session) { return session.topology().local_rank; });
+               [](const Session& session) { return session.numbers().local_rank; });
 }
 int hvd_local_device(void) {
   return query("hvd_local_device", [](const Session& session) { return session.local_device(); });
 }
 int hvd_local_size(void) {
   return query("hvd_local_size",
-               [](const Session& session) { return session.topology().local_size; });
+               [](const Session& session) { return session.numbers().local_size; });
 }
 int hvd_cross_rank(void) {
   return query("hvd_cross_rank",
-               [](const Session& session) { return session.topology().cross_rank; });
+               [](const Session& session) { return session.numbers().cross_rank; });
 }
 int hvd_cross_size(void) {
   return query("hvd_cross_size",
-               [](const Session& session) { return session.topology().cross_size; });
+               [](const Session& session) { return session.numbers().cross_size; });
 }
 int hvd_node_rank(void) {
-  return query("hvd_node_rank",
-               [](const Session& session) { return session.topology().node_rank; });
+  return query("hvd_node_rank", [](const Session& session) { return session.numbers().node_rank; });
 }
 int hvd_node_count(void) {
   return query("hvd_node_count",
-               [](const Session& session) { return session.topology().node_count; });
+               [](const Session& session) { return session.numbers().node_count; });
 }
 int hvd_restart_count(void) {
   return query("hvd_restart_count", [](const Session& session) { return session.restart_count(); });

@@ -112,7 +112,7 @@ hvd_status hvd_rank_path(const char* pattern, char* path, size_t size) {
   return libhvd::with_session("hvd_rank_path", [=](libhvd::Session& session) -> Result<void> {
     if (pattern == nullptr || path == nullptr) return libhvd::null_pointer("hvd_rank_path");
     HVD_TRY(const std::string expanded,
-            libhvd::rank_path(pattern, session.topology(), libhvd::process_environment()));
+            libhvd::rank_path(pattern, session.numbers(), libhvd::process_environment()));
     if (expanded.size() >= size)
       return fail(HVD_ERROR_INVALID_ARGUMENT, "hvd_rank_path: \"" + expanded + "\" needs " +
                                                   std::to_string(expanded.size() + 1) + " bytes");

@@ -25,6 +25,7 @@ struct Process {
   // In a job that continues when ranks are lost: the link to the agent, from the first hvd_init on.
   std::unique_ptr<MemberLink> link;
   std::optional<int> first_local_rank;    // with it: that of the first generation
+  bool has_joined = false;                // with it: this process was in a generation
   std::atomic<std::uint64_t> commits{0};  // of the program's state
   std::shared_ptr<StartCounts> starts = std::make_shared<StartCounts>();
   std::optional<StatusPage> page_without_session;  // for progress; guarded by `state`

@@ -82,7 +82,9 @@ Result<void> open_link() {
 }
 
 // Opens a session, and makes it the process's. The caller holds Process::calls.
-Result<void> open_session(const StartOptions& wanted, MemberCome come, CarriedOver carried) {
+// `comes_later`: a newcomer does not come to the others now.
+Result<void> open_session(const StartOptions& wanted, MemberCome come, CarriedOver carried,
+                          bool comes_later) {
   Process& own = process();
   HVD_CHECK(open_link());
   come.commits = own.commits;
@@ -91,12 +93,15 @@ Result<void> open_session(const StartOptions& wanted, MemberCome come, CarriedOv
   parts.link = own.link.get();
   parts.come = come;
   parts.first_local_rank = own.first_local_rank;
+  parts.newcomer = is_newcomer(process_environment()) && !own.has_joined;
+  parts.provisional = parts.newcomer && comes_later;
   auto session =
       Session::open(process_environment(), wanted, parts, std::move(carried), own.lasting);
   set_handlers();  // also after an error, because `lasting` must be closed
   if (!session.ok()) return session.error();
   if (own.link != nullptr && !own.first_local_rank)
-    own.first_local_rank = (*session)->topology().local_rank;
+    own.first_local_rank = (*session)->numbers().local_rank;
+  own.has_joined = own.has_joined || (own.link != nullptr && !parts.provisional);
   {
     const std::lock_guard state(own.state);
     own.session_handles.begin((*session)->generation());
@@ -115,7 +120,7 @@ hvd_status join_job(const char* what, const StartOptions& wanted) {
     return report(fail(HVD_ERROR_INVALID_ARGUMENT,
                        std::string(what) + ": already initialised; call hvd_shutdown first"));
   process().reported_failure = false;
-  const Result<void> opened = open_session(wanted, {}, {});
+  const Result<void> opened = open_session(wanted, {}, {}, true);
   return opened.ok() ? HVD_OK : report(with_context(what, opened.error()));
 }
 
@@ -147,7 +152,7 @@ hvd_status come_to_next_generation(const char* what) {
   static_cast<void>(session->stop());  // results on GPUs that are lost are computed again
   CarriedOver carried = session->carry_over();
   close_session();
-  const Result<void> opened = open_session({}, come, std::move(carried));
+  const Result<void> opened = open_session({}, come, std::move(carried), false);
   return opened.ok() ? HVD_OK : report(with_context(what, opened.error()));
 }
 

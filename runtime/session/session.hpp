@@ -66,6 +66,10 @@ struct ProcessParts {
   // rank in its first generation, which chose its GPU. Otherwise null.
   MemberLink* link = nullptr;
   MemberCome come = {};
+  // It was started later, and was in no generation: see Session::newcomer(). `provisional`: it does
+  // not come to one now.
+  bool newcomer = false;
+  bool provisional = false;
   std::optional<int> first_local_rank = {};
 };
 
@@ -95,7 +99,16 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
+  // Returns the numbers of the ranks that are in this session.
   const Topology& topology() const { return topology_; }
+  // Returns the numbers that the program sees. In a newcomer they are those that it is likely to
+  // have.
+  const Topology& numbers() const { return planned_ ? *planned_ : topology_; }
+  // Returns whether this process was started while the job runs, and is not in it yet. Its session
+  // has one rank.
+  bool newcomer() const { return planned_.has_value(); }
+  // Returns the HVD_UPDATE_ bits that this rank knows.
+  std::uint32_t updates() const { return go_ ? link_->updates() : 0; }
   Communicator& communicator() { return communicator_; }
   // Returns the engine of a process set; 0: the one of all ranks, which starts with its first use,
   // because many programs need no such thread. Error: there is no such set, or this rank is not in
@@ -147,7 +160,7 @@ class Session {
   SignalWatch& signals() { return *signals_; }
 
   int restart_count() const { return job_info_.restart_count; }
-  int local_device() const { return libhvd::local_device(job_info_.devices, topology_.local_rank); }
+  int local_device() const { return libhvd::local_device(job_info_.devices, numbers().local_rank); }
 
   // Returns the seconds until the job must be over, as the launcher or SLURM says (the sooner of
   // both); infinity if neither does.
@@ -163,6 +176,10 @@ class Session {
                                                              const ProcessParts& process,
                                                              const Start& start,
                                                              CarriedOver carried);
+  static Result<std::unique_ptr<Session>> open_provisional(const Environment& environment,
+                                                           const StartOptions& wanted,
+                                                           const ProcessParts& process,
+                                                           const Start& start, CarriedOver carried);
   static Result<std::unique_ptr<Session>> open_wired(const Environment& environment,
                                                      const StartOptions& wanted,
                                                      const ProcessParts& process,
@@ -201,6 +218,7 @@ class Session {
   std::optional<GenerationGo> go_;  // with a link: who is in this generation
   std::atomic<std::uint64_t> explains_since_ns_{0};
   Topology topology_;
+  std::optional<Topology> planned_;  // of a newcomer
   StatusPage page_;
   std::atomic<int> last_listener_{kProgramsOrder};
   std::mutex background_;       // guards showing_, and the listeners' writing to the page

@@ -64,6 +64,7 @@ std::optional<std::string> Session::explain(const Failure& failure) {
 
 MemberCome Session::come_after() {
   MemberCome come;
+  if (newcomer()) return come;  // to its first generation
   come.why = ComeReason::failed;
   come.step = page_.step();
   const auto over = link_->over();

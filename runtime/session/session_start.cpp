@@ -76,6 +76,19 @@ std::string path_of_session(const std::string& path, std::uint64_t generation) {
   return file.replace_filename(name).string();
 }
 
+Topology planned_numbers(const RankInfo& info) {
+  Topology numbers;
+  numbers.rank = info.rank;
+  numbers.size = info.size;
+  numbers.local_rank = info.local_rank.value_or(0);
+  numbers.local_size = info.local_size.value_or(numbers.local_rank + 1);
+  numbers.node_rank = info.node_rank.value_or(0);
+  numbers.node_count = info.node_count.value_or(1);
+  numbers.cross_rank = numbers.node_rank;
+  numbers.cross_size = numbers.node_count;
+  return numbers;
+}
+
 // Checks what cannot be in a job that continues when ranks are lost.
 Result<void> check_elastic(const Environment& environment, const StartOptions& wanted) {
   if (wanted.ranks)
@@ -107,6 +120,7 @@ struct Session::Start {
   BootstrapOptions bootstrap;
   JobInfo job;
   TimelineOptions timeline;
+  std::optional<Topology> planned;  // of a newcomer
 };
 
 Session::Session(const Environment& environment, const ProcessParts& process,
@@ -114,10 +128,13 @@ Session::Session(const Environment& environment, const ProcessParts& process,
                  Wireup wireup, CarriedOver carried, const Start& start)
     : environment_(environment),
       bootstrap_(std::move(bootstrap)),
-      generation_(go ? go->generation : process.generation),
+      generation_(go                    ? go->generation
+                  : process.provisional ? 0
+                                        : process.generation),
       link_(process.link),
       go_(std::move(go)),
       topology_(wireup.topology),
+      planned_(start.planned),
       page_(std::move(carried.page)),
       communicator_(wireup.segment, topology_.rank, wireup.streams, process.memory),
       timeline_(topology_.node_rank, start.job.host, start.timeline),
@@ -134,10 +151,10 @@ Session::Session(const Environment& environment, const ProcessParts& process,
   if (link_ == nullptr) return;
   // A member keeps its GPU, whatever its local rank becomes.
   if (!job_info_.devices.own)
-    job_info_.devices.own = process.first_local_rank.value_or(topology_.local_rank);
+    job_info_.devices.own = process.first_local_rank.value_or(numbers().local_rank);
   page_.set_generation(static_cast<std::uint32_t>(generation_));
   page_.set_commits(process.come.commits);
-  listen_to_agent();
+  if (go_) listen_to_agent();
 }
 
 Result<Session::Start> Session::read_start(const Environment& environment,
@@ -160,6 +177,12 @@ Result<Session::Start> Session::read_start(const Environment& environment,
   HVD_TRY(wireup.silence, read_host_timeout(environment, wireup.silence));
   if (process.link != nullptr) wireup.cancel = process.link->cancel_descriptor();
   HVD_TRY(start.timeline, read_timeline_options(environment));
+  if (!process.provisional) return start;
+  // A newcomer does nothing with files that belong to the job.
+  start.timeline.path.clear();
+  start.job.engine.autotune_log.clear();
+  HVD_TRY(const RankInfo info, read_rank_info(environment));
+  start.planned = planned_numbers(info);
   return start;
 }
 
@@ -172,6 +195,8 @@ Result<std::unique_ptr<Session>> Session::open(const Environment& environment,
   if (!carried.page) {
     HVD_TRY(carried.page, attach_page(environment));
   }
+  if (process.provisional)
+    return open_provisional(environment, wanted, process, start, std::move(carried));
   if (process.link != nullptr)
     return open_in_generation(environment, wanted, process, start, std::move(carried));
   // Shows the launcher that this rank waits here for ranks that have not started. Not with some
@@ -189,6 +214,21 @@ Result<std::unique_ptr<Session>> Session::open(const Environment& environment,
   return session;
 }
 
+// Opens a session of this process alone, for what a program does before it comes to the others.
+Result<std::unique_ptr<Session>> Session::open_provisional(const Environment& environment,
+                                                           const StartOptions& wanted,
+                                                           const ProcessParts& process,
+                                                           const Start& start,
+                                                           CarriedOver carried) {
+  auto bootstrap = open_single_bootstrap();
+  HVD_TRY(Wireup wireup, wire_up(*bootstrap, environment, start.job.wireup));
+  std::unique_ptr<Session> session(new Session(environment, process, std::move(bootstrap),
+                                               std::nullopt, std::move(wireup), std::move(carried),
+                                               start));
+  HVD_CHECK(session->begin(wanted, start));
+  return session;
+}
+
 // Comes to a generation, and to the next one if it is over before the session is open. At the
 // start all of it takes no longer than the start's time. Later the launcher alone decides how long
 // the others may take: it ends those that do not come.
@@ -198,13 +238,15 @@ Result<std::unique_ptr<Session>> Session::open_in_generation(const Environment& 
                                                              const Start& start,
                                                              CarriedOver carried) {
   MemberLink& link = *process.link;
-  const bool at_start = process.come.why == ComeReason::start;
+  // A newcomer comes by hvd_reform, and waits until the others need it.
+  const bool waits = process.newcomer;
+  const bool at_start = process.come.why == ComeReason::start && !waits;
   const char* const shown = at_start ? "hvd_init" : "hvd_reform";
   const auto timeout = at_start ? start.bootstrap.timeout : std::chrono::seconds(kLongestTimeoutS);
   const Deadline deadline(timeout);
   MemberCome come = process.come;
   while (true) {
-    carried.page.begin_collective(shown, nullptr, monotonic_ns());
+    if (!waits) carried.page.begin_collective(shown, nullptr, monotonic_ns());
     const std::chrono::milliseconds left(deadline.poll_ms());
     auto bootstrap =
         AgentBootstrap::open(link, come, {left, std::min(left, start.bootstrap.timeout)});

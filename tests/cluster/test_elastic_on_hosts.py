@@ -40,7 +40,7 @@ class Held:
     """A job of four ranks that all wait before step 7, until let_go()."""
 
     def __init__(self, jobs: Jobs, shared: Path, *options: object, hosts: str = TWO_HOSTS, least: int = 1,  # noqa: F811
-                 allocation: tuple[str, ...] = ()) -> None:
+                 allocation: tuple[str, ...] = (), program_options: tuple[object, ...] = ()) -> None:
         """With an allocation, salloc's words for it, the hosts are those of SLURM."""
         self.jobs = jobs
         self.folder = jobs.cluster.root_of("login") / f".{shared}"
@@ -48,8 +48,8 @@ class Held:
         size = sum(int(host.split(":")[1]) for host in hosts.split(","))
         where = () if allocation else ("-H", hosts)
         self.job = jobs.cluster.start(*allocation, HVDRUN, "--min-np", least, "-np", size, *where, "--report", shared / "report",
-                                      *options, TRAINER, "--hold", f"7:-1:{shared}/go", "--ready", shared / "ready", text=True,
-                                      stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                                      *options, TRAINER, "--hold", f"7:-1:{shared}/go", "--ready", shared / "ready",
+                                      *program_options, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         wait_until(lambda: len(self.pids()) == size, "all ranks in their step")
 
     def pids(self) -> dict[int, int]:
@@ -92,6 +92,16 @@ def test_the_other_ranks_continue_after_a_death(jobs: Jobs, victim: int) -> None
     assert re.search(rf"note: rank {victim} on n[12] was lost \(killed by SIGKILL\): 3 ranks continue", done.stderr), done.stderr
 
 
+@pytest.mark.gate
+def test_a_new_rank_takes_the_place_of_a_lost_one_on_another_host(jobs: Jobs) -> None:  # noqa: F811
+    loss = undisturbed_loss(jobs)
+    done = jobs.run(*ON_TWO_HOSTS, "--replace", "auto", TRAINER, "--die", "step:3:1:kill:7", "--take-in", 12)
+    assert done.returncode == 0, done.stderr
+    check_results(done.stdout, [0, 1, 2, 4], loss)
+    assert "note: rank 3 on n2 was lost (killed by SIGKILL): 3 ranks continue" in done.stderr, done.stderr
+    assert "note: new rank 4 on n2 has joined: 4 ranks continue" in done.stderr, done.stderr
+
+
 LOST_WITH = {
     "hvdrun-agent": r"with the agent(: killed by SIGKILL)?",
     "hvd-guard": r"the guard of the agent on {host} was killed",
@@ -122,6 +132,16 @@ def test_too_few_ranks_after_the_loss_of_an_agent_end_the_job_with_its_reason(jo
     code, _, err = finish(held.job)
     assert code == 125 and re.search("error: job stopped after .*: the agent on n2 was lost.*; exit code 125", err), err
     assert "2 ranks are left, fewer than --min-np 3: stopping" in err, err
+
+
+@pytest.mark.gate
+def test_new_ranks_come_on_the_hosts_that_are_left(jobs: Jobs, shared: Path) -> None:  # noqa: F811
+    """A host is lost, and then a rank on the other one. Only the latter gets a new rank."""
+    held = Held(jobs, shared, "--replace", "auto", program_options=("--die", "step:1:2:kill:12", "--take-in", 15))
+    held.kill("n2", "hvdrun-agent")
+    held.let_go()
+    err = held.check_end([0, 4], "note: .*new rank 4 on n1 has joined: 2 ranks continue")
+    assert re.search(r"note: ranks 2-3 on n2 were lost \(with the agent.*\): 2 ranks continue", err), err
 
 
 IN_WHAT = pytest.mark.parametrize("computes", [pytest.param(False, id="in-collectives"), pytest.param(True, id="computing")])

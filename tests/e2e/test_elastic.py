@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from harness import HOSTNAME, HVDRUN, SOAK, Done, Running, Sandbox, load_report, parent_of, process_state, program, wait_until
+from harness import HOSTNAME, HVDRUN, SOAK, Done, Running, Sandbox, load_report, process_state, program, wait_until
 
 TRAINER = program("elastic_trainer")
 EPOCHS, STEPS = 4, 20
@@ -234,6 +234,122 @@ def test_one_rank_alone_trains(sandbox: Sandbox, undisturbed: float) -> None:
 def test_one_rank_alone_is_the_cause_of_the_end(sandbox: Sandbox) -> None:
     done = train(sandbox, ranks=1, die="step:0:1:kill:7").expect(137)
     assert done.report["first_failure"] == 0, done
+
+
+# ---- new ranks
+
+def joined(done: Done) -> list[list[int]]:
+    return [entry["joined"] for entry in done.report["generations"]]
+
+
+def newcomers_of(done: Done) -> dict[int, tuple[int, int]]:
+    """Returns the rank and local rank of each process that was started later, in its first session. There it was alone."""
+    found = re.findall(r"newcomer (\d+) rank (\d+) local (\d+) device -?\d+ value (\d+)", done.out_text)
+    assert all(member == value for member, _, _, value in found), done
+    return {int(member): (int(rank), int(local)) for member, rank, local, _ in found}
+
+
+@pytest.mark.parametrize("options", [slow(()), slow(("--c",)), ("--background",)])
+def test_a_new_rank_takes_the_place_of_a_lost_one(sandbox: Sandbox, undisturbed: float, options: tuple[str, ...]) -> None:
+    done = train(sandbox, "--replace", "auto", die="step:1:1:kill:7", program_options=("--take-in", "12", *options))
+    expect_trained(done, undisturbed, [ALL, [0, 2, 3], [0, 2, 3, 4]])
+    assert joined(done) == [[], [], [4]] and newcomers_of(done) == {4: (3, 1)}, done
+    assert notes_of(done)[0].startswith(f"rank 1 on {HOSTNAME} was lost (killed by SIGKILL): 3 ranks continue after "), done
+    assert re.search(rf"note: new rank 4 on {HOSTNAME} has joined: 4 ranks continue after .*; rank 4 is rank 3 in the program",
+                     done.err_text), done
+
+
+def test_new_ranks_have_the_local_ranks_of_the_lost_ones(sandbox: Sandbox, undisturbed: float) -> None:
+    done = train(sandbox, "--replace", "auto", least=4, die="step:0:1:kill:7,step:2:1:kill:7")
+    expect_trained(done, undisturbed, [ALL, [1, 3, 4, 5]])
+    assert newcomers_of(done) in ({4: (2, 0), 5: (2, 2)}, {4: (1, 0), 5: (2, 2)}, {4: (2, 0), 5: (3, 2)}), newcomers_of(done)
+    assert done.report["generations"][-1]["ranks"][0] == 1, "rank 0 has old state"
+
+
+def test_a_job_below_its_minimum_waits_for_new_ranks(sandbox: Sandbox, undisturbed: float) -> None:
+    done = train(sandbox, "--replace", "auto", least=4, die="step:1:1:kill:7")
+    expect_trained(done, undisturbed, [ALL, [0, 2, 3, 4]])
+    assert done.err_text.count("3 ranks are left, fewer than --min-np 4: waiting for new ones") == 1, done
+
+
+def waits_for_others(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/wchan") as file:
+            return "futex" in file.read()
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("spares", [1, slow(2)])
+def test_a_spare_takes_the_place_of_a_lost_rank_at_once(sandbox: Sandbox, undisturbed: float, spares: int) -> None:
+    held = Held(sandbox, "-H", f"localhost:{RANKS + spares}", "--spares", spares)
+    waiting = range(RANKS, RANKS + spares)
+    wait_until(lambda: all(waits_for_others(sandbox.ranks().get(spare, 0)) for spare in waiting), "spares that wait")
+    held.kill_rank(1)
+    done = held.wait()
+    expect_trained(done, undisturbed, [ALL, [0, 2, 3, 4]])
+    assert re.search(rf"note: rank 1 on {HOSTNAME} was lost \(killed by SIGKILL\), new rank 4 on {HOSTNAME} has joined: 4 ranks continue ",
+                     done.err_text), done
+    assert newcomers_of(done)[4] == (3, 4), done
+
+
+@pytest.mark.slow
+def test_a_spare_that_is_killed_is_replaced(sandbox: Sandbox, undisturbed: float) -> None:
+    held = Held(sandbox, "-H", "localhost:5", "--spares", 1)
+    wait_until(lambda: waits_for_others(sandbox.ranks().get(4, 0)), "a spare that waits")
+    held.kill_rank(4)
+    wait_until(lambda: waits_for_others(sandbox.ranks().get(5, 0)), "another spare that waits")
+    held.kill_rank(1)
+    done = held.wait()
+    expect_trained(done, undisturbed, [ALL, [0, 2, 3, 5]])
+    assert "new rank 4 on" in done.err_text and "ended before it had joined (killed by SIGKILL)" in done.err_text, done
+
+
+def test_new_ranks_that_fail_end_with_the_first_cause(sandbox: Sandbox) -> None:
+    done = sandbox.run("--min-np", RANKS, "-np", RANKS, "--replace", "auto", "sh", "-c",
+                       f'[ -z "$HVD_NEWCOMER" ] || exit 3; exec {TRAINER} --die step:1:1:exit7:7', env=ENVIRONMENT).expect(7)
+    assert done.report["first_failure"] == 1, done
+    assert done.err_text.count("3 processes one after the other ended in slot 1") == 1, done
+    assert done.err_text.count("ended before it had joined (exit code 3)") == 3, done
+
+
+def test_a_job_waits_for_new_ranks_for_a_while(sandbox: Sandbox) -> None:
+    done = sandbox.run("--min-np", RANKS, "-np", RANKS, "--replace", "auto", "--elastic-timeout", "0.5", "--grace", "0.3", "sh", "-c",
+                       f'[ -z "$HVD_NEWCOMER" ] || exec sleep 1000; exec {TRAINER} --die step:1:1:kill:7', env=ENVIRONMENT).expect(137)
+    assert done.report["first_failure"] == 1 and "waiting for new ones" in done.err_text, done
+
+
+def test_a_job_stops_at_its_reset_limit(sandbox: Sandbox) -> None:
+    done = train(sandbox, "--reset-limit", 1, die="step:1:1:kill:5,step:2:2:exit7:12").expect(7)
+    assert done.report["first_failure"] == 2 and len(done.report["generations"]) == 2, done
+    assert "the ranks would form generation 3, and --reset-limit allows 1 reset: stopping" in done.err_text, done
+
+
+def test_a_job_begins_with_as_many_ranks_as_there_are_slots(sandbox: Sandbox, undisturbed: float) -> None:
+    done = train(sandbox, "-H", "localhost:5", "--max-np", 3, ranks=2)
+    expect_trained(done, undisturbed, [[0, 1, 2]])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("trial", range(30 if SOAK else 8))
+def test_kills_at_random_moments_with_new_ranks(sandbox: Sandbox, undisturbed: float, trial: int) -> None:
+    draw = random.Random(f"{SEED} new {trial}")
+    spares = draw.randint(0, 2)
+    go = sandbox.files / "go"
+    running = start(sandbox, "-H", f"localhost:{RANKS + spares}", "--spares", spares, "--replace", "auto", program_options=(
+        "--pause", str(draw.choice([0, 500, 5000])), "--hold", f"{STEPS - 1}:-1:{go}", "--take-in", "1000"))
+    wait_until(lambda: len(sandbox.ranks()) == RANKS + spares, "all ranks")
+    for _ in range(draw.randint(1, 5)):
+        time.sleep(draw.choice([0, 0.002, 0.02, 0.1]) * draw.random())
+        living = sandbox.ranks()
+        if len(living) > 1:
+            os.kill(living[draw.choice(sorted(living))], draw.choice([signal.SIGKILL, signal.SIGTERM]))
+    go.touch()
+    done = running.wait().expect(0)
+    results = results_of(done.out_text)
+    assert sorted(result.member for result in results) == sorted(done.report["generations"][-1]["ranks"]), done
+    for result in results:
+        assert abs(result.loss / undisturbed - 1) < 1e-5 and result.used == (EPOCHS, EPOCHS), done
 
 
 # ---- the end of a job that cannot continue
@@ -499,3 +615,10 @@ def on_two_hosts(sandbox: Sandbox) -> tuple[object, ...]:
 def test_a_ranks_death_on_two_hosts(sandbox: Sandbox, undisturbed: float, victim: int) -> None:
     done = train(sandbox, *on_two_hosts(sandbox), die=f"step:{victim}:1:kill:7")
     expect_trained(done, undisturbed, [ALL, WITHOUT[victim]])
+
+
+@pytest.mark.slow
+def test_a_new_rank_on_another_host(sandbox: Sandbox, undisturbed: float) -> None:
+    done = train(sandbox, *on_two_hosts(sandbox), "--replace", "auto", die="step:3:1:kill:7", program_options=("--take-in", "12"))
+    expect_trained(done, undisturbed, [ALL, [0, 1, 2], [0, 1, 2, 4]])
+    assert newcomers_of(done) == {4: (3, 1)} and "new rank 4 on other has joined" in done.err_text, done

@@ -142,7 +142,9 @@ def test_mpiruns_options_for_hosts_are_accepted(sandbox: Sandbox) -> None:
 
 REJECTED = [
     (("-np", 1, "./a", ":", "-np", 1, "./b"), "let a script choose by $HVD_RANK"),
-    (("--min-np", 1, "--max-np", 4, "true"), "--max-restarts N"),
+    (("--min-np", 1, "--host-discovery-script", "./hosts", "true"), "--max-restarts N"),
+    (("--max-np", 4, "true"), "--max-np needs --min-np M"),
+    (("--min-np", 3, "--max-np", 2, "true"), "--max-np 2 is less than --min-np 3"),
     (("-np", 2, "--follow", "./train"), "--follow is an option of hvdrun sbatch"),
     (("-np", 2, "--requeue", "./train"), "--requeue is an option of hvdrun sbatch"),
     (("--verbos", "true"), "did you mean --verbose?"),

@@ -1,6 +1,6 @@
 // elastic_trainer [--epochs N] [--samples N] [--batch N] [--pause US] [--rounds N]
 //   [--background] [--c] [--swallow] [--die DEATH,…] [--hold STEP:MEMBER:FILE] [--ready FILE]
-//   [--follow MEMBER] [--never-init] [--second]
+//   [--follow MEMBER] [--never-init] [--second] [--take-in STEP]
 //
 // Trains a linear model with hvd::elastic::run, or with the C calls of hvd/elastic.h (--c). The
 // sums over ranks are made by blocking calls, or in the background (--background). They also have
@@ -22,7 +22,10 @@
 // wants it, from its first error until it has done the next step. --pause: each step takes so much
 // longer. --swallow: after the first error, calls hvd_allreduce for ever. --rounds: trains so many
 // times, each between hvd_init and hvd_shutdown. --never-init: sleeps instead of a training.
-// --second: only calls hvd_init, and prints its error.
+// --second: only calls hvd_init, and prints its error. --take-in: asks after each commit whether
+// new ranks are ready (hvd_check_updates). A member of the start waits once before STEP until it
+// knows of some. A process that is started later prints "newcomer M rank R local L device D value
+// V" in its first session, where V is what a broadcast gave it instead of its own number.
 #include "options.h"
 
 #include <algorithm>
@@ -78,6 +81,15 @@ struct Training {
   std::int64_t step = 0;
 };
 
+int own_member() {
+  const char* const member = std::getenv("HVD_MEMBER");
+  return member != nullptr ? std::atoi(member) : own_rank();
+}
+
+bool was_started_later() {
+  return std::getenv("HVD_NEWCOMER") != nullptr;
+}
+
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts;
   std::istringstream in(text);
@@ -131,7 +143,7 @@ void act(const std::string& how) {
 std::string due(const std::string& point, const Training* in_step) {
   const int generation = hvd_generation();
   for (auto& death : deaths) {
-    if (death.point != point || death.member != own_rank() ||
+    if (death.point != point || death.member != own_member() ||
         (death.generation != 0 && death.generation != generation))
       continue;
     if (in_step != nullptr && in_step->now != (death.step == -1 ? in_step->steps - 1 : death.step))
@@ -190,16 +202,25 @@ double error_of(const std::vector<double>& weights, std::int64_t index) {
 }
 
 void call_this_thread(const char* name) {
-  if (number(words, "--follow", -1) == own_rank()) prctl(PR_SET_NAME, name);
+  if (number(words, "--follow", -1) == own_member()) prctl(PR_SET_NAME, name);
 }
 
 void hold(const Training& training) {
   static const auto parts = split(option(words, "--hold", ""), ':');
   if (parts.size() != 3 || std::stoll(parts[0]) != training.step) return;
-  if (const int member = std::stoi(parts[1]); member != -1 && member != own_rank()) return;
+  if (const int member = std::stoi(parts[1]); member != -1 && member != own_member()) return;
   if (const char* const ready = option(words, "--ready", nullptr))
-    append_line(ready, std::to_string(own_rank()).c_str(), getpid());
+    append_line(ready, std::to_string(own_member()).c_str(), getpid());
   while (access(parts[2].c_str(), F_OK) != 0) usleep(500);
+}
+
+// Waits once until this member knows of new ranks, if some have not been replaced.
+void wait_for_new_ranks(const Training& training) {
+  static bool done = was_started_later();
+  if (done || number(words, "--take-in", -1) != training.step) return;
+  done = true;
+  const int at_start = std::atoi(std::getenv("HVD_SIZE"));
+  while (hvd_size() < at_start && hvd_known_updates() == 0) usleep(500);
 }
 
 void add_over_ranks(std::vector<double>& gradient, std::size_t weights) {
@@ -216,6 +237,7 @@ void add_over_ranks(std::vector<double>& gradient, std::size_t weights) {
 void train_step(Training& training) {
   training.now = training.step;
   hold(training);
+  wait_for_new_ranks(training);
   come_to("step", &training);
   usleep(static_cast<useconds_t>(number(words, "--pause", 0)));
   hvd::Shard shard({.samples = training.samples,
@@ -266,7 +288,13 @@ void run_with_cpp(Training& training) {
     come_to_inside("sync");
   });
   come_to_inside("sync");
-  hvd::elastic::run(state, [&] { train(training, [&] { state.commit(); }); });
+  const bool takes_in = number(words, "--take-in", -1) >= 0;
+  hvd::elastic::run(state, [&] {
+    train(training, [&] {
+      state.commit();
+      if (takes_in) hvd::elastic::check_updates();
+    });
+  });
 }
 
 // What hvd::elastic::run does, by C calls.
@@ -282,7 +310,8 @@ void run_with_c(Training& training) {
   add("used", training.used.data(), training.used.size() * sizeof(double));
   add("step", &training.step, sizeof training.step);
   come_to_inside("sync");
-  bool lost = false;
+  const bool takes_in = number(words, "--take-in", -1) >= 0;
+  bool lost = hvd_newcomer() == 1;
   for (bool trained = false; !trained;) {
     try {
       if (lost) {
@@ -291,8 +320,15 @@ void run_with_c(Training& training) {
         come_to_inside("sync");
       }
       must(hvd_state_sync(state));
-      train(training, [&] { must(hvd_state_commit(state)); });
+      train(training, [&] {
+        must(hvd_state_commit(state));
+        std::uint32_t updates = 0;
+        if (takes_in) must(hvd_check_updates(&updates));
+        if (updates != 0) throw hvd::elastic::Updated(updates);
+      });
       trained = true;
+    } catch (const hvd::elastic::Updated&) {
+      lost = true;
     } catch (const hvd::Error& error) {
       if (error.status() != HVD_ERROR_PEER) throw;
       must(hvd_state_restore(state));
@@ -316,6 +352,13 @@ void print_result(const Training& training) {
 void train_round() {
   come_to("before-init");
   hvd::init();
+  if (was_started_later()) {
+    std::int32_t value = own_member();
+    hvd::broadcast(std::span(&value, 1), 0);
+    std::printf("newcomer %d rank %d local %d device %d value %d\n", own_member(), hvd_rank(),
+                hvd_local_rank(), hvd_local_device(), value);
+    std::fflush(stdout);
+  }
   come_to("after-init");
   Training training;
   if (flag(words, "--c") != 0)
@@ -343,7 +386,7 @@ int main(int, char** argv) {
                       parts.size() > 4 ? std::stoll(parts[4]) : -1});
   }
   set_trap();
-  std::printf("member %d pid %d\n", own_rank(), getpid());
+  std::printf("member %d pid %d\n", own_member(), getpid());
   std::fflush(stdout);
   if (flag(words, "--never-init") != 0) {
     come_to("step");

@@ -70,6 +70,22 @@ def test_all_ranks_form_a_new_generation_without_a_loss(sandbox: Sandbox, what: 
     assert ends(done) == [(10, "3333333333", "[3]", 10)] * 3, done
 
 
+# ---- New ranks ----------------------------------------------------------------------------------
+
+
+def test_a_new_rank_takes_the_place_of_a_lost_one(sandbox: Sandbox) -> None:
+    """It broadcasts before run(), while the others train."""
+    done = run(sandbox, 3, "elastic_steps.py", "replace", options=("--min-np", 1, "--replace", "auto")).expect(0)
+    assert sorted(ends(done)) == [(10, "3333322223", "[2, 3]", 10)] * 2 + [(10, "3333322223", "[3]", 10)], done
+    assert "newcomer 3 rank 2 size 3 local 1" in done.out_text, done
+    assert re.search(r"new rank 3 on \S+ has joined: 3 ranks continue after .*; rank 3 is rank 2 in the program", done.err_text), done
+
+
+def test_spares_end_with_the_job(sandbox: Sandbox) -> None:
+    done = run(sandbox, 2, "elastic_steps.py", "nothing", options=("--min-np", 1, "--spares", 2, "-H", "localhost:4")).expect(0)
+    assert ends(done) == [(10, "2222222222", "[]", 10)] * 2 and "Traceback" not in done.err_text, done
+
+
 # ---- Fixed size ---------------------------------------------------------------------------------
 
 

@@ -238,7 +238,7 @@ def _broadcast(tensor: tf.Tensor, root: int, name: Optional[str], process_set: P
     def sent(value: tf.Tensor) -> Any:
         def gradient(upstream: tf.Tensor) -> tf.Tensor:
             averaged = _allreduce(_dense(upstream), _gradient_name(name), Average, 1.0, 1.0, process_set)
-            if job.rank() == root:
+            if job.is_root(root):
                 return averaged
             # The root waits for this rank's part of the average, which a plain constant would not run.
             with tf.control_dependencies([averaged]):

@@ -26,12 +26,12 @@ import tensorflow as tf
 from .. import elastic as _elastic
 from .. import errors
 from ..elastic import (HorovodInternalError, HostsUpdatedInterrupt, HostUpdateResult, ObjectState, State, check_method,
-                       generation, is_elastic, member, newest, reform, run_fn)
+                       generation, is_elastic, is_newcomer, member, newest, reform, run_fn)
 from ..job import init, shutdown
 from .functions import broadcast_object, broadcast_variables
 
 __all__ = ["HorovodInternalError", "HostUpdateResult", "HostsUpdatedInterrupt", "ObjectState", "State",
-           "TensorFlowKerasState", "TensorFlowState", "generation", "init", "is_elastic", "member", "newest", "reform",
+           "TensorFlowKerasState", "TensorFlowState", "generation", "init", "is_elastic", "is_newcomer", "member", "newest", "reform",
            "run", "run_fn", "shutdown"]
 
 

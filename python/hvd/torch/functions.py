@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Union
 import torch
 
 from .._collectives import Handle, sharing_failure, start_all, wait_for_all
-from ..job import rank
+from ..job import is_root
 from ..objects import allgather_object, broadcast_object
 from ..process_sets import ProcessSet, global_process_set
 from ._states import mapped, with_tensors
@@ -107,7 +107,7 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer, root_rank: int, model: A
         if isinstance(optimizer, torch.optim.LBFGS):
             raise ValueError("hvd: the state of torch.optim.LBFGS cannot be broadcast")
         parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-        packed = _pack(optimizer, parameters) if rank() == root_rank else None
+        packed = _pack(optimizer, parameters) if is_root(root_rank) else None
     with sharing_failure("allgather", f"{name}.check", process_set):  # a copy that cannot be unpickled
         packed = broadcast_object(packed, root_rank, name, process_set)
     assert packed is not None

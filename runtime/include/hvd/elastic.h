@@ -40,6 +40,33 @@ HVD_API int hvd_generation(void);
 HVD_API int hvd_member(void);
 HVD_API int hvd_newest(void);
 
+/* ---- New ranks ----------------------------------------------------------------------------- */
+
+/* hvdrun starts new processes in the place of lost ones (--replace auto, --spares). Such a newcomer
+ * imports, reads data and calls hvd_init while the others train. hvd_init does not wait for them:
+ * it opens a session of this process alone, in which a broadcast gives what it was given. hvd_rank
+ * and its relatives return the numbers that the newcomer is likely to have, never rank 0, and
+ * hvd_local_rank that of its GPU. hvd_generation is 0. hvd_reform then waits until the others take
+ * it in: at once if one is lost, or when they call hvd_check_updates.
+ *
+ * hvd_newcomer: 1 in such a process before its first hvd_reform has returned, otherwise 0; or
+ * -HVD_ERROR_NOT_INITIALIZED. */
+HVD_API int hvd_newcomer(void);
+
+#define HVD_UPDATE_ADDED 0x1u   /* newcomers are ready: hvd_reform takes them in */
+#define HVD_UPDATE_REMOVED 0x2u /* ranks are to leave: hvd_reform lets them */
+
+/* Puts into *bits what has changed, or 0: the same on all ranks, which then all call hvd_reform. A
+ * collective of all ranks, also in a job where nothing can change (but not if hvd_elastic is 0:
+ * then it returns 0 at once). Call it between two steps, for example after each commit: it costs as
+ * much as a small allreduce.
+ *   HVD_ERROR_PEER: a rank was lost. */
+HVD_API hvd_status hvd_check_updates(uint32_t* bits);
+
+/* Returns what this rank alone knows of such changes; the others may not know of it yet. Does not
+ * wait for others. 0 before hvd_init. */
+HVD_API uint32_t hvd_known_updates(void);
+
 /* Leaves this generation, and comes to the next one, like hvd_shutdown and hvd_init. Call it after
  * HVD_ERROR_PEER. All ranks may also have agreed to call it, for example by an allreduce; then
  * nothing was lost.

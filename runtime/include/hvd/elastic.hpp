@@ -20,10 +20,12 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <ranges>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -46,6 +48,31 @@ inline int member() {
 }
 inline int newest() {
   return hvd::detail::number(hvd_newest());
+}
+
+// Returns whether this process was started while the job runs, and is not in it yet; see
+// hvd_newcomer.
+inline bool is_newcomer() {
+  return hvd::detail::number(hvd_newcomer()) != 0;
+}
+
+// Thrown on all ranks when ranks can be added or are to leave. run() catches it.
+class Updated : public std::runtime_error {
+ public:
+  explicit Updated(std::uint32_t bits)
+      : std::runtime_error("hvd: the ranks of the job change"), bits_(bits) {}
+  std::uint32_t bits() const { return bits_; }  // HVD_UPDATE_
+
+ private:
+  std::uint32_t bits_;
+};
+
+// Throws Updated, on all ranks, if new ranks are ready; see hvd_check_updates. A collective. Call
+// it in the function of run() after a commit, because run() goes back to the last one.
+inline void check_updates() {
+  std::uint32_t bits = 0;
+  hvd::detail::check(hvd_check_updates(&bits));
+  if (bits != 0) throw Updated(bits);
 }
 
 // Comes to the next generation; see hvd_reform. run() calls it.
@@ -149,6 +176,9 @@ class State {
 // to the next generation, calls the reset callbacks, and begins again. Returns what `train`
 // returns.
 //
+// A newcomer waits in it until the others take it in. If they end without it, the process exits
+// with 0.
+//
 // Other errors leave it: HVD_ERROR_MISMATCH would come again and again. So does HVD_ERROR_REMOVED.
 // In a job that ends when a rank is lost, HVD_ERROR_PEER leaves it, too.
 //
@@ -156,15 +186,19 @@ class State {
 // not survive a loss.
 template <std::invocable Train>
 std::invoke_result_t<Train> run(State& state, Train train) {
-  for (bool again = false;; again = true) {
+  bool waits = is_newcomer();
+  for (bool again = waits;; again = true) {
     try {
       if (again) {
         reform();
         state.reset();
       }
+      waits = false;
       state.sync();
       return train();
+    } catch (const Updated&) {
     } catch (const Error& error) {
+      if (waits && error.status() == HVD_ERROR_REMOVED) std::exit(EXIT_SUCCESS);
       if (error.status() != HVD_ERROR_PEER || !is_elastic() || !initialized()) throw;
     }
     state.restore();

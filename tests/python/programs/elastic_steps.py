@@ -2,7 +2,7 @@
 
 kill, raise (an exception of the program), exit (code 3), leave (hvd.shutdown and code 3), wait (for ever, without the
 others; then member 2 kills itself), swallow (as wait, in a loop that continues after every exception), mismatch
-(kills itself; then the tensors differ), update (the hosts have changed), internal (all ranks raise
+(kills itself; then the tensors differ), replace (kills itself; the others wait at step 8 for a new rank), update (the hosts have changed), internal (all ranks raise
 HorovodInternalError), root (kills itself while it gives its state to all, and has the most commits).
 """
 
@@ -43,7 +43,7 @@ def do_it(state: State) -> None:
         state.on_hosts_updated(1.5, hvd.elastic.HostUpdateResult.removed)
     if WHAT == "root" and me == 1:
         state.commit()  # alone, in a job whose other ranks are about to lose member 2
-    if WHAT == "root" and me == 2 or WHAT in ("kill", "mismatch") and me == 1:
+    if WHAT == "root" and me == 2 or WHAT in ("kill", "mismatch", "replace") and me == 1:
         kill()
     if WHAT == "raise" and me == 1:
         raise KeyError("no such sample")
@@ -64,6 +64,9 @@ def train(state: State) -> None:
             state.done = hvd.elastic.generation() > 1
             if not state.done:
                 do_it(state)
+        if WHAT == "replace" and state.step == 8 and hvd.size() == 2:
+            while state._host_messages.empty():
+                time.sleep(0.005)
         shape = 2 + hvd.rank() if WHAT == "mismatch" and hvd.elastic.generation() > 1 else 2
         total = hvd.numpy.allreduce(np.ones(shape), op=hvd.Sum, name="gradient of layer 3")
         assert total[0] == hvd.size()
@@ -73,6 +76,9 @@ def train(state: State) -> None:
 
 
 hvd.init()
+if hvd.elastic.is_elastic() and hvd.elastic.is_newcomer():
+    given = hvd.broadcast_object(MEMBER(), 0)
+    print(f"newcomer {given} rank {hvd.rank()} size {hvd.size()} local {hvd.local_rank()}", flush=True)
 state = State(step=0, sizes=[], done=False)
 resets: list[int] = []
 state.register_reset_callbacks([lambda: resets.append(hvd.size())])

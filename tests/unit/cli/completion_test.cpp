@@ -68,7 +68,7 @@ TEST(Completion, CompletesBatchOptionsOnlyForSbatchAndSalloc) {
   EXPECT_THAT(completions_of("sbatch --partition main -- prin"), Contains("printf"));
   EXPECT_THAT(completions_of("--gpus"), IsEmpty());
   EXPECT_THAT(completions_of("scale --rep"),
-              ElementsAre("--repeat", "--report", "--report-bindings"));
+              ElementsAre("--repeat", "--replace", "--report", "--report-bindings"));
 }
 
 TEST(Completion, CompletesTemplates) {

@@ -125,7 +125,7 @@ TEST(ParseConfig, RecognizesHorovodsOptions) {
   EXPECT_THAT(
       file_error(R"({"host-discovery-script": "t"})"),
       StartsWith("f:1: \"host-discovery-script\" is an option of horovodrun that hvdrun does "
-                 "not have: a job gets no ranks after its start"));
+                 "not have: a job keeps its hosts"));
 }
 
 // Horovod's own example, with every key of its documentation.

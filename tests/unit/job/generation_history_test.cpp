@@ -94,6 +94,19 @@ TEST(GenerationHistory, HasLossesBeforeTheFirstGeneration) {
   EXPECT_EQ(report.generations.at(0).members, Members{0});
 }
 
+TEST(GenerationHistory, ANewcomerMayJoinTheFirstGeneration) {
+  NotedJob job(2);
+  const auto newcomer = job.add_newcomer();
+  job.come(newcomer, 0, 1, ComeReason::start);
+  job.lose(0, 2);
+  job.come(1, 0, 3, ComeReason::start);
+  job.wire_up(4);
+  const auto generations = job.history().report(5).generations;
+  ASSERT_EQ(generations.size(), 1u);
+  EXPECT_EQ(generations[0].members, (Members{1, newcomer}));
+  EXPECT_EQ(generations[0].joined, Members{newcomer});
+}
+
 TEST(GenerationHistory, ANewcomerHasJoined) {
   NotedJob job(2);
   for (const std::uint32_t member : {0, 1}) job.come(member, 0, 0);

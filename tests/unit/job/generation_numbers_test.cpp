@@ -1,6 +1,7 @@
 #include "job/generation_numbers.hpp"
 
 #include <cstddef>
+#include <map>
 #include <random>
 #include <set>
 #include <string>
@@ -12,9 +13,9 @@ namespace hvdrun {
 namespace {
 
 // The members in the order of ranks, each with its local rank: "0/0 5/1".
-std::string text(const GenerationNumbers& numbers) {
+std::string text(const std::vector<NumberedMember>& ranks) {
   std::string line;
-  for (const auto& rank : numbers.ranks)
+  for (const auto& rank : ranks)
     line += (line.empty() ? "" : " ") + std::to_string(rank.place.member) + "/" +
             std::to_string(rank.local_rank);
   return line;
@@ -48,10 +49,9 @@ TEST(GenerationNumbers, ANewcomerOnAnotherHostBeginsItsLocalRanks) {
             "0/0 4/0 2/1 5/1");
 }
 
-TEST(GenerationNumbers, ANewcomerWithoutALocalRankForItsSlotStaysOut) {
-  const auto numbers = number_members({survivor(2)}, {{4, 0, 3}, {5, 0, 1}});
-  EXPECT_EQ(text(numbers), "2/0 5/1");
-  EXPECT_EQ(numbers.misfits, std::vector<std::uint32_t>{4});
+TEST(GenerationNumbers, ANewcomerInASlotBeyondTheRanksOfItsHostGetsAFreeLocalRank) {
+  EXPECT_EQ(text(number_members({survivor(2)}, {{4, 0, 3}, {5, 0, 1}})), "2/0 4/2 5/1");
+  EXPECT_EQ(text(number_members({survivor(0), survivor(2)}, {{3, 0, 3}})), "0/0 3/2 2/1");
 }
 
 // Losses and newcomers at random, on two hosts of four slots.
@@ -71,15 +71,17 @@ TEST(GenerationNumbers, KeepTheirPromisesInRandomHistories) {
         if (!used.contains({place / 4, place % 4}) && random() % 3 == 0)
           newcomers.push_back({next++, place / 4, place % 4});
       const auto numbers = number_members(members, newcomers);
-      const auto size = static_cast<std::uint32_t>(numbers.ranks.size());
-      ASSERT_EQ(size + numbers.misfits.size(), members.size() + newcomers.size());
+      const auto size = static_cast<std::uint32_t>(numbers.size());
+      ASSERT_EQ(size, members.size() + newcomers.size());
+      std::map<std::uint32_t, std::uint32_t> sizes;  // of hosts
+      for (const auto& rank : numbers) ++sizes[rank.place.host];
       std::set<std::pair<std::uint32_t, std::uint32_t>> local_ranks;
       std::vector<Survivor> following;
       for (std::uint32_t rank = 0; rank < size; ++rank) {
-        const auto& [place, local_rank] = numbers.ranks[rank];
+        const auto& [place, local_rank] = numbers[rank];
         EXPECT_TRUE(local_ranks.emplace(place.host, local_rank).second);
         const bool is_new = place.member >= next - newcomers.size();
-        EXPECT_TRUE(!is_new || local_rank == place.slot);
+        EXPECT_TRUE(!is_new || local_rank == place.slot || place.slot >= sizes[place.host]);
         EXPECT_TRUE(rank > 0 || !is_new);
         following.push_back({place, rank});
       }
@@ -87,7 +89,7 @@ TEST(GenerationNumbers, KeepTheirPromisesInRandomHistories) {
         EXPECT_TRUE(local_rank == 0 || local_ranks.contains({host, local_rank - 1}));
       for (std::size_t i = 1; i < members.size(); ++i)  // the first may become rank 0
         EXPECT_TRUE(members[i].rank >= size ||
-                    numbers.ranks[members[i].rank].place.member == members[i].place.member);
+                    numbers[members[i].rank].place.member == members[i].place.member);
       members = following;
     }
   }

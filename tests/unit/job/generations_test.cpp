@@ -326,6 +326,18 @@ TEST(Generations, MembersThatLeaveAndStartAgainAwaitEachOther) {
   EXPECT_EQ(job.start(1), Lines{"go 2: 0,1"});
 }
 
+TEST(Generations, AMemberThatHasStartedAgainIsOneOfTheMinimum) {
+  Job job(3, {3, 3, false});
+  job.begin();
+  job.generations.left(1);
+  job.failed(0);
+  EXPECT_EQ(job.failed(2), Lines{"go 2: 0,2"}) << "member 1 seems to be at its end";
+  job.wire_up();
+  EXPECT_EQ(job.start(1), Lines{"updated to 0,2"});
+  EXPECT_EQ(job.asked(0), Lines{});
+  EXPECT_EQ(job.asked(2), Lines{"go 3: 0,2,1"});
+}
+
 TEST(Generations, AMemberThatExitsInsteadOfStartingAgainIsNotAwaited) {
   Job job(2);
   job.begin();
@@ -445,9 +457,24 @@ TEST(Generations, AFullJobTakesNoNewcomerIn) {
   job.generations.add(0, 2);
   EXPECT_EQ(job.start(2), Lines{});
   EXPECT_EQ(job.lost(1), Lines{"over 2 to 0: 1 was killed"});
-  EXPECT_EQ(job.failed(0),
-            (Lines{"end 2: has a slot that its host has no local rank for", "go 2: 0"}))
-      << "its GPU is not that of a local rank";
+  EXPECT_EQ(job.failed(0), Lines{"go 2: 0,2"});
+}
+
+TEST(Generations, ANewcomersLikelyNumbersHaveItsSlotAndNeverRankZero) {
+  Job job(4, {1, 4});
+  job.begin();
+  const auto text_of = [&](std::uint32_t host, std::uint32_t slot) {
+    const auto numbers = job.generations.planned(host, slot);
+    return fmt::format("{}/{} {}/{}", numbers.rank, numbers.size, numbers.local_rank,
+                       numbers.local_size);
+  };
+  EXPECT_EQ(text_of(0, 4), "3/4 4/5") << "a spare of a full job";
+  job.lost(0);
+  EXPECT_EQ(text_of(0, 0), "1/4 0/4");
+  job.lost(2);
+  job.lost(3);
+  EXPECT_EQ(text_of(0, 3), "1/2 3/4");
+  EXPECT_EQ(text_of(1, 0), "1/2 0/1");
 }
 
 TEST(Generations, OnceAMemberHasFinishedNewcomersAreRemoved) {

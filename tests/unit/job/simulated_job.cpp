@@ -211,8 +211,11 @@ void SimulatedAgent::handle(FrameType type, const std::string& payload) {
     case FrameType::over:
     case FrameType::go:
     case FrameType::parts:
+    case FrameType::updated:
     case FrameType::removed:
       return pass_to_members(type, payload);
+    case FrameType::start_more:
+      return start_more(payload);
     case FrameType::end_member:
       return end_member(static_cast<int>(*parse_number(payload)));
     default:
@@ -223,6 +226,7 @@ void SimulatedAgent::handle(FrameType type, const std::string& payload) {
 void SimulatedAgent::launch(LaunchMessage message) {
   hosts = message.pmix_namespace.empty() ? 1 : message.hosts.size();
   launched = true;
+  grows = message.grows;
   StartedMessage started;
   const bool fails = world.chance(world.chances.program_is_missing);
   if (!fails && !stopping) {
@@ -326,7 +330,7 @@ void SimulatedAgent::consider_leaving() {
                                      [this](int number) { return !rank(number).reaped; });
   if (left || any_alive || !(launched || stopping)) return;
   if (numbers.empty() && !stopping) return;  // starting failed: the launcher will send stop
-  if (hosts > 1 && !stopping && !released) return;
+  if ((hosts > 1 || grows) && !stopping && !released) return;
   leave();
 }
 

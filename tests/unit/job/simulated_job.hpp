@@ -22,6 +22,7 @@
 #include <optional>
 #include <random>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -77,6 +78,7 @@ struct ElasticJob {
   bool reforms = true;  // false: a rank exits when a collective has failed
   std::size_t least = 1;
   Millis reset_timeout{0};
+  bool grows = false;  // new ranks are started
 };
 
 // What the launcher waits for since it has asked a member.
@@ -98,7 +100,8 @@ struct Member {
   bool stopped = false;   // by a signal
   bool connected = true;
   bool disconnection_reported = false;
-  bool fails = false;  // it has failed, and is about to end
+  bool has_left = false;  // it may have come again since
+  bool fails = false;     // it has failed, and is about to end
   std::uint32_t generation = 0;
   std::uint64_t commits = 0;
   std::map<std::uint32_t, std::uint64_t> commits_in;  // by generation
@@ -113,6 +116,7 @@ struct Rank {
   Fate fate = Fate::exits_0;
   OnStop on_stop = OnStop::dies;
   bool had_to_stop = false;
+  bool is_later = false;  // it was started, or is to be, while others ran
   bool started = false;
   bool alive = false;
   bool signalled = false;  // by a part of hvdrun, before its end
@@ -142,7 +146,7 @@ struct Generation {
 };
 
 struct AttemptTruth {
-  std::vector<Rank> ranks;  // by number
+  std::deque<Rank> ranks;  // by number; their addresses stay
   std::vector<Generation> generations;
   bool members_accused = false;  // of not being reachable
   bool one_wiring_failed = false;
@@ -155,8 +159,17 @@ struct AttemptTruth {
   std::set<std::string> unreachable;  // those of `hosts` that the launcher cannot reach
   bool disturbed = false;             // an agent, a link or a frame had a fault
 
+  // Returns whether a rank that was started later was in no generation.
+  bool never_joined(std::size_t number) const {
+    return ranks[number].is_later &&
+           std::ranges::none_of(generations, [number](const Generation& one) {
+             return std::ranges::count(one.members, number) > 0;
+           });
+  }
+
   // Returns whether the rank's end decides whether the job has succeeded.
   bool decides(std::size_t number) const {
+    if (never_joined(number)) return false;
     if (generations.empty()) return true;
     // One that has left and then fails is lost, if the others have continued. So is one that its
     // agent ends when it gives up.
@@ -208,6 +221,7 @@ class World final : public TimeSource {
   Clock::time_point now() const override { return now_; }
 
   bool run_due() override {
+    if (++turns_ > kMostTurns) throw std::runtime_error("the history does not end");
     if (frozen_until_) return pass(std::nullopt);
     if (!withheld_.empty()) {
       const auto event = std::move(withheld_.front());
@@ -242,13 +256,15 @@ class World final : public TimeSource {
   MakeAgents make_agents();
   AttemptTruth& begin_attempt() {
     auto& made = attempts.emplace_back();
-    made.ranks.resize(ranks_);
-    for (auto& rank : made.ranks) {
-      if (chance(chances.rank_fails)) rank.fate = static_cast<Fate>(between(1, 4).count());
-      rank.on_stop = static_cast<OnStop>(between(0, 2).count());
-      rank.had_to_stop = chance(0.1);
-    }
+    for (std::size_t rank = 0; rank < ranks_; ++rank) add_rank(made);
     return made;
+  }
+  Rank& add_rank(AttemptTruth& attempt) {
+    Rank rank;
+    if (chance(chances.rank_fails)) rank.fate = static_cast<Fate>(between(1, 4).count());
+    rank.on_stop = static_cast<OnStop>(between(0, 2).count());
+    rank.had_to_stop = chance(0.1);
+    return attempt.ranks.emplace_back(rank);
   }
 
   bool chance(double probability) {
@@ -298,7 +314,10 @@ class World final : public TimeSource {
     });
   }
 
+  static constexpr std::size_t kMostTurns = 2'000'000;
+
   std::mt19937_64 random_;
+  std::size_t turns_ = 0;
   const std::size_t ranks_;
   const bool verbose_;
   Clock::time_point now_{};
@@ -327,6 +346,7 @@ struct SimulatedAgent : std::enable_shared_from_this<SimulatedAgent> {
 
   // Of elastic jobs (simulated_members.cpp):
   void begin_member(int number);
+  void start_more(const std::string& payload);
   void act(int number, Millis delay, const std::function<void(SimulatedAgent&, Rank&)>& step);
   void send_of_member(int number, FrameType type, std::uint32_t generation,
                       const std::string& payload);
@@ -348,6 +368,7 @@ struct SimulatedAgent : std::enable_shared_from_this<SimulatedAgent> {
   void fail_slowly(int number);
   // What the launcher does, when it does it.
   void note_sent(FrameType type, const std::string& payload);
+  void note_more(const std::string& payload);
   void check_end_member(int number);
 
   void send(FrameType type, const std::string& payload);
@@ -382,6 +403,7 @@ struct SimulatedAgent : std::enable_shared_from_this<SimulatedAgent> {
   bool released = false;
   bool left = false;
   std::size_t hosts = 1;
+  bool grows = false;
   std::vector<int> numbers;  // of its ranks that have started
   bool launched = false;
   Clock::time_point paused_until{};

@@ -38,6 +38,24 @@ void SimulatedAgent::begin_member(int number) {
       [number](SimulatedAgent& self, Rank&) { self.come(number, ComeReason::start); });
 }
 
+// Starts ranks while others run. Their first session is their own, so that they come later. A
+// program that does not form new generations never comes.
+void SimulatedAgent::start_more(const std::string& payload) {
+  if (stopping) return;
+  StartedMessage started;
+  const auto message = parse<StartMoreMessage>(payload).value();
+  for (const auto& each : message.ranks) {
+    world.say("{}: rank {} is started", host, each.rank);
+    numbers.push_back(each.rank);
+    Rank& its = rank(each.rank);
+    its.started = its.alive = true;
+    if (world.elastic->uses_hvd && world.elastic->reforms) begin_member(each.rank);
+    started.pids.emplace_back(each.rank, 1000 + each.rank);
+    let_live(each.rank);
+  }
+  send(FrameType::started, pack(started));
+}
+
 // Sends a frame of a member, when the agent runs.
 void SimulatedAgent::send_of_member(int number, FrameType type, std::uint32_t generation,
                                     const std::string& payload) {
@@ -111,6 +129,10 @@ void SimulatedAgent::go_inside(int number) {
   Member& member = rank(number).member;
   ++member.moves;
   member.state = Member::State::inside;
+  if (rank(number).is_later)  // it has got the state of another one
+    for (const auto& generation : world.attempts[attempt_index].generations)
+      if (generation.number == member.generation)
+        member.commits = std::max(member.commits, generation.most_commits);
   if (dies_here(number)) return;
   for (int i = 0; i < 3; ++i)
     act(number, world.between(1, 3000), [](SimulatedAgent&, Rank& its) {
@@ -159,6 +181,7 @@ void SimulatedAgent::finish_member(int number) {
     return end_rank(number, 0);
   }
   member.state = Member::State::left;
+  member.has_left = true;
   send_of_member(number, FrameType::leave, member.generation, {});
   if (world.chance(0.05)) {
     act(number, world.between(1, 500), [number](SimulatedAgent& self, Rank&) {
@@ -201,6 +224,10 @@ void SimulatedAgent::member_reads(int number, FrameType type, std::uint32_t gene
   };
   if (type == FrameType::over && (member.state == State::inside || member.state == State::wiring)) {
     react_to_over(number);
+  } else if (type == FrameType::updated && member.state == State::inside) {
+    ++member.moves;
+    act(number, world.between(0, 300),
+        [number](SimulatedAgent& self, Rank&) { self.come(number, ComeReason::asked); });
   } else if (type == FrameType::removed && member.state == State::coming) {
     // It had left, and has come again when others had finished.
     act(number, world.between(0, 200),
@@ -261,6 +288,7 @@ void SimulatedAgent::fail_slowly(int number) {
   ++rank(number).member.moves;
   act(number, world.between(0, 500),
       [number](SimulatedAgent& self, Rank&) { self.end_rank(number, 3 << 8); });
+  if (world.attempts[attempt_index].never_joined(static_cast<std::size_t>(number))) return;
   for (const auto& other : world.agents)
     for (const int peer : other->numbers)
       if (peer != number && other->rank(peer).alive &&
@@ -276,6 +304,7 @@ void SimulatedAgent::note_sent(FrameType type, const std::string& payload) {
     truth.members_ended = true;  // one that has died meanwhile, too
   if (type == FrameType::end_member)
     return check_end_member(static_cast<int>(*parse_number(payload)));
+  if (type == FrameType::start_more) return note_more(payload);
   if (type != FrameType::over && type != FrameType::go && type != FrameType::parts) return;
   const auto message = parse_to_members(payload).value();
   const bool is_last =
@@ -306,6 +335,17 @@ void SimulatedAgent::note_sent(FrameType type, const std::string& payload) {
     EXPECT_GT(next.number, truth.generations.back().number);
   }
   truth.generations.push_back(std::move(next));
+}
+
+void SimulatedAgent::note_more(const std::string& payload) {
+  AttemptTruth& truth = world.attempts[attempt_index];
+  EXPECT_TRUE(world.elastic && world.elastic->grows);
+  const auto message = parse<StartMoreMessage>(payload).value();
+  for (const auto& each : message.ranks) {
+    // Messages to several agents may be sent in another order than that of their ranks.
+    while (truth.ranks.size() <= static_cast<std::size_t>(each.rank))
+      world.add_rank(truth).is_later = true;
+  }
 }
 
 // A living member is ended only if it is late, disconnected, or cannot be reached.

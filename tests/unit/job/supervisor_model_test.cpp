@@ -14,6 +14,7 @@
 #include <optional>
 #include <random>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,6 +56,12 @@ void make_elastic(World& world, JobSpec& spec) {
   spec.pmix = PmixMode::off;
   spec.elastic.min_ranks = static_cast<int>(job.least);
   spec.elastic.reset_timeout = job.reset_timeout;
+  if (world.chance(0.5)) {
+    spec.elastic.replaces = world.chance(0.8);
+    spec.elastic.spares = static_cast<int>(world.between(0, 2).count());
+    spec.elastic.elastic_timeout = world.between(1000, 100000);
+    job.grows = spec.elastic.replaces || spec.elastic.spares > 0;
+  }
   world.elastic = job;
 }
 
@@ -135,8 +142,9 @@ void check_end(const World& world, const JobSpec& spec, const Report& report) {
                                                                  last.one_came_after_leaving)))
         << "rank " << *report.first_failure;
   }
-  const bool any_failed = std::any_of(last.ranks.begin(), last.ranks.end(),
-                                      [](const Rank& rank) { return rank.failed_by_itself(); });
+  bool any_failed = false;
+  for (std::size_t i = 0; i < last.ranks.size(); ++i)
+    any_failed = any_failed || (last.ranks[i].failed_by_itself() && !last.never_joined(i));
   if (!last.disturbed && !world.interrupted && any_failed && !spec.stop.exit_timeout &&
       !(world.elastic && (last.members_ended || last.one_wiring_failed || report.exit_code == 0 ||
                           report.stopped_early))) {
@@ -239,7 +247,7 @@ void check_blamed_member(const AttemptTruth& truth, const Report& report) {
   EXPECT_FALSE(was_repaired(truth, its)) << "rank " << blamed;
   for (std::size_t other = 0; other < truth.ranks.size(); ++other) {
     const auto generation = last_generation_of(truth, other);
-    if (generation >= its || !truth.ranks[other].failed_by_itself() ||
+    if (generation >= its || !truth.ranks[other].failed_by_itself() || truth.never_joined(other) ||
         truth.ranks[other].member.state == simulated::Member::State::left)
       continue;
     EXPECT_TRUE(may_be_repaired(truth, generation, its))
@@ -249,13 +257,17 @@ void check_blamed_member(const AttemptTruth& truth, const Report& report) {
 
 void check_generations(const AttemptTruth& truth, const GenerationsReport& report) {
   ASSERT_EQ(report.generations.size(), truth.generations.size());
+  std::set<std::size_t> seen;
   std::set<std::size_t> lost;
   for (const auto& loss : report.lost_at_start) EXPECT_TRUE(lost.insert(loss.member).second);
   for (std::size_t i = 0; i < report.generations.size(); ++i) {
     const auto& reported = report.generations[i];
     EXPECT_EQ(reported.number, truth.generations[i].number);
     EXPECT_TRUE(std::ranges::equal(reported.members, truth.generations[i].members));
-    EXPECT_TRUE(reported.joined.empty());
+    for (const auto member : reported.members) {
+      const bool is_new = seen.insert(member).second && (i > 0 || truth.ranks[member].is_later);
+      EXPECT_EQ(std::ranges::count(reported.joined, member), is_new ? 1 : 0) << member;
+    }
     EXPECT_GE(reported.seconds, 0);
     EXPECT_GE(reported.pause_seconds, 0);
     for (const auto member : reported.members) EXPECT_FALSE(lost.contains(member)) << member;
@@ -269,7 +281,7 @@ void check_generations(const AttemptTruth& truth, const GenerationsReport& repor
       const auto& rank = truth.ranks[member];
       EXPECT_TRUE(lost.contains(member) || !rank.alive ||
                   std::ranges::find(reported.members, member) != reported.members.end() ||
-                  rank.member.state == simulated::Member::State::left)
+                  rank.member.has_left)
           << member << " was left out";
     }
   }
@@ -283,11 +295,11 @@ void check_that_others_continue(const World& world, const JobSpec& spec, const R
       last.one_was_lost_before_launch || report.exit_code == kExitTimeout)
     return;
   std::size_t survivors = 0;
-  for (const auto& rank : report.ranks)
-    if (!last.lost_hosts.contains(rank.host)) ++survivors;
+  for (std::size_t i = 0; i < last.ranks.size(); ++i)
+    if (!last.lost_hosts.contains(report.ranks[i].host) && !last.never_joined(i)) ++survivors;
   if (survivors < world.elastic->least) return;
   for (std::size_t i = 0; i < last.ranks.size(); ++i)
-    if (!last.lost_hosts.contains(report.ranks[i].host)) {
+    if (!last.lost_hosts.contains(report.ranks[i].host) && !last.never_joined(i)) {
       EXPECT_TRUE(last.ranks[i].started && !last.ranks[i].signalled)
           << "rank " << i << " was stopped because of a lost host";
     }
@@ -339,15 +351,23 @@ class Supervisor : public testing::Test {
   static void run_many(std::uint64_t first, int count, const Chances& chances = {}) {
     for (int i = 0; i < count; ++i) {
       const std::uint64_t seed = first + static_cast<std::uint64_t>(i);
-      run_history(seed, chances, false);
+      run(seed, chances, false);
       if (!HasFailure()) continue;
       fmt::print("the history of seed {}, once more:\n", seed);
-      run_history(seed, chances, true);
+      run(seed, chances, true);
       FAIL() << "seed " << seed;
     }
   }
 
  private:
+  static void run(std::uint64_t seed, const Chances& chances, bool verbose) {
+    try {
+      run_history(seed, chances, verbose);
+    } catch (const std::runtime_error& error) {
+      ADD_FAILURE() << error.what();
+    }
+  }
+
   sigset_t before_;
 };
 
@@ -401,6 +421,13 @@ TEST_F(Supervisor, ReportsElasticJobsThatLoseHostsCorrectly) {
   chances.rank_fails = 0.1;
   chances.member_dies = 0.02;
   run_many(seeds::seed(380'000), histories(), chances);
+}
+
+TEST_F(Supervisor, ReportsElasticJobsThatAreDisturbed) {
+  Chances chances;
+  chances.is_elastic = 1;
+  chances.user_interrupts = 0.02;
+  run_many(seeds::seed(400'000), histories(), chances);
 }
 
 class SupervisorHistories : public Supervisor, public testing::WithParamInterface<int> {};

@@ -215,6 +215,40 @@ TEST(DescribeRepair, NamesTheLostAndTheRenumbered) {
             "the program");
 }
 
+TEST(MarkMembers, SaysWhichHaveJoinedAndForHowLong) {
+  GenerationsReport generations{2};
+  std::vector<RankReport> ranks(5);
+  mark_members(generations, ranks);
+  EXPECT_TRUE(ranks[2].never_joined && !ranks[1].never_joined);
+  generations.generations = {{.number = 1, .members = {0, 1}, .lost = {{1, "was killed"}}},
+                             {.number = 2, .members = {0, 2}, .lost = {{0, ""}}, .seconds = 3},
+                             {.number = 3, .members = {3, 2}, .seconds = 4}};
+  mark_members(generations, ranks);
+  EXPECT_EQ(ranks[2].seconds_with_others, 7);
+  EXPECT_EQ(ranks[3].seconds_with_others, 4);
+  EXPECT_FALSE(ranks[0].seconds_with_others);
+  EXPECT_TRUE(ranks[4].never_joined && !ranks[3].never_joined);
+  EXPECT_TRUE(ranks[0].continued_without && ranks[1].continued_without);
+}
+
+TEST(DescribeRepair, NamesTheNew) {
+  Repair repair{{}, 4, 1204, 0.005};
+  repair.joined = {{4, "n1", 3}};
+  EXPECT_EQ(describe_repair(repair),
+            "new rank 4 on n1 has joined: 4 ranks continue from step 1204 after 5 ms; rank 4 is "
+            "rank 3 in the program");
+  repair.lost = {{3, "n1", "killed by SIGKILL"}};
+  EXPECT_EQ(describe_repair(repair),
+            "rank 3 on n1 was lost (killed by SIGKILL), new rank 4 on n1 has joined: 4 ranks "
+            "continue from step 1204 after 5 ms; rank 4 is rank 3 in the program");
+  repair.lost.push_back({2, "n1", "exit code 1"});
+  repair.joined = {{4, "n1", 4}, {5, "n2", 2}};
+  EXPECT_EQ(describe_repair(repair),
+            "rank 3 on n1 (killed by SIGKILL), rank 2 on n1 (exit code 1) were lost, new rank 4 on "
+            "n1, new rank 5 on n2 have joined: 4 ranks continue from step 1204 after 5 ms; rank 5 "
+            "is rank 2 in the program");
+}
+
 TEST(DescribeRepair, NamesRanksOfOneHostTogether) {
   Repair repair{{{2, "n2", "with the agent"}, {3, "n2", "with the agent"}}, 2, 0, 0.01, {}};
   EXPECT_EQ(describe_repair(repair),

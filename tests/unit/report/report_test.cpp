@@ -468,6 +468,20 @@ TEST(Stragglers, MayBeAllRanksOfAHost) {
             "time), they at most 1.00 s");
 }
 
+TEST(Stragglers, AreNoRanksThatCameLate) {
+  auto report = on_hosts(2);
+  for (auto& rank : report.ranks) rank.seconds = 100;
+  for (const std::size_t rank : {0u, 1u}) let_wait(report.ranks[rank], 30);
+  let_wait(report.ranks[2], 3);
+  report.ranks[2].seconds_with_others = 10;  // it waited as much of its time
+  let_wait(report.ranks[3], 0);
+  report.ranks[3].never_joined = true;
+  EXPECT_FALSE(find_stragglers(report.ranks));
+  EXPECT_TRUE(report_lines(report).front().starts_with("3 ranks succeeded"));
+  report.ranks[2].seconds_with_others = 90;
+  EXPECT_EQ(find_stragglers(report.ranks)->ranks, std::vector{2});
+}
+
 TEST(Stragglers, AreStuckIfTheyNeverReachedTheCollective) {
   auto report = on_hosts(2);
   for (auto& rank : report.ranks) rank.seconds = 100;

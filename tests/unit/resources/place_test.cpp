@@ -3,6 +3,8 @@
 #include "fake_jobs.hpp"
 #include "resources/count_ranks.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
@@ -123,6 +125,35 @@ TEST(Place, NumbersRanksBySlotOrByNode) {
     const auto placement = place(spec, allocation_of(test.hosts));
     ASSERT_TRUE(placement) << test.what << ": " << placement.error().message;
     EXPECT_EQ(numbered(*placement), test.expected) << test.what;
+  }
+}
+
+// Spares are dealt out to the slots that hosts with ranks have left.
+TEST(Place, SparesAreBesideTheRanksOfTheirHosts) {
+  const auto hosts = std::vector{cpu_host("n1", 4), cpu_host("n2", 3), cpu_host("n3", 2)};
+  struct Case {
+    int ranks;
+    int spares;
+    std::vector<std::vector<int>> slots;  // by host with ranks: the local ranks of its spares
+  };
+  for (auto test : {Case{5, 3, {{}, {1, 2}}}, Case{4, 2, {{}}}, Case{2, 1, {{2}}},
+                    Case{2, 9, {{2, 3}}}, Case{9, 2, {{}, {}, {}}}}) {
+    JobSpec spec = job(test.ranks);
+    spec.elastic.spares = test.spares;
+    const auto placement = place(spec, allocation_of(hosts));
+    ASSERT_TRUE(placement) << placement.error().message;
+    EXPECT_EQ(placement->size, test.ranks);
+    ASSERT_EQ(placement->hosts.size(), test.slots.size());
+    for (std::size_t host = 0; host < placement->hosts.size(); ++host) {
+      std::vector<int> slots;
+      for (const auto& spare : placement->hosts[host].spares) slots.push_back(spare.local_rank);
+      EXPECT_EQ(slots, test.slots[host]) << test.ranks << " " << test.spares;
+      test.spares -= static_cast<int>(slots.size());
+    }
+    EXPECT_EQ(std::ranges::count_if(
+                  placement->notes,
+                  [](const auto& note) { return note.find("no slot") != std::string::npos; }),
+              test.spares > 0 ? 1 : 0);
   }
 }
 

@@ -79,6 +79,10 @@ TEST(PlacementTable, SaysWhyHostsWereChosenAndWhichAreNotInspectedYet) {
             "0     n1    0      GPU 0  -     -\n"
             "1     n2    0      GPU 0  -     -\n"
             "2     n3    0      GPU 0  -     -\n");
+  spec.elastic.spares = 1;
+  EXPECT_TRUE(placement_table(allocation, place(spec, allocation).value())
+                  .ends_with("2      n3    0      GPU 0  -     -\n"
+                             "spare  n1    1      GPU 1  -     -\n"));
 }
 
 TEST(PlacementTable, ShowsHostsWithUnknownSlots) {

@@ -19,12 +19,12 @@ import tensorflow as tf
 
 from ...elastic import State
 from ..elastic import (HorovodInternalError, HostsUpdatedInterrupt, HostUpdateResult, ObjectState,
-                       TensorFlowKerasState, generation, init, is_elastic, member, newest, reform, run, run_fn,
+                       TensorFlowKerasState, generation, init, is_elastic, is_newcomer, member, newest, reform, run, run_fn,
                        shutdown)
 
 __all__ = ["CommitStateCallback", "HorovodInternalError", "HostUpdateResult", "HostsUpdatedInterrupt", "KerasState",
            "ObjectState", "State", "TensorFlowKerasState", "UpdateBatchStateCallback", "UpdateEpochStateCallback",
-           "generation", "init", "is_elastic", "member", "newest", "reform", "run", "run_fn", "shutdown"]
+           "generation", "init", "is_elastic", "is_newcomer", "member", "newest", "reform", "run", "run_fn", "shutdown"]
 
 Logs = Optional[dict[str, Any]]
 

@@ -16,11 +16,11 @@
 from __future__ import annotations
 
 from ...elastic import (HorovodInternalError, HostsUpdatedInterrupt, HostUpdateResult, ObjectState, State, generation,
-                        is_elastic, member, newest, reform, run, run_fn)
+                        is_elastic, is_newcomer, member, newest, reform, run, run_fn)
 from ...job import init, shutdown
 from .sampler import ElasticSampler
 from .state import StateHandler, TorchState, get_handler_registry, set_handler_registry
 
 __all__ = ["ElasticSampler", "HorovodInternalError", "HostUpdateResult", "HostsUpdatedInterrupt", "ObjectState",
-           "State", "StateHandler", "TorchState", "generation", "get_handler_registry", "init", "is_elastic", "member",
+           "State", "StateHandler", "TorchState", "generation", "get_handler_registry", "init", "is_elastic", "is_newcomer", "member",
            "newest", "reform", "run", "run_fn", "set_handler_registry", "shutdown"]

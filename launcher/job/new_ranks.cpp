@@ -1,0 +1,111 @@
+#include "job/new_ranks.hpp"
+
+#include "base/severity.hpp"
+#include "job/launch.hpp"
+#include "report/report_text.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace hvdrun {
+
+namespace {
+
+// Returns "exit code 1", with the last line of what the rank has reported of its failure.
+std::string how_it_ended(const RankReport& rank) {
+  auto text = rank.failure.text;
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  if (text.empty()) return describe_end(rank);
+  const auto begin = text.rfind('\n');
+  return describe_end(rank) + ": " + text.substr(begin == std::string::npos ? 0 : begin + 1);
+}
+
+}  // namespace
+
+NewRanks::NewRanks(AttemptParts& attempt, Generations& generations)
+    : attempt_(attempt), generations_(generations) {
+  for (const auto& rank : attempt.table.ranks())
+    slots_.add({attempt.table.host_index(rank.placement.rank), rank.placement}, true);
+  const auto& hosts = attempt.placement().hosts;
+  for (std::size_t host = 0; host < hosts.size(); ++host)
+    for (const auto& spare : hosts[host].spares) slots_.add({host, spare}, false);
+}
+
+std::vector<Slots::Slot> NewRanks::usable(std::vector<Slots::Slot> slots) const {
+  std::erase_if(slots, [this](const Slots::Slot& slot) {
+    const auto& life = attempt_.agents->on_host(slot.host).life;
+    return !life.has(AgentPhase::running) || life.done() || life.link_closed();
+  });
+  return slots;
+}
+
+bool NewRanks::may_come() const {
+  using enum Generations::Member::State;
+  const auto& members = generations_.state().members;
+  if (std::ranges::any_of(members,
+                          [](const auto& one) { return !one.joined && one.state == running; }))
+    return true;
+  if (!attempt_.job.spec.elastic.replaces) return false;
+  // A slot is free, or will be: its process is lost, and has not ended yet.
+  return std::ranges::any_of(usable(slots_.all()), [&](const Slots::Slot& slot) {
+    return std::ranges::none_of(members, [&](const auto& one) {
+      return one.host == slot.host && static_cast<int>(one.slot) == slot.place.local_rank &&
+             (one.state == running || one.state == left);
+    });
+  });
+}
+
+void NewRanks::begin() {
+  if (attempt_.job.spec.elastic.spares > 0) start_all();
+}
+
+void NewRanks::start() {
+  if (attempt_.job.spec.elastic.replaces) start_all();
+}
+
+void NewRanks::start_all() {
+  if (generations_.state().finish_began) return;
+  std::map<std::size_t, StartMoreMessage> messages;  // by host
+  for (auto& [host, place] : usable(slots_.free())) {
+    const auto& name = attempt_.placement().hosts[host].host;
+    const auto host_number = static_cast<std::uint32_t>(host);
+    const auto slot = static_cast<std::uint32_t>(place.local_rank);
+    const auto numbers = generations_.planned(host_number, slot);
+    slots_.take(host, place.local_rank);
+    generations_.add(host_number, slot);
+    place.rank = attempt_.table.add(host, name, place);
+    attempt_.job.output.add(name, place);
+    messages[host].ranks.push_back(new_rank(attempt_.job.spec, attempt_.job.plan, attempt_.identity,
+                                            attempt_.job.context, host, place, numbers));
+  }
+  for (const auto& [host, message] : messages)
+    attempt_.agents->on_host(host).send(FrameType::start_more, pack(message));
+}
+
+void NewRanks::note(const action::Go& go) {
+  for (const auto& rank : go.go.ranks)
+    commits_at_first_.emplace(rank.member, go.commits[go.go.root]);
+}
+
+void NewRanks::ended(std::uint32_t number, const RankReport& rank) {
+  const auto& member = generations_.state().members[number];
+  const auto first = commits_at_first_.find(number);
+  const bool committed = first != commits_at_first_.end() && rank.counters.commits > first->second;
+  const auto left_out = slots_.end(member.host, static_cast<int>(member.slot), committed);
+  if (!attempt_.job.spec.elastic.replaces || generations_.state().finish_began) return;
+  if (!member.joined && !rank.stopped_by_us)
+    attempt_.note(fmt::format("new rank {} on {} ended before it had joined ({})",
+                              rank.placement.rank, rank.host, how_it_ended(rank)));
+  if (left_out == Slots::LeftOut::nothing) return;
+  attempt_.note(warning_text(fmt::format(
+      "{} processes one after the other ended in slot {} of {} before their first commit: hvdrun "
+      "starts no more {}",
+      kMostFailuresInSlot, member.slot, rank.host,
+      left_out == Slots::LeftOut::host ? "on this host" : "in this slot")));
+}
+
+}  // namespace hvdrun

@@ -1,0 +1,46 @@
+// Starts processes while a job runs that continues when ranks are lost: spares at the beginning,
+// and new ones in the slots of those that have ended (--spares, --replace).
+//
+// Membership owns it. Loop thread only. A process that cannot be started has failed.
+#pragma once
+
+#include "job/attempt_phase.hpp"
+#include "job/generations.hpp"
+#include "job/slots.hpp"
+#include "model/report.hpp"
+
+#include <cstdint>
+#include <map>
+
+namespace hvdrun {
+
+class NewRanks {
+ public:
+  // Both must outlive it.
+  NewRanks(AttemptParts& attempt, Generations& generations);
+
+  // The ranks of the start run: starts the spares.
+  void begin();
+  // Starts processes in the slots that are free, if the job replaces ranks.
+  void start();
+  // Takes the members of a generation, and how often they have committed.
+  void note(const action::Go& go);
+  // Takes the end of a member's process. Says if its slot is left out.
+  void ended(std::uint32_t member, const RankReport& rank);
+
+  // Returns whether a process may still come that is not in the job.
+  bool may_come() const;
+
+ private:
+  // Leaves out those of hosts without an agent.
+  std::vector<Slots::Slot> usable(std::vector<Slots::Slot> slots) const;
+  void start_all();
+
+  AttemptParts& attempt_;
+  Generations& generations_;
+  Slots slots_;
+  std::map<std::uint32_t, std::uint64_t>
+      commits_at_first_;  // of members, in their first generation
+};
+
+}  // namespace hvdrun

@@ -56,10 +56,12 @@ Membership::Membership(AttemptParts& attempt)
       generations_(limits_of(attempt.job.spec.elastic), first_members(attempt)),
       history_(attempt.table.ranks().size()),
       deadline_(attempt.job.loop, [this] { on_deadline(); }),
+      end_timer_(attempt.job.loop, [this] { give_up_last(); }),
       stop_timer_(attempt.job.loop, [this] { attempt_.stop(stop_cause_); }) {}
 
 void Membership::leave() {
   deadline_.cancel();
+  end_timer_.cancel();
   stop_timer_.cancel();
 }
 
@@ -163,6 +165,7 @@ void Membership::carry_out(const Actions& actions) {
       return stop(last->why);
   }
   watch_deadline(next_wait);
+  watch_ends();
 }
 
 void Membership::send(const Action& action) {
@@ -182,6 +185,7 @@ void Membership::end_member(const action::EndMember& action) {
       warning_text(fmt::format("rank {} on {} {}; ending it", rank, report.host, action.text)));
   attempt_.agents->on_host(attempt_.table.host_index(rank))
       .send(FrameType::end_member, pack_number(action.member));
+  ending_.insert(rank);
 }
 
 void Membership::note_opened() {
@@ -256,6 +260,24 @@ void Membership::on_deadline() {
       fmt::format("did not {} generation {} within {} (--reset-timeout)",
                   gathers ? "come to" : "connect to the others of", generation,
                   seconds_text(attempt_.job.spec.elastic.reset_timeout))));
+}
+
+// An agent that is stopped, or whose host stands still, ends no rank.
+void Membership::watch_ends() {
+  if (ending_.empty()) return;
+  const auto running = attempt_.table.running();
+  const auto is_ended = [this](int rank) { return ending_.contains(rank); };
+  if (running.empty() || !std::ranges::all_of(running, is_ended))
+    end_timer_.cancel();
+  else if (!end_timer_.pending())
+    end_timer_.start(kAgentPatience);
+}
+
+void Membership::give_up_last() {
+  for (const int rank : attempt_.table.running()) {
+    auto& agent = attempt_.agents->on_host(attempt_.table.host_index(rank));
+    if (!agent.life.gone()) attempt_.agents->give_up(agent, "it does not end its ranks");
+  }
 }
 
 // --- ranks and members ---------------------------------------------------------------------------

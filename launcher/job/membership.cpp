@@ -262,7 +262,7 @@ void Membership::on_deadline() {
                   seconds_text(attempt_.job.spec.elastic.reset_timeout))));
 }
 
-// An agent that is stopped, or whose host stands still, ends no rank.
+// An agent that is stopped ends none.
 void Membership::watch_ends() {
   if (ending_.empty()) return;
   const auto running = attempt_.table.running();

@@ -81,8 +81,8 @@ class Membership {
   bool one_has_come_ = false;            // or there was a warning that none has
   bool last_failed_for_a_peer_ = false;  // the last member that has ended
   TimeoutTimer deadline_;                // of members that the others wait for
-  std::set<int> ending_;  // members that hvdrun ends, and that may still run
-  Timer end_timer_;       // of their agents, when all others have ended
+  std::set<int> ending_;                 // members that hvdrun ends, and that may still run
+  Timer end_timer_;                      // of their agents, when all others have ended
   Timer stop_timer_;      // the job cannot continue, and the rank to blame is about to end
   StopCause stop_cause_;  // then
 };

@@ -33,7 +33,7 @@ FIRST = int(os.environ.get("HVD_CHAOS_FIRST", 0))
 TRIALS = range(FIRST, FIRST + int(os.environ.get("HVD_CHAOS_TRIALS", 40)))
 HOSTS = ("n1", "n2", "n3", "n4")
 RANKS = 2 * len(HOSTS)
-EPOCHS = 40
+EPOCHS = 60
 RESULT = rf"member (\d+) pid \d+ generation \d+ rank \d+ size (\d+) step {5 * EPOCHS} loss (\S+) used (\d+) (\d+)"
 SILENT = r"the host has not answered for 1 s \(--host-timeout\)"
 # What hvdrun says of a rank that is lost with a part that was hit.
@@ -96,7 +96,7 @@ class Trial:
         self.timers[-1].start()
 
     def end(self) -> None:
-        """Waits until all that was stopped goes on."""
+        """Waits until all that was stopped continues."""
         for timer in self.timers:
             timer.join()
 
@@ -132,10 +132,10 @@ class Trial:
         cluster = self.jobs.cluster
         if part == "host":
             cluster.freeze(host)
-            self.later(seconds, f"{host} goes on", lambda: cluster.thaw(host))
+            self.later(seconds, f"{host} continues", lambda: cluster.thaw(host))
         for pid in self.pidfds.get((part, host), [])[:1]:
             if send(pid, signal.SIGSTOP):
-                self.later(seconds, f"{part} goes on", lambda: send(pid, signal.SIGCONT))
+                self.later(seconds, f"{part} continues", lambda: send(pid, signal.SIGCONT))
         self.note(f"stopped {part} on {host} for {seconds:.2f} s")
 
 
@@ -173,7 +173,7 @@ def test_the_ranks_that_are_left_train_to_the_undisturbed_loss(jobs: Jobs, share
     run = Trial(jobs, job, draw)
     with contextlib.closing(run):
         for part, host in zip(parts, victims):
-            time.sleep(draw.random() * 1.5)
+            time.sleep(draw.random() * 1.2)
             if stopped := draw.choice(STOPPED):
                 run.stop_for_a_moment(stopped, draw.choice(HOSTS))
             run.disturb(part, host)

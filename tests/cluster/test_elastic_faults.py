@@ -57,7 +57,7 @@ def test_a_host_that_comes_back_after_it_was_given_up_trains_no_more(jobs: Jobs,
     held.check_end([0, 1], "")
 
 
-def test_a_host_that_stood_still_is_waited_for(jobs: Jobs, shared: Path) -> None:  # noqa: F811
+def test_a_frozen_host_is_waited_for(jobs: Jobs, shared: Path) -> None:  # noqa: F811
     """Its kernel answers."""
     held = Held(jobs, shared, "--host-timeout", 1)
     jobs.cluster.freeze("n2")
@@ -68,7 +68,7 @@ def test_a_host_that_stood_still_is_waited_for(jobs: Jobs, shared: Path) -> None
 
 
 @pytest.mark.parametrize("joined", [pytest.param(True, id="joined"), pytest.param(False, id="cut")])
-def test_a_host_that_stood_still_and_was_given_up_trains_no_more(jobs: Jobs, shared: Path, joined: bool) -> None:  # noqa: F811
+def test_a_host_that_was_frozen_and_given_up_trains_no_more(jobs: Jobs, shared: Path, joined: bool) -> None:  # noqa: F811
     held = Held(jobs, shared, "--host-timeout", 1, holds=TWICE)
     jobs.cluster.cut("n2")
     jobs.cluster.freeze("n2")
@@ -149,7 +149,7 @@ def test_a_host_that_only_the_launcher_cannot_reach_is_lost(jobs: Jobs, shared: 
     held.check_end([0, 1], "")
 
 
-def test_a_launcher_that_stands_still_delays_the_next_generation_only(jobs: Jobs, shared: Path) -> None:  # noqa: F811
+def test_a_stopped_launcher_delays_the_next_generation_only(jobs: Jobs, shared: Path) -> None:  # noqa: F811
     held = Held(jobs, shared, "--host-timeout", 1)
     held.kill("login", "hvdrun", "STOP")
     jobs.cluster.output("kill", "-KILL", str(held.pids()[0]), on="n1", user="root")

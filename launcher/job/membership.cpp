@@ -62,6 +62,7 @@ Membership::Membership(AttemptParts& attempt)
       deadline_(attempt.job.loop, [this] { on_deadline(); }),
       newcomers_deadline_(attempt.job.loop,
                           [this] { carry_out(generations_.newcomers_deadline_passed()); }),
+      end_timer_(attempt.job.loop, [this] { give_up_last(); }),
       stop_timer_(attempt.job.loop, [this] { attempt_.stop(stop_cause_); }) {}
 
 void Membership::begin() {
@@ -71,6 +72,7 @@ void Membership::begin() {
 void Membership::leave() {
   deadline_.cancel();
   newcomers_deadline_.cancel();
+  end_timer_.cancel();
   stop_timer_.cancel();
 }
 
@@ -207,6 +209,7 @@ void Membership::carry_out(const Actions& actions) {
       return stop(last->why);
   }
   watch_deadline(next_wait);
+  watch_ends();
 }
 
 // Starts new processes when the others train again, or when they wait for them. Before that they
@@ -250,6 +253,7 @@ void Membership::end_member(const action::EndMember& action) {
       warning_text(fmt::format("rank {} on {} {}; ending it", rank, report.host, action.text)));
   attempt_.agents->on_host(attempt_.table.host_index(rank))
       .send(FrameType::end_member, pack_number(action.member));
+  ending_.insert(rank);
 }
 
 void Membership::note_opened() {
@@ -338,6 +342,24 @@ void Membership::on_deadline() {
                   gathers ? "come to" : "connect to the others of", generation,
                   seconds_text(attempt_.job.spec.elastic.reset_timeout))));
   watch_newcomers();
+}
+
+// An agent that is stopped ends none.
+void Membership::watch_ends() {
+  if (ending_.empty()) return;
+  const auto running = attempt_.table.running();
+  const auto is_ended = [this](int rank) { return ending_.contains(rank); };
+  if (running.empty() || !std::ranges::all_of(running, is_ended))
+    end_timer_.cancel();
+  else if (!end_timer_.pending())
+    end_timer_.start(kAgentPatience);
+}
+
+void Membership::give_up_last() {
+  for (const int rank : attempt_.table.running()) {
+    auto& agent = attempt_.agents->on_host(attempt_.table.host_index(rank));
+    if (!agent.life.gone()) attempt_.agents->give_up(agent, "it does not end its ranks");
+  }
 }
 
 // --- ranks and members ---------------------------------------------------------------------------

@@ -18,6 +18,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -78,6 +79,9 @@ class Membership {
   // Limits the time that members have to come. `anew`: from now on.
   void watch_deadline(bool anew);
   void on_deadline();
+  // Limits the time that the last processes have to end, if all of them belong to lost members.
+  void watch_ends();
+  void give_up_last();
 
   AttemptParts& attempt_;
   Generations generations_;
@@ -90,6 +94,8 @@ class Membership {
   bool last_failed_for_a_peer_ = false;  // the last member that has ended
   TimeoutTimer deadline_;                // of members that the others wait for
   TimeoutTimer newcomers_deadline_;      // of newcomers that the others wait for
+  std::set<int> ending_;                 // members that hvdrun ends, and that may still run
+  Timer end_timer_;                      // of their agents, when all others have ended
   Timer stop_timer_;      // the job cannot continue, and the rank to blame is about to end
   StopCause stop_cause_;  // then
 };

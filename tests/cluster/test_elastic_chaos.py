@@ -1,88 +1,197 @@
-"""SIGKILL, SIGSTOP or a cut network for any part of a job with --min-np on four hosts with two ranks each, at any moment. The
-ranks that are left end the training with the loss of an undisturbed one, hvdrun says truly who was lost, and nothing is left.
+"""SIGKILL for any part of a job with --min-np on four hosts with two ranks each, at any moment, while other parts are stopped and hosts
+are cut off, and perhaps come back. The ranks that are left end the training with the loss of an undisturbed one, hvdrun says truly
+who was lost, and nothing is left.
 
-A constant seed chooses part and moment, so that a failure is reproducible; ./check --all has a seed that it prints."""
+A constant seed chooses parts and moments, so that a failure is reproducible; ./check --all has a seed that it prints. HVD_CHAOS_TRIALS
+and HVD_CHAOS_FIRST choose the trials."""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import random
 import re
+import select
 import signal
+import subprocess
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from cluster import wait_until
+from cluster import ClusterFailed
+from harness import all_pids, parent_of
 from settings import TIME_LIMIT_S
-from test_chaos import send
 from test_elastic_on_hosts import TRAINER
 from test_ssh import Jobs, finish, jobs  # noqa: F401, the fixture
 
 SEED = int(os.environ.get("HVD_TEST_SEED", 11))
+FIRST = int(os.environ.get("HVD_CHAOS_FIRST", 0))
+TRIALS = range(FIRST, FIRST + int(os.environ.get("HVD_CHAOS_TRIALS", 40)))
 HOSTS = ("n1", "n2", "n3", "n4")
-EPOCHS = 40
+RANKS = 2 * len(HOSTS)
+EPOCHS = 60
 RESULT = rf"member (\d+) pid \d+ generation \d+ rank \d+ size (\d+) step {5 * EPOCHS} loss (\S+) used (\d+) (\d+)"
-# What hvdrun says of a rank that is lost with a part that was killed.
+SILENT = r"the host has not answered for 1 s \(--host-timeout\)"
+# What hvdrun says of a rank that is lost with a part that was hit.
 CAUSES = {
     "elastic_trainer": r"killed by SIGKILL",
-    "hvdrun-agent": r"with the agent|the guard of the agent on n[1-4] was killed",
-    "hvd-guard": r"the guard of the agent on n[1-4] was killed|with the agent",
+    "hvdrun-agent": r"with the agent|the guard of the agent on {host} was killed",
+    "hvd-guard": r"the guard of the agent on {host} was killed|with the agent",
+    "agent and guard": r"the guard of the agent on {host} was killed|with the agent",
     "sshd": r"with the agent",
-    "cut": r"the host has not answered for 1 s \(--host-timeout\)|with the agent",
+    "ssh": r"with the agent: ssh was killed by SIGKILL",
+    "cut": SILENT + "|with the agent",
+    "cut for a moment": SILENT + "|with the agent|could not be reached by ranks of other hosts",
+    "power": SILENT + "|with the agent",
 }
+STOPPED = ("elastic_trainer", "hvdrun-agent", "hvd-guard", "sshd", "launcher", "host", "", "", "")
 
 
-def pids_of(jobs: Jobs, host: str, part: str) -> list[int]:  # noqa: F811
-    """Returns the pids on this machine of the job's processes of this kind on the host."""
+def pids_of(jobs: Jobs, job: subprocess.Popen, part: str, host: str) -> list[int]:  # noqa: F811
+    """Returns the pids on this machine of the job's processes of this kind that belong to the host."""
+    if part == "launcher":
+        return [pid for pid in all_pids() if parent_of(pid) == job.pid]
+    if part == "ssh":
+        starts = [line.split(" ", 3) for line in jobs.cluster.processes("login")]
+        return [int(pid) for pid, _, name, words in starts if name == "ssh" and f" {host} " in words]
     name = "sshd sshd: user" if part == "sshd" else f"{part} "
     lines = [line.split(" ", 2) for line in jobs.cluster.processes(host)]
     return sorted(int(pid) for pid, _, words in lines if words.startswith(name))
 
 
-def disturb(jobs: Jobs, part: str, host: str, draw: random.Random) -> bool:  # noqa: F811
-    """Kills the part on the host, or cuts the host off. Returns False if the part has ended."""
-    if part == "cut":
-        jobs.cluster.cut(host)
-        return True
-    pids = pids_of(jobs, host, part)
-    return bool(pids) and send(draw.choice(pids), signal.SIGKILL)
+def send(pidfd: int, number: int) -> bool:
+    try:
+        signal.pidfd_send_signal(pidfd, number)
+    except ProcessLookupError:
+        return False
+    return True
 
 
-@pytest.mark.parametrize("trial", range(int(os.environ.get("HVD_CHAOS_TRIALS", 40))))
+class Trial:
+    """One job and what happens to it. What undoes a disturbance runs later, on threads of their own, or at the end."""
+
+    def __init__(self, jobs: Jobs, job: subprocess.Popen, draw: random.Random) -> None:  # noqa: F811
+        self.jobs, self.job, self.draw = jobs, job, draw
+        kinds = ("elastic_trainer", "hvdrun-agent", "hvd-guard", "sshd", "ssh", "launcher")
+        self.pidfds = {(part, host): [os.pidfd_open(pid) for pid in pids_of(jobs, job, part, host)] for part in kinds for host in HOSTS}
+        self.hit: list[tuple[str, str]] = []
+        self.log: list[str] = []
+        self.timers: list[threading.Timer] = []
+        self.began = time.monotonic()
+
+    def note(self, text: str) -> None:
+        self.log.append(f"{time.monotonic() - self.began:.2f} {text}")
+
+    def later(self, seconds: float, what: str, undo: Callable[[], object]) -> None:
+        def run() -> None:
+            with contextlib.suppress(ClusterFailed):  # the host has lost power meanwhile
+                undo()
+            self.note(what)
+
+        self.timers.append(threading.Timer(seconds, run))
+        self.timers[-1].start()
+
+    def end(self) -> None:
+        """Waits until all that was stopped continues."""
+        for timer in self.timers:
+            timer.join()
+
+    def close(self) -> None:
+        self.end()
+        for pidfds in self.pidfds.values():
+            for pidfd in pidfds:
+                os.close(pidfd)
+
+    def await_ends(self, host: str) -> None:
+        """Waits until the host's ranks have ended."""
+        for pidfd in self.pidfds["elastic_trainer", host]:
+            assert select.select([pidfd], [], [], TIME_LIMIT_S / 3)[0], f"a rank on {host} runs on"
+
+    def disturb(self, part: str, host: str) -> None:
+        """Kills the part on the host, or cuts the host off. Does nothing if the part has ended."""
+        cluster = self.jobs.cluster
+        if part in ("cut", "cut for a moment", "power"):
+            (cluster.kill if part == "power" else cluster.cut)(host)
+            if part == "cut for a moment":
+                self.later(self.draw.random() * 4, f"{host} is back", lambda: cluster.join(host))
+            done = True
+        else:
+            names = ["hvd-guard", "hvdrun-agent"] if part == "agent and guard" else [part]
+            victims = [self.draw.choice(pids) for name in names if (pids := self.pidfds[name, host])]
+            done = any([send(pid, signal.SIGKILL) for pid in victims])
+        if done:
+            self.hit.append((part, host))
+            self.note(f"hit {part} on {host}")
+
+    def stop_for_a_moment(self, part: str, host: str) -> None:
+        seconds = self.draw.random() * 2.5
+        cluster = self.jobs.cluster
+        if part == "host":
+            cluster.freeze(host)
+            self.later(seconds, f"{host} continues", lambda: cluster.thaw(host))
+        for pid in self.pidfds.get((part, host), [])[:1]:
+            if send(pid, signal.SIGSTOP):
+                self.later(seconds, f"{part} continues", lambda: send(pid, signal.SIGCONT))
+        self.note(f"stopped {part} on {host} for {seconds:.2f} s")
+
+
+def check_notes(trial: Trial, err: str, what: str) -> None:
+    """hvdrun names no host but those that were hit, and a true cause."""
+    for note in re.findall(r"note: (.*\blost\b.*): \d+ ranks? continue", err):
+        for host in set(re.findall(r"\bon (n[1-4])\b", note)):
+            causes = "|".join(CAUSES[part].format(host=host) for part, its in trial.hit if its == host)
+            assert causes and re.search(causes, note), what
+
+
+def check_report(path: Path, code: int, members: list[int], what: str) -> None:
+    report = json.loads(path.read_text())
+    generations = report["generations"]
+    lost = {loss["rank"] for generation in generations[:-1] for loss in generation["lost"]}
+    assert report["exit_code"] == code, what
+    if code == 0:
+        assert sorted({*range(RANKS)} - lost) == members, f"{what}\n{generations}"
+
+
+@pytest.mark.parametrize("trial", TRIALS)
 def test_the_ranks_that_are_left_train_to_the_undisturbed_loss(jobs: Jobs, shared: Path, trial: int) -> None:  # noqa: F811
     draw = random.Random(f"{SEED} elastic {trial}")
-    parts = [draw.choice(list(CAUSES)) for _ in range(draw.choice([1, 1, 2, 3]))]
+    client = draw.choice(["libssh", "openssh"])
+    parts = [draw.choice([part for part in CAUSES if part != "ssh" or client == "openssh"]) for _ in range(draw.choice([1, 1, 2, 3]))]
     alone = jobs.run("-np", 1, TRAINER, "--epochs", EPOCHS)
     [(_, _, loss, _, _)] = re.findall(RESULT, alone.stdout)
-    job = jobs.start("--ssh-client", draw.choice(["libssh", "openssh"]), "--host-timeout", 1, "-x", "HVD_HOST_TIMEOUT=2",
-                     "--min-np", 1, "-np", 8, "-H", ",".join(f"{host}:2" for host in HOSTS), TRAINER, "--epochs", EPOCHS, "--pause", 8000)
-    for _ in range(8):
+    job = jobs.start("--ssh-client", client, "--host-timeout", 1, "-x", "HVD_HOST_TIMEOUT=2", "--report", shared / "report",
+                     "--min-np", 1, "-np", RANKS, "-H", ",".join(f"{host}:2" for host in HOSTS), TRAINER, "--epochs", EPOCHS, "--pause", 8000)
+    for _ in range(RANKS):
         assert job.stdout.readline(), job.communicate()
-    hit: list[tuple[str, str]] = []
-    victims = draw.sample(HOSTS[1:], len(parts)) if "cut" in parts else draw.sample(HOSTS, len(parts))
-    for part, host in zip(parts, victims):
-        time.sleep(draw.random() * 1.5)
-        stopped = pids_of(jobs, draw.choice(HOSTS), "elastic_trainer")[:1] if draw.random() < 0.3 else []
-        stopped = [pid for pid in stopped if send(pid, signal.SIGSTOP)]
-        if disturb(jobs, part, host, draw):
-            hit.append((part, host))
-        time.sleep(draw.random() * 0.3)
-        for pid in stopped:
-            send(pid, signal.SIGCONT)
-    code, out, err = finish(job)
-    what = f"seed {SEED}, trial {trial}: {list(zip(parts, victims))}, hit {hit}: code {code}\n{out}{err}"
-    # A part that is killed in the last moment may take the output of ranks that had succeeded with it.
-    assert code == 0 or (code == 125 and "was lost" in err), what
-    results = re.findall(RESULT, out)
-    assert results and len({size for _, size, *_ in results}) <= 2, what
-    for _, _, own_loss, least, most in results:
-        assert float(own_loss) == pytest.approx(float(loss), rel=1e-5), what
-        assert (least, most) == (str(EPOCHS), str(EPOCHS)), what
-    for note in re.findall(r"note: (.* lost \(.*\)): \d+ ranks? continue", err):
-        assert any(re.search(CAUSES[part], note) for part, _ in hit), what
-    for part, host in hit:
-        if part == "cut":
-            wait_until(lambda: not pids_of(jobs, host, "elastic_trainer"), "the end of the ranks that were cut off", TIME_LIMIT_S / 3)
+    # Of hosts that are cut off, those with most ranks may be the ones that are left out: the first of equals stays.
+    is_cut = any(part in ("cut", "cut for a moment", "power") for part in parts)
+    victims = draw.sample(HOSTS[1:] if is_cut else HOSTS, len(parts))
+    run = Trial(jobs, job, draw)
+    with contextlib.closing(run):
+        for part, host in zip(parts, victims):
+            time.sleep(draw.random() * 1.2)
+            if stopped := draw.choice(STOPPED):
+                run.stop_for_a_moment(stopped, draw.choice(HOSTS))
+            run.disturb(part, host)
+        code, out, err = finish(job)
+        run.end()
+        what = f"seed {SEED}, trial {trial}, {client}: {run.log}: code {code}\n{out}{err}"
+        # A part that is killed in the last moment may take the output of ranks that had succeeded with it.
+        assert code == 0 or (code == 125 and "was lost" in err), what
+        results = re.findall(RESULT, out)
+        assert results and len({size for _, size, *_ in results}) <= 2, what
+        for _, _, own_loss, least, most in results:
+            assert float(own_loss) == pytest.approx(float(loss), rel=1e-5), what
+            assert (least, most) == (str(EPOCHS), str(EPOCHS)), what
+        check_notes(run, err, what)
+        root = jobs.cluster.root_of("login")
+        check_report(root / f".{shared}/report", code, sorted(int(member) for member, *_ in results), what)
+        for host in victims:
+            if jobs.cluster.status()["hosts"][host]["state"] == "off":
+                jobs.cluster.power_on(host)
+            run.await_ends(host)
             jobs.cluster.join(host)

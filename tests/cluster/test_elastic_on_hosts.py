@@ -7,6 +7,8 @@ import json
 import re
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,38 +19,46 @@ from settings import TIME_LIMIT_S
 from test_ssh import HVDRUN, Jobs, finish, jobs  # noqa: F401, the fixture
 
 TRAINER = BUILD / "bin/tests/elastic_trainer"
+EPOCHS = 4  # of five steps
 TWO_HOSTS = "n1:2,n2:2"
 ON_TWO_HOSTS = ("--min-np", 1, "-np", 4, "-H", TWO_HOSTS)
-RESULT = r"member (\d+) pid \d+ generation (\d+) rank \d+ size (\d+) step 20 loss (\S+) used (\d+) (\d+)"
+RESULT = r"member (\d+) pid \d+ generation (\d+) rank \d+ size (\d+) step \d+ loss (\S+) used (\d+) (\d+)"
 
 
-def undisturbed_loss(jobs: Jobs) -> float:  # noqa: F811
-    [(*_, loss, _, _)] = re.findall(RESULT, jobs.run("-np", 1, TRAINER).stdout)
+def undisturbed_loss(jobs: Jobs, *options: object) -> float:  # noqa: F811
+    [(*_, loss, _, _)] = re.findall(RESULT, jobs.run("-np", 1, TRAINER, *options).stdout)
     return float(loss)
 
 
-def check_results(out: str, members: list[int], loss: float) -> None:
+def check_results(out: str, members: list[int], loss: float, epochs: int = EPOCHS) -> None:
     """These members ended the training together, with each sample used as often as in an undisturbed run."""
     results = re.findall(RESULT, out)
     assert sorted(int(result[0]) for result in results) == members, out
     for _, _, size, own_loss, least, most in results:
         assert float(own_loss) == pytest.approx(loss, rel=1e-5)
-        assert (int(size), least, most) == (len(members), "4", "4"), out
+        assert (int(size), int(least), int(most)) == (len(members), epochs, epochs), out
 
 
 class Held:
-    """A job of four ranks that all wait before step 7, until let_go()."""
+    """A job of four ranks that all wait before step 7, until let_go(). With other `holds` of the trainer, they wait for let_go() with
+    the names of these files."""
 
     def __init__(self, jobs: Jobs, shared: Path, *options: object, hosts: str = TWO_HOSTS, least: int = 1,  # noqa: F811
-                 allocation: tuple[str, ...] = (), program_options: tuple[object, ...] = ()) -> None:
-        """With an allocation, salloc's words for it, the hosts are those of SLURM."""
+                 allocation: tuple[str, ...] = (), holds: tuple[str, ...] = ("7:-1:go",), shell: str = "", epochs: int = EPOCHS,
+                 program_options: tuple[object, ...] = ()) -> None:
+        """With an allocation, salloc's words for it, the hosts are those of SLURM. With `shell`, a script, each rank is a
+        shell that runs the trainer as "$@"."""
         self.jobs = jobs
         self.folder = jobs.cluster.root_of("login") / f".{shared}"
-        self.loss = undisturbed_loss(jobs)
+        self.epochs = epochs
+        self.loss = undisturbed_loss(jobs, "--epochs", epochs)
+        pause_us = 1000 if epochs > EPOCHS else 0
         size = sum(int(host.split(":")[1]) for host in hosts.split(","))
         where = () if allocation else ("-H", hosts)
+        files = ",".join("{}:{}:{}/{}".format(*hold.split(":")[:2], shared, hold.split(":")[2]) for hold in holds)
+        shell_words = ("sh", "-c", shell, "sh") if shell else ()
         self.job = jobs.cluster.start(*allocation, HVDRUN, "--min-np", least, "-np", size, *where, "--report", shared / "report",
-                                      *options, TRAINER, "--hold", f"7:-1:{shared}/go", "--ready", shared / "ready",
+                                      *options, *shell_words, TRAINER, "--epochs", epochs, "--pause", pause_us, "--hold", files, "--ready", shared / "ready",
                                       *program_options, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         wait_until(lambda: len(self.pids()) == size, "all ranks in their step")
 
@@ -58,8 +68,8 @@ class Held:
         lines = file.read_text().splitlines() if file.exists() else []
         return {int(member): int(pid) for member, pid in map(str.split, lines)}
 
-    def let_go(self) -> None:
-        (self.folder / "go").touch()
+    def let_go(self, file: str = "go") -> None:
+        (self.folder / file).touch()
 
     def kill(self, host: str, name: str, number: str = "KILL") -> None:
         self.jobs.cluster.output("pkill", f"-{number}", "-x", name, on=host, user="root")
@@ -76,7 +86,7 @@ class Held:
         """The job ends well with these members, and says why the others were lost."""
         code, out, err = finish(self.job)
         assert code == 0, err
-        check_results(out, members, self.loss)
+        check_results(out, members, self.loss, self.epochs)
         assert re.search(note, err), err
         report = json.loads((self.folder / "report").read_text())
         assert report["exit_code"] == 0 and report["generations"][-1]["size"] == len(members), report["generations"]
@@ -179,22 +189,24 @@ def test_the_ranks_of_other_hosts_continue_without_a_host_that_loses_power(jobs:
     jobs.cluster.power_on("n2")
 
 
-def separate(jobs: Jobs, first: str, second: str) -> None:  # noqa: F811
+@contextmanager
+def separated(jobs: Jobs, first: str, second: str) -> Iterator[None]:  # noqa: F811
     """The hosts reach all others, but not each other: packets between them get lost."""
     for host, other in ((first, second), (second, first)):
         address = f"$(getent ahostsv4 {other} | head -n 1 | cut -d ' ' -f 1)"
         jobs.cluster.output("sh", "-c", f"ip neigh replace {address} lladdr 02:00:00:00:00:99 nud permanent dev eth0", on=host, user="root")
+    try:
+        yield
+    finally:
+        for host in (first, second):
+            jobs.cluster.output("ip", "neigh", "flush", "dev", "eth0", "nud", "permanent", on=host, user="root")
 
 
 def test_one_of_two_hosts_that_cannot_reach_each_other_is_left_out(jobs: Jobs, shared: Path) -> None:  # noqa: F811
     held = Held(jobs, shared, "-x", "HVD_HOST_TIMEOUT=2", hosts="n1:2,n2:1,n3:1")
-    separate(jobs, "n2", "n3")
-    try:
+    with separated(jobs, "n2", "n3"):
         held.let_go()
         err = held.check_end([0, 1, 2], r"note: rank 3 on n3 was lost \(could not be reached by ranks of other hosts\): 3 ranks continue")
-    finally:
-        for host in ("n2", "n3"):
-            jobs.cluster.output("ip", "neigh", "flush", "dev", "eth0", "nud", "permanent", on=host, user="root")
     assert "warning: rank 3 on n3 could not be reached by ranks of other hosts; ending it" in err, err
 
 
@@ -206,3 +218,18 @@ def test_a_node_that_slurm_gives_up_does_not_end_the_others(jobs: Jobs, shared: 
     held.let_go()
     held.check_end([0, 1], SILENT)
     jobs.cluster.power_on("n2")
+
+
+@pytest.mark.parametrize("role", ["elastic_trainer", "hvdrun-agent", "hvd-guard"])
+def test_the_other_ranks_of_a_slurm_job_continue_after_a_kill(jobs: Jobs, shared: Path, role: str) -> None:  # noqa: F811
+    """The agents are tasks of one step, whose other tasks survive."""
+    held = Held(jobs, shared, allocation=("salloc", "-Q", "-N2", "--ntasks-per-node=2", "-w", "n1,n2"))
+    if role == "elastic_trainer":
+        jobs.cluster.output("kill", "-KILL", str(held.pids()[3]), on="n2", user="root")
+    else:
+        held.kill("n2", role)
+    held.let_go()
+    if role == "elastic_trainer":
+        held.check_end([0, 1, 2], r"note: rank 3 on n2 was lost \(killed by SIGKILL\): 3 ranks continue")
+    else:
+        held.check_end([0, 1], rf"note: ranks 2-3 on n2 were lost \({LOST_WITH[role].format(host='n2')}\): 2 ranks continue")

@@ -25,7 +25,7 @@ HOSTS = ("login", "n1", "n2", "n3", "n4")
 CLIENTS = pytest.mark.parametrize("client", ["libssh", "openssh"])
 # Lines of Cluster.processes for hvdrun, its guard and agent, ssh, srun and the tests' ranks. Names are compared, not
 # arguments: these may have the path of the checkout, which may contain any of these words.
-OURS = re.compile(r"\d+ \S+ (?:(?:hvdrun\S*|ssh|srun) |.*\bsleep 7777)")
+OURS = re.compile(r"\d+ \S+ (?:(?:hvdrun\S*|hvd-\S+|ssh|srun|elastic_trainer) |.*\bsleep 7777)")
 NEEDS_IPV6 = pytest.mark.skipif(not Path("/proc/sys/net/ipv6").exists(), reason="this machine's kernel has no IPv6")
 JOB_FILES = re.compile(r"/tmp/hvd-[0-9a-f]{16,}|/dev/shm/")  # the checkout may lie in /tmp, too
 

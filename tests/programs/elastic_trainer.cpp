@@ -1,5 +1,5 @@
 // elastic_trainer [--epochs N] [--samples N] [--batch N] [--pause US] [--rounds N]
-//   [--background] [--c] [--swallow] [--die DEATH,…] [--hold STEP:MEMBER:FILE] [--ready FILE]
+//   [--background] [--c] [--swallow] [--die DEATH,…] [--hold STEP:MEMBER:FILE,…] [--ready FILE]
 //   [--follow MEMBER] [--never-init] [--second] [--take-in STEP]
 //
 // Trains a linear model with hvd::elastic::run, or with the C calls of hvd/elastic.h (--c). The
@@ -206,12 +206,15 @@ void call_this_thread(const char* name) {
 }
 
 void hold(const Training& training) {
-  static const auto parts = split(option(words, "--hold", ""), ':');
-  if (parts.size() != 3 || std::stoll(parts[0]) != training.step) return;
-  if (const int member = std::stoi(parts[1]); member != -1 && member != own_member()) return;
-  if (const char* const ready = option(words, "--ready", nullptr))
-    append_line(ready, std::to_string(own_member()).c_str(), getpid());
-  while (access(parts[2].c_str(), F_OK) != 0) usleep(500);
+  static const auto holds = split(option(words, "--hold", ""), ',');
+  for (const auto& text : holds) {
+    const auto parts = split(text, ':');
+    if (std::stoll(parts.at(0)) != training.step) continue;
+    if (const int member = std::stoi(parts.at(1)); member != -1 && member != own_member()) continue;
+    if (const char* const ready = option(words, "--ready", nullptr))
+      append_line(ready, std::to_string(own_member()).c_str(), getpid());
+    while (access(parts.at(2).c_str(), F_OK) != 0) usleep(500);
+  }
 }
 
 // Waits once until this member knows of new ranks, if some have not been replaced.

@@ -14,7 +14,7 @@ _hvdrun_options_with_value='-np --num-proc --np -H --hosts --hostfile -hostfile 
 --max-restarts --min-np --min-num-proc --reset-timeout --max-np --max-num-proc --spares --replace --elastic-timeout --reset-limit --max-requeues -p --ssh-port -i --ssh-identity-file --ssh-client --ssh-program --network-interface --network-interfaces
 --agent-path --host-timeout --fusion-threshold-mb --cache-capacity --autotune-log-file
 --stall-check-warning-time-seconds --stall-check-shutdown-time-seconds --stdin --tty --label --color --fold-lines --progress --only-rank --output-filename --on-output-error --report
---timeline-filename --kill-signal --grace --exit-timeout --quiet-timeout --config-file'
+--metrics --timeline-filename --kill-signal --grace --exit-timeout --quiet-timeout --config-file'
 
 # Of sbatch and salloc, besides those above.
 _hvdrun_batch_flags='--requeue --test-only --submit --wait --follow'
@@ -62,7 +62,7 @@ _hvdrun_values() {
     --output-filename | --chdir | --working-directory | --wdir | -D | --venv | --template-path) mapfile -t COMPREPLY < <(compgen -d -- "$2") && return ;;
     --include) words='all' ;;
     --exclude) words='none' ;;
-    --hostfile | -hostfile | --report | --timeline-filename | --autotune-log-file | --config-file | -i | --ssh-identity-file | --agent-path | --output | --error | --container | -o | --script-file) mapfile -t COMPREPLY < <(compgen -f -- "$2") && return ;;
+    --hostfile | -hostfile | --report | --metrics | --timeline-filename | --autotune-log-file | --config-file | -i | --ssh-identity-file | --agent-path | --output | --error | --container | -o | --script-file) mapfile -t COMPREPLY < <(compgen -f -- "$2") && return ;;
   esac
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "$2")
 }

@@ -3,6 +3,7 @@
 #include "common/text.hpp"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <utility>
 
@@ -18,6 +19,20 @@ bool is_dropped(std::string_view name) {
   return std::any_of(std::begin(kDroppedPrefixes), std::end(kDroppedPrefixes), begins) ||
          std::find(std::begin(kOverridden), std::end(kOverridden), name) != std::end(kOverridden) ||
          begins("LC_");
+}
+
+// By these srun finds its cluster and proves who we are. All other variables with the prefixes
+// below are options of a step (srun reads dozens) or describe the caller's own step.
+constexpr std::array<std::string_view, 8> kKept{
+    "SLURM_CONF",     "SLURM_CONF_SERVER", "SLURM_JOB_ID",          "SLURM_JWT",
+    "SLURM_SACK_KEY", "SLURM_SACK_JWKS",   "SLURM_WORKING_CLUSTER", "SLURM_STEPMGR"};
+constexpr std::array<std::string_view, 6> kDropped{"SLURM_", "SLURMD_", "SRUN_",
+                                                   "PMI_",   "PMIX_",   "OMPI_COMM_WORLD_"};
+
+bool is_passed(std::string_view name) {
+  if (std::find(kKept.begin(), kKept.end(), name) != kKept.end()) return true;
+  return std::none_of(kDropped.begin(), kDropped.end(),
+                      [name](auto prefix) { return name.substr(0, prefix.size()) == prefix; });
 }
 
 // Returns the line without a prefix such as "sbatch: error: " or "squeue: fatal: ".
@@ -44,6 +59,13 @@ std::vector<std::string> query_environment(const Environment& environment) {
   changed["SLURM_TIME_FORMAT"] = "%s";
   changed["SLURM_BITSTR_LEN"] = "0";
   return environment_block(changed);
+}
+
+std::vector<std::string> srun_environment(const Environment& caller) {
+  std::vector<std::string> block;
+  for (const auto& [name, value] : caller)
+    if (is_passed(name)) block.push_back(name + "=" + value);
+  return block;
 }
 
 Error explain_start_failure(const std::string& program, Error error) {

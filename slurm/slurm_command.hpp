@@ -20,6 +20,10 @@ namespace hvdrun {
 // the job.
 std::vector<std::string> query_environment(const Environment& environment);
 
+// Returns the environment of srun: `caller`, sorted. Leaves out variables that srun would read as
+// options of the step, and those that describe where the caller runs: its host, step and task.
+std::vector<std::string> srun_environment(const Environment& caller);
+
 // Returns all variables as "NAME=VALUE", for sbatch.
 std::vector<std::string> environment_block(const Environment& environment);
 

@@ -4,6 +4,7 @@
 #include "channels/local_addresses.hpp"
 #include "common/net/tcp.hpp"
 #include "slurm/host_list.hpp"
+#include "slurm/slurm_command.hpp"
 
 #include <algorithm>
 #include <map>

@@ -3,28 +3,10 @@
 #include "remote/remote_agent.hpp"
 #include "remote/srun_agent.hpp"
 
-#include <algorithm>
-#include <array>
-#include <string_view>
-
 #include <fmt/format.h>
 
 namespace hvdrun {
 namespace {
-
-// By these srun finds its cluster and proves who we are. All other variables with the prefixes
-// below are options of a step (srun reads dozens) or describe the caller's own step.
-constexpr std::array<std::string_view, 8> kKept{
-    "SLURM_CONF",     "SLURM_CONF_SERVER", "SLURM_JOB_ID",          "SLURM_JWT",
-    "SLURM_SACK_KEY", "SLURM_SACK_JWKS",   "SLURM_WORKING_CLUSTER", "SLURM_STEPMGR"};
-constexpr std::array<std::string_view, 6> kDropped{"SLURM_", "SLURMD_", "SRUN_",
-                                                   "PMI_",   "PMIX_",   "OMPI_COMM_WORLD_"};
-
-bool is_passed(std::string_view name) {
-  if (std::find(kKept.begin(), kKept.end(), name) != kKept.end()) return true;
-  return std::none_of(kDropped.begin(), kDropped.end(),
-                      [name](auto prefix) { return name.substr(0, prefix.size()) == prefix; });
-}
 
 // Returns the option that gives a step its GPUs. SLURM 22.05 refuses --gres to a step on a single
 // host that has more GPUs than the job's hosts have on average. It grants --gpus, which is the
@@ -96,13 +78,6 @@ std::vector<std::string> srun_cleanup_command(const SrunOptions& options,
                                               const std::string& job_id,
                                               const std::vector<std::size_t>& agents) {
   return srun_step_command(options, hosts, agent_words(options, cleanup_arguments(job_id, agents)));
-}
-
-std::vector<std::string> srun_environment(const Environment& caller) {
-  std::vector<std::string> block;
-  for (const auto& [name, value] : caller)
-    if (is_passed(name)) block.push_back(name + "=" + value);
-  return block;
 }
 
 }  // namespace hvdrun

@@ -1,10 +1,9 @@
-// How agents are started by srun: the arguments and the environment of the command. Pure functions,
+// How agents are started by srun: the arguments of the command. Pure functions,
 // for any thread; they cannot fail.
 //
 // Sources: srun(1) of Slurm 20.11 to 24.05, and what was seen of 22.05.
 #pragma once
 
-#include "base/environment.hpp"
 #include "channels/sent_agent.hpp"
 
 #include <cstddef>
@@ -44,10 +43,5 @@ std::vector<std::string> srun_cleanup_command(const SrunOptions& options,
                                               const std::vector<std::string>& hosts,
                                               const std::string& job_id,
                                               const std::vector<std::size_t>& agents);
-
-// Returns the caller's environment as "NAME=VALUE", sorted. Leaves out variables that srun would
-// read as options of the step, and those that describe where the caller runs: its host, step and
-// task.
-std::vector<std::string> srun_environment(const Environment& caller);
 
 }  // namespace hvdrun

@@ -101,14 +101,7 @@ constexpr Option kOptions[] = {
      "slot|node",
      "slot",
      "fill a host, then go to the next; or deal the ranks out, one to each host in turn",
-     [](JobSpec& job, Value v) {
-       if (v.starts_with("ppr:"))
-         return Result<void>(fail("must be slot or node, not " + quote(v) +
-                                      "; --ranks-per-host K starts K ranks on each host",
-                                  kExitUsage));
-       return store(parse_choice<MapBy>(v, {{"slot", MapBy::slot}, {"node", MapBy::node}}),
-                    job.map_by);
-     }},
+     [](JobSpec& job, Value v) { return store(parse_map_by(v), job.map_by); }},
     {"oversubscribe",
      {"--oversubscribe"},
      flag,
@@ -148,12 +141,7 @@ constexpr Option kOptions[] = {
      "all|single|none",
      "all",
      "each rank sees all GPUs of its host in order, only its GPU, or what the caller sees",
-     [](JobSpec& job, Value v) {
-       return store(
-           parse_choice<GpuBind>(
-               v, {{"all", GpuBind::all}, {"single", GpuBind::single}, {"none", GpuBind::none}}),
-           job.gpu_bind);
-     }},
+     [](JobSpec& job, Value v) { return store(parse_gpu_bind(v), job.gpu_bind); }},
     {"report-bindings",
      {"--report-bindings"},
      flag,
@@ -494,6 +482,14 @@ constexpr Option kOptions[] = {
      "",
      "write a report to FILE.json: how each rank ended, its times and its memory",
      [](JobSpec& job, Value v) { return store(parse_path(v), job.report_file); }},
+    {"metrics",
+     {"--metrics"},
+     word,
+     output,
+     "FILE|:PORT",
+     "",
+     "show the numbers of hvdrun top to Prometheus: in FILE, or at 127.0.0.1:PORT/metrics",
+     [](JobSpec& job, Value v) { return store(parse_metrics(v), job.metrics); }},
     {"timeline-filename",
      {"--timeline-filename"},
      word,

@@ -52,6 +52,31 @@ Result<BindTo> parse_binding(std::string_view text) {
   return usage_error(choice.error().message + (is_part ? "; numa is the nearest" : ""));
 }
 
+Result<MapBy> parse_map_by(std::string_view text) {
+  if (text.starts_with("ppr:"))
+    return usage_error("must be slot or node, not " + quote(text) +
+                       "; --ranks-per-host K starts K ranks on each host");
+  return parse_choice<MapBy>(text, {{"slot", MapBy::slot}, {"node", MapBy::node}});
+}
+
+Result<GpuBind> parse_gpu_bind(std::string_view text) {
+  return parse_choice<GpuBind>(
+      text, {{"all", GpuBind::all}, {"single", GpuBind::single}, {"none", GpuBind::none}});
+}
+
+Result<MetricsSpec> parse_metrics(std::string_view text) {
+  const auto colon = text.rfind(':');
+  const auto digits = text.substr(colon == npos ? 0 : colon + 1);
+  const bool is_port = !digits.empty() && digits.find_first_not_of("0123456789") == npos;
+  if (text.empty() || (is_port && colon != 0 && text.find('/') == npos))
+    return usage_error("must be a file or :PORT, not " + quote(text) +
+                       "; hvdrun listens at 127.0.0.1 only");
+  if (colon != 0) return MetricsSpec{std::filesystem::path(text), {}};
+  HVD_TRY(const int port, parse_whole(digits, 0));
+  if (port > 65535) return usage_error("has a port of at most 65535, not " + quote(text));
+  return MetricsSpec{{}, static_cast<std::uint16_t>(port)};
+}
+
 Result<std::chrono::milliseconds> parse_duration(std::string_view text) {
   constexpr double kLongestSeconds = 1e9;  // 31 years; keeps every sum of two in range
   double value = 0;

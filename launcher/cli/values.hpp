@@ -27,6 +27,15 @@ Result<int> parse_ranks_per_host(std::string_view text);
 // Reads core, numa, none or auto.
 Result<BindTo> parse_binding(std::string_view text);
 
+// Reads slot or node. The error for mpirun's "ppr:N:node" says what to do.
+Result<MapBy> parse_map_by(std::string_view text);
+
+// Reads all, single or none.
+Result<GpuBind> parse_gpu_bind(std::string_view text);
+
+// Reads the name of a file, or ":PORT". Error also: it is the number of a port, or has an address.
+Result<MetricsSpec> parse_metrics(std::string_view text);
+
 // Reads a folder for the ranks' files. Error also: it has a qualifier of mpirun's, ":nocopy".
 Result<std::string> parse_output_folder(std::string_view text);
 

@@ -1,10 +1,10 @@
 #include "commands/logs.hpp"
 
 #include "commands/log_lines.hpp"
+#include "commands/look_into_job.hpp"
 #include "commands/subcommand.hpp"
 #include "common/text.hpp"
 #include "control/job_now_json.hpp"
-#include "control/running_jobs.hpp"
 #include "model/rank_set.hpp"
 #include "output/own_line.hpp"
 
@@ -25,11 +25,12 @@ namespace {
 
 constexpr std::string_view kLogsHelp = R"(usage: hvdrun logs [-f] [-n LINES] [--rank RANKS] [JOB]
 
-Shows the last lines that the ranks of a running job on this machine have printed, also if it was
-started by nohup or from a notebook. hvdrun keeps the last 256 KiB of each rank, and less in a job
-with more than 4 ranks (1 MiB in all, at least 4 KiB of each). With --output-filename, all lines are in files.
+Shows the last lines that the ranks of a running job have printed, also if it was started by
+nohup or from a notebook. hvdrun keeps the last 256 KiB of each rank, and less in a job with more than
+4 ranks (1 MiB in all, at least 4 KiB of each). With --output-filename, all lines are in files.
 
-  JOB           hvdrun's process, or the number of the SLURM job; without it the only job that runs
+  JOB           hvdrun's process on this machine, or the number of the SLURM job, which may run on
+                other hosts; without it the only job that runs
   -f, --follow  show further lines as they come, until the job ends or Ctrl-C
   -n, --lines LINES  so many lines of each rank (20)
   --rank RANKS  only these ranks: 3, or 0,4-7
@@ -42,7 +43,6 @@ constexpr std::chrono::milliseconds kLogsTimeout{5000};
 constexpr std::chrono::milliseconds kLogsInterval{250};
 
 struct LogsOptions {
-  std::optional<std::string> job;
   bool follow = false;
   std::size_t lines = 20;
   std::optional<RankSet> ranks;
@@ -144,15 +144,20 @@ Result<int> run_logs(const std::vector<std::string>& args, const Environment& en
                      {{"--lines", &lines}, {"-n", &lines}, {"--rank", &ranks}}));
   if (help) return print_text(kLogsHelp);
   if (operands.size() > 1) return fail("hvdrun logs takes one job", kExitUsage);
-  if (!operands.empty()) options.job = operands.front();
+  LookCommand command{.word = "logs"};
+  if (!operands.empty()) command.job = operands.front();
+  if (options.follow) command.options.emplace_back("--follow");
   if (lines) {
     HVD_TRY(options.lines, parse_lines(*lines));
+    command.options.insert(command.options.end(), {"--lines", *lines});
   }
   if (ranks) {
     HVD_TRY(options.ranks, RankSet::parse(*ranks));
+    command.options.insert(command.options.end(), {"--rank", *ranks});
   }
-  HVD_TRY(auto client, connect_to_job(environment, options.job, "hvdrun logs"));
-  return Logs(std::move(client), std::move(options)).run();
+  return look_into_job(command, environment, [&](ControlClient client) {
+    return Logs(std::move(client), options).run();
+  });
 }
 
 }  // namespace hvdrun

@@ -1,12 +1,12 @@
 #include "commands/top.hpp"
 
+#include "commands/look_into_job.hpp"
 #include "commands/subcommand.hpp"
 #include "commands/top_rates.hpp"
 #include "commands/top_screen.hpp"
 #include "commands/top_session.hpp"
 #include "common/text.hpp"
 #include "control/job_now_json.hpp"
-#include "control/running_jobs.hpp"
 #include "output/color.hpp"
 
 #include <chrono>
@@ -23,11 +23,12 @@ namespace {
 
 constexpr std::string_view kTopHelp = R"(usage: hvdrun top [--once] [--json] [--sort KEY] [JOB]
 
-Shows what the ranks of a running job on this machine do, each second: steps, samples per second, the
-shares of their time in collectives and of that waiting for others, processors, memory and GPUs. Ranks
-that hold up the others are marked "<<".
+Shows what the ranks of a running job do, each second: steps, samples per second, the shares of
+their time in collectives and of that waiting for others, processors, memory and GPUs. Ranks that hold
+up the others are marked "<<".
 
-  JOB         hvdrun's process, or the number of the SLURM job; without it the only job that runs
+  JOB         hvdrun's process on this machine, or the number of the SLURM job, which may run on other
+              hosts; without it the only job that runs
   --once      print it once, after a second, and end; also where stdout is no terminal
   --json      the same as JSON, for other programs
   --sort KEY  rank, waiting, step, samples, cpu or memory; those that are slow come first
@@ -99,12 +100,18 @@ Result<int> run_top(const std::vector<std::string>& args, const Environment& env
           kExitUsage);
     view.sort = *known;
   }
-  const auto name = operands.empty() ? std::nullopt : std::optional(operands.front());
-  HVD_TRY(auto client, connect_to_job(environment, name, "hvdrun top"));
   const bool can_draw = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1 &&
                         TerminalEnvironment::of_process().has_escapes();
-  if (once || json || !can_draw) return print_once(client, view, json);
-  return watch_job(std::move(client), view);
+  LookCommand command{.word = "top"};
+  if (!operands.empty()) command.job = operands.front();
+  command.draws = !once && !json && can_draw;
+  if (!command.draws) command.options.emplace_back("--once");
+  if (json) command.options.emplace_back("--json");
+  if (sort) command.options.insert(command.options.end(), {"--sort", *sort});
+  return look_into_job(command, environment, [&](ControlClient client) -> Result<int> {
+    if (!command.draws) return print_once(client, view, json);
+    return watch_job(std::move(client), view);
+  });
 }
 
 }  // namespace hvdrun

@@ -1,11 +1,10 @@
 #include "commands/why.hpp"
 
+#include "commands/look_into_job.hpp"
 #include "commands/subcommand.hpp"
 #include "control/control_client.hpp"
-#include "control/running_jobs.hpp"
 
 #include <chrono>
-#include <optional>
 #include <string_view>
 
 namespace hvdrun {
@@ -17,8 +16,8 @@ Says which rank the others of a running job wait for, and what it does. Then pri
 stacks of all ranks, in Python and in C++, equal ones once. The job runs on: each rank is
 stopped for at most 50 ms. Works for every program, whether it uses hvd or not.
 
-  JOB     the pid of its hvdrun, or the number of its SLURM job; needed if several of your
-          jobs run on this machine
+  JOB     the pid of its hvdrun on this machine, or the number of its SLURM job, which may run
+          on other hosts; needed if several of your jobs run
   --json  prints the same as JSON, on one line
   --help  this text
 
@@ -49,11 +48,14 @@ Result<int> run_why(const std::vector<std::string>& args, const Environment& env
           take_flags("hvdrun why", args, {{"--help", &help}, {"--json", &json}}));
   if (help) return print_text(kWhyHelp);
   if (operands.size() > 1) return fail("hvdrun why takes one job", kExitUsage);
-  const auto name = operands.empty() ? std::nullopt : std::optional(operands.front());
-  HVD_TRY(ControlClient client, connect_to_job(environment, name, "hvdrun why"));
-  HVD_TRY(const ControlJson verdict, client.ask("why", ControlJson::object(), kLimit));
-  if (!verdict.is_object()) return fail("hvdrun why: the job's answer is no verdict");
-  return print_text(json ? json_line(verdict) + "\n" : text_of(verdict));
+  LookCommand command{.word = "why"};
+  if (!operands.empty()) command.job = operands.front();
+  if (json) command.options.emplace_back("--json");
+  return look_into_job(command, environment, [json](ControlClient client) -> Result<int> {
+    HVD_TRY(const ControlJson verdict, client.ask("why", ControlJson::object(), kLimit));
+    if (!verdict.is_object()) return fail("hvdrun why: the job's answer is no verdict");
+    return print_text(json ? json_line(verdict) + "\n" : text_of(verdict));
+  });
 }
 
 }  // namespace hvdrun

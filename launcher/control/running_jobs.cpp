@@ -133,10 +133,10 @@ Result<RunningJob> choose_job(const std::vector<RunningJob>& jobs,
   return found.front();
 }
 
-Result<ControlClient> connect_to_job(const Environment& environment,
+Result<ControlClient> connect_to_job(const std::vector<RunningJob>& jobs,
                                      const std::optional<std::string>& name,
                                      const std::string& command) {
-  HVD_TRY(const auto job, choose_job(running_jobs(environment), name, command));
+  HVD_TRY(const auto job, choose_job(jobs, name, command));
   auto client = ControlClient::connect(job.socket);
   if (!client && client.error().message.empty()) return fail("the job has just ended", kExitUsage);
   return client;

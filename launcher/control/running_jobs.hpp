@@ -33,8 +33,8 @@ std::vector<RunningJob> running_jobs(const Environment& environment);
 Result<RunningJob> choose_job(const std::vector<RunningJob>& jobs,
                               const std::optional<std::string>& name, const std::string& command);
 
-// Returns choose_job() of running_jobs(), connected.
-Result<ControlClient> connect_to_job(const Environment& environment,
+// Returns choose_job(), connected.
+Result<ControlClient> connect_to_job(const std::vector<RunningJob>& jobs,
                                      const std::optional<std::string>& name,
                                      const std::string& command);
 

@@ -117,6 +117,8 @@ HangReport HangWatch::judge() {
       facts.ranks[static_cast<std::size_t>(pids[look->asked])].looks.push_back(std::move(*look));
     }
   }
+  waits_.take(facts.ranks,
+              std::chrono::duration<double>(attempt_.job.loop.now().time_since_epoch()).count());
   states = members_(std::move(states));
   std::ranges::sort(states, {}, &RankState::rank);
   for (const auto& state : states) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "base/event_loop.hpp"
+#include "hang/wait_memory.hpp"
 #include "job/attempt_phase.hpp"
 #include "model/hang_report.hpp"
 #include "protocol/messages.hpp"
@@ -77,6 +78,7 @@ class HangWatch {
   std::vector<std::size_t> asked_;               // hosts
   std::vector<Asker> askers_;                    // of the look that runs; empty: none runs
   std::optional<HangReport> found_;
+  WaitMemory waits_;
   Timer limit_;
 };
 

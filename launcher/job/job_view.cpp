@@ -61,6 +61,13 @@ void JobView::open() {
     server_ = std::move(*server);
   else
     why_ = server.error().message;
+  if (const auto& metrics = job_.spec.metrics; metrics.port || !metrics.file.empty())
+    metrics_.emplace(
+        job_.loop, metrics,
+        [this](std::function<void(const JobNow&)> answer) {
+          with_state([this, answer = std::move(answer)] { answer(*state_); });
+        },
+        [this](const std::string& line) { job_.output.note(line); });
 }
 
 void JobView::answer(const ControlRequest& request, ControlAnswer answer) {
@@ -137,8 +144,16 @@ JobView::~JobView() {
 }
 
 void JobView::state(const ControlJson& /*arguments*/, const ControlAnswer& answer) {
-  if (!state_.empty() && job_.loop.now() - state_made_ < kFresh) return answer(state_);
-  asking_.push_back(answer);
+  with_state([this, answer] {
+    if (state_text_.empty()) state_text_ = json_line(to_json(*state_));
+    answer(state_text_);
+  });
+}
+
+// Calls `ready` when state_ is of this moment.
+void JobView::with_state(std::function<void()> ready) {
+  if (state_ && job_.loop.now() - state_made_ < kFresh) return ready();
+  asking_.push_back(std::move(ready));
   if (!agents_timer_.pending()) ask_agents();
 }
 
@@ -170,13 +185,13 @@ void JobView::take(std::size_t host_index, const StatesMessage& message) {
 
 void JobView::answer_state() {
   agents_timer_.cancel();
-  JobNow now;
+  auto& now = state_.emplace();
   now.about = describe();
   now.seconds = std::chrono::duration<double>(job_.loop.now() - begun_at_).count();
   if (job_.attempt) describe_attempt(*job_.attempt, answers_, now);
-  state_ = json_line(to_json(now));
+  state_text_.clear();
   state_made_ = job_.loop.now();
-  for (const auto& answer : std::exchange(asking_, {})) answer(state_);
+  for (const auto& ready : std::exchange(asking_, {})) ready();
 }
 
 void JobView::why(const ControlJson& /*arguments*/, const ControlAnswer& answer) {

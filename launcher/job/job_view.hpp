@@ -1,5 +1,6 @@
 // What other processes of the user may see of a running job: the answers to the requests that come
-// over its socket (control/). Each word that can be asked is a row in the table of job_view.cpp.
+// over its socket (control/), and --metrics. Each word that can be asked is a row in the table of
+// job_view.cpp.
 //
 // The job owns it, on its loop thread. Nothing fails: without a socket the job runs all the same,
 // and why() says what is missing.
@@ -9,6 +10,7 @@
 #include "control/control_server.hpp"
 #include "job/attempt.hpp"
 #include "job/job_context.hpp"
+#include "job/job_metrics.hpp"
 #include "job/plan.hpp"
 #include "job/rank_environment.hpp"
 #include "model/job_now.hpp"
@@ -22,6 +24,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -37,7 +40,7 @@ class JobView {
     const Plan& plan;
     const EventLoop& loop;
     const JobIdentity& identity;
-    const Output& output;
+    Output& output;
     const std::unique_ptr<Attempt>& attempt;  // null between two
     const bool& over;                         // only output is still to be shown
   };
@@ -67,6 +70,7 @@ class JobView {
   std::string phase() const;
   int ranks() const;
   JobAbout describe() const;
+  void with_state(std::function<void()> ready);
   void ask_agents();
   void answer_state();
 
@@ -84,12 +88,14 @@ class JobView {
   std::map<int, Follower> followers_;  // of the output, by pid
 
   // The state of the job. All who ask within a moment get the same.
-  std::string state_;  // JSON; "": none was made yet
+  std::optional<JobNow> state_;  // nullopt: none was made yet
+  std::string state_text_;       // as JSON; "": not made yet
   EventLoop::Clock::time_point state_made_;
-  std::vector<ControlAnswer> asking_;
+  std::vector<std::function<void()>> asking_;
   std::map<std::size_t, StatesMessage> answers_;  // of hosts, by index, to the present question
   std::set<std::size_t> awaited_;                 // the hosts that have not answered
   Timer agents_timer_;
+  std::optional<JobMetrics> metrics_;  // --metrics
 };
 
 }  // namespace hvdrun

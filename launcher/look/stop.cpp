@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <thread>
 
 #include <sys/ptrace.h>
@@ -23,6 +24,27 @@ constexpr std::chrono::milliseconds kHangs{2};
 // waiting for a processor, and stops only when it has one.
 constexpr std::chrono::milliseconds kFirstLimit{1000};
 
+// Returns how the thread has stopped: the signal, and above it the event. 0: it has ended; nullopt:
+// not yet. The kernel keeps the stop, as if it had not been seen: if we are killed now, the thread
+// gets the signal that it was about to get. A stop that wait(2) has taken loses it.
+std::optional<int> look_for_stop(pid_t tid) {
+  siginfo_t seen{};
+  constexpr int kAll = __WALL | WNOHANG;
+  const int failed = ::waitid(P_PID, static_cast<id_t>(tid), &seen, WSTOPPED | WNOWAIT | kAll);
+  if (failed == 0 && seen.si_pid == 0) {
+    // It may have ended. That is taken, so that no zombie is left.
+    return ::waitid(P_PID, static_cast<id_t>(tid), &seen, WEXITED | kAll) == 0 && seen.si_pid == 0
+               ? std::nullopt
+               : std::optional(0);
+  }
+  if (failed == 0) return seen.si_status;
+  if (errno != EINVAL) return 0;
+  int status = 0;  // before Linux 4.7
+  const pid_t got = ::waitpid(tid, &status, kAll);
+  if (got == 0) return std::nullopt;
+  return got > 0 && WIFSTOPPED(status) ? status >> 8 : 0;
+}
+
 }  // namespace
 
 // Takes control of threads that are new. They run on.
@@ -39,13 +61,12 @@ int Stop::seize_new(const std::set<pid_t>& spared) {
 
 // Returns whether there is nothing more to wait for: the thread has stopped, or ended.
 bool Stop::wait_for(pid_t tid, Traced& traced) {
-  int status = 0;
-  const pid_t got = ::waitpid(tid, &status, __WALL | WNOHANG);
-  if (got == 0) return false;
-  if (got < 0 || !WIFSTOPPED(status)) return true;
+  const auto status = look_for_stop(tid);
+  if (!status) return false;
+  if (*status == 0) return true;
   traced.stopped = true;
   // Without an event it is a signal that comes now. A stop by a signal (SIGSTOP) has an event.
-  if ((status >> 16) == 0) traced.signal = WSTOPSIG(status);
+  if ((*status >> 8) == 0) traced.signal = *status;
   return true;
 }
 

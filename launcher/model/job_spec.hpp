@@ -82,6 +82,12 @@ struct InputSpec {
   int rank = 0;
 };
 
+// --metrics: where the job's numbers are for Prometheus.
+struct MetricsSpec {
+  std::filesystem::path file;         // empty: in none
+  std::optional<std::uint16_t> port;  // of 127.0.0.1; 0: a free one
+};
+
 struct StopSpec {
   // --kill-signal; nullopt: SIGTERM, and on Ctrl-C SIGINT first.
   std::optional<int> signal;
@@ -174,6 +180,7 @@ struct JobSpec {
   std::chrono::milliseconds start_timeout{30000};
   OutputSpec output;
   InputSpec input;
+  MetricsSpec metrics;
   std::filesystem::path report_file;    // --report; empty: no report
   std::filesystem::path timeline_file;  // --timeline-filename; empty: no timeline
 

@@ -9,6 +9,7 @@ import json
 import re
 import signal
 import subprocess
+import urllib.request
 from pathlib import Path
 
 import pexpect
@@ -138,6 +139,83 @@ def test_top_says_once_what_each_rank_does(sandbox: Sandbox) -> None:
     assert all(int(row[3]) >= rank["step"] for row, rank in zip(rows[title + 1:], found["ranks"])), rows
     assert "--sort takes rank" in look(sandbox, "top", "--sort", "colour", job.pid, code=2)
     end(job)
+
+
+# ---- --metrics
+
+# The grammar of Prometheus' text format 0.0.4: a comment, or a sample with its labels and its value.
+COMMENT = re.compile(r"# (HELP|TYPE) ([a-zA-Z_:][a-zA-Z0-9_:]*) (.+)")
+SAMPLE = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*)\{((?:[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*",?)*)\} (\S+)')
+LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
+UNITS = ("_seconds", "_bytes", "_ratio", "_celsius", "_watts")
+
+
+def parse_metrics(text: str) -> dict[str, list[tuple[dict[str, str], float]]]:
+    """Returns the samples of each name. Fails if the text is not in the format, or a name breaks Prometheus' rules."""
+    found: dict[str, list[tuple[dict[str, str], float]]] = {}
+    types: dict[str, str] = {}
+    assert text.endswith("\n")
+    for line in text.splitlines():
+        if comment := COMMENT.fullmatch(line):
+            word, name, rest = comment.groups()
+            assert word != "TYPE" or (name not in types and name not in found), line
+            if word == "TYPE":
+                types[name] = rest
+            continue
+        sample = SAMPLE.fullmatch(line)
+        assert sample, line
+        name, labels, value = sample.groups()
+        assert types[name] in ("counter", "gauge") and (types[name] == "counter") == name.endswith("_total"), line
+        assert name.startswith("hvdrun_") and name == list(types)[-1], line
+        assert not re.search("milli|percent|_mb|_kib", name), line
+        assert types[name] == "gauge" or not name.endswith(UNITS), line
+        found.setdefault(name, []).append((dict(LABEL.findall(labels)), float(value)))
+    for name, samples in found.items():
+        assert len({tuple(sorted(labels.items())) for labels, _ in samples}) == len(samples), name
+    return found
+
+
+def test_metrics_are_at_a_port_of_this_machine(sandbox: Sandbox) -> None:
+    job = start(sandbox, "-np", 2, "--metrics", ":0", PYTHON, "-c", STEPS, env=python_environment())
+    job.wait_for(b"/metrics\n", stream="err")
+    [url] = re.findall(r"^hvdrun: note: metrics: (http://127\.0\.0\.1:\d+/metrics)$", job.err.decode(), re.MULTILINE)
+    found: dict[str, list[tuple[dict[str, str], float]]] = {}
+
+    def have_steps() -> bool:
+        with urllib.request.urlopen(url, timeout=60) as answer:
+            assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+            found.clear()
+            found.update(parse_metrics(answer.read().decode()))
+        return len(found.get("hvdrun_rank_steps_total", [])) == 2
+
+    wait_until(have_steps, "the steps of two ranks")
+    assert [labels["rank"] for labels, _ in found["hvdrun_rank_up"]] == ["0", "1"]
+    memory = [value for _, value in found["hvdrun_rank_resident_memory_bytes"]]
+    assert memory[1] > memory[0] + (48 << 20), found
+    samples = {labels["rank"]: value for labels, value in found["hvdrun_rank_samples_total"]}
+    assert samples["0"] >= 8 and samples["0"] % 8 == 0, samples
+    [(info, one)] = found["hvdrun_job_info"]
+    assert one == 1 and info["phase"] == "running" and found["hvdrun_job_ranks"] == [({"job_id": info["job_id"]}, 2)], found
+    wanted = urllib.request.Request(url, headers={"Accept": "application/openmetrics-text"})
+    with urllib.request.urlopen(wanted, timeout=60) as answer:
+        assert answer.read().endswith(b"\n# EOF\n")
+    port = re.search(r":(\d+)/", url)
+    other = sandbox.start("--metrics", f":{port[1]}", "-np", 1, "sh", "-c", 'while ! test -e go; do sleep 0.02; done')
+    other.wait_for(b"cannot listen at 127.0.0.1", stream="err")
+    (sandbox.files / "go").touch()
+    assert other.wait().code == 0, "the job runs without its metrics"
+    end(job)
+
+
+def test_metrics_are_in_a_file_until_the_job_ends(sandbox: Sandbox) -> None:
+    file = sandbox.files / "train.prom"
+    job = start(sandbox, "-np", 2, "--metrics", file.name, "sh", "-c", PRINTS)
+    wait_until(file.exists, "the file")
+    assert [labels["rank"] for labels, _ in parse_metrics(file.read_text())["hvdrun_rank_cpu_seconds_total"]] == ["0", "1"]
+    assert file.stat().st_mode & 0o444 == 0o444, "the collector is another user"
+    (sandbox.files / "go").touch()
+    assert job.wait().code == 0
+    assert not file.exists() and [path.name for path in sandbox.files.iterdir()] == ["go"]
 
 
 # ---- on a terminal

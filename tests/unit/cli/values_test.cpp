@@ -34,6 +34,20 @@ TEST(ParseWhole, RefusesNumbersBeyondInt) {
     EXPECT_THAT(parse_whole(text, 1).error().message, HasSubstr("out of range")) << text;
 }
 
+TEST(ParseMetrics, AcceptsAFileOrAPort) {
+  EXPECT_EQ(parse_metrics(":9400")->port, 9400);
+  EXPECT_EQ(parse_metrics(":0")->port, 0);
+  EXPECT_EQ(parse_metrics("/var/lib/x/train.prom")->file, "/var/lib/x/train.prom");
+  EXPECT_EQ(parse_metrics("/data/a:1")->file, "/data/a:1");
+  EXPECT_FALSE(parse_metrics("/data/a:1")->port);
+}
+
+TEST(ParseMetrics, RefusesWhatIsMeantForAnAddress) {
+  for (const auto* text : {"9400", "0.0.0.0:9400", "localhost:9400", "", ":", ":x", ":65536"})
+    EXPECT_FALSE(parse_metrics(text)) << text;
+  EXPECT_THAT(parse_metrics("n1:9400").error().message, HasSubstr("127.0.0.1 only"));
+}
+
 TEST(ParseDuration, AcceptsSecondsAndUnits) {
   const std::pair<const char*, int> cases[] = {
       {"0", 0},       {"5", 5000},    {"0.5", 500},   {".5", 500},  {"30s", 30000},

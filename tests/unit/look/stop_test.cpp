@@ -4,11 +4,16 @@
 #include "look/proc_files.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <csignal>
+#include <new>
+#include <optional>
 #include <thread>
 
 #include <gmock/gmock.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -75,6 +80,73 @@ TEST_F(StopTest, EndsWhenTheTracerIsKilled) {
   ::kill(tracer, SIGKILL);
   ::waitpid(tracer, nullptr, 0);
   EXPECT_TRUE(await_state('R'));
+}
+
+// What the processes of the next test share.
+struct Shared {
+  std::atomic<long> sent{0};
+  std::atomic<long> got{0};
+  std::atomic<bool> over{false};
+};
+Shared* shared;  // NOLINT: the handler uses it
+
+// Starts a process that gets signals and one that sends them, the next when one has come. Returns
+// whether the first one got all, although its tracer was killed while it was about to get one;
+// nullopt: that did not happen.
+std::optional<bool> gets_the_signal() {
+  const auto child_of = [](const auto& body) {
+    const pid_t child = ::fork();
+    if (child != 0) return child;
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    body();
+    ::_exit(1);
+  };
+  std::signal(SIGUSR1, [](int) { ++shared->got; });
+  const pid_t getter = child_of([] {
+    for (std::atomic<unsigned long> count{0};; ++count) {
+    }
+  });
+  std::signal(SIGUSR1, SIG_DFL);
+  const pid_t sender = child_of([getter] {
+    while (!shared->over) {
+      const long before = shared->got;
+      ++shared->sent;
+      ::kill(getter, SIGUSR1);
+      while (shared->got == before && !shared->over) ::usleep(20);
+    }
+  });
+  const pid_t tracer = child_of([getter] {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    while (std::chrono::steady_clock::now() < until) {
+      Stop stop(getter, nullptr);
+      stop.begin({}, {}, std::chrono::seconds(10));
+      siginfo_t info{};
+      if (::ptrace(PTRACE_GETSIGINFO, getter, nullptr, &info) == 0 && info.si_signo == SIGUSR1)
+        ::kill(::getpid(), SIGKILL);
+    }
+  });
+  int status = 0;
+  ::waitpid(tracer, &status, 0);
+  const long sent = shared->sent;
+  for (int tries = 0; tries < 10'000 && shared->sent <= sent + 1; ++tries) ::usleep(1000);
+  const bool all = shared->sent > sent + 1;
+  shared->over = true;
+  for (const pid_t child : {sender, getter}) {
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+  }
+  return WIFSIGNALED(status) ? std::optional(all) : std::nullopt;
+}
+
+TEST(Stop, NoSignalIsLostWhenTheTracerIsKilled) {
+  void* const memory =
+      ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  shared = new (memory) Shared;  // NOLINT: the mapping owns it
+  const auto got = gets_the_signal();
+  ::munmap(memory, sizeof(Shared));
+  if (!got) GTEST_SKIP() << "no signal came at that moment";
+  EXPECT_TRUE(*got);
 }
 
 TEST_F(StopTest, IsRefusedWhileAnotherTraces) {

@@ -22,6 +22,33 @@ TEST(SlurmCommand, RunsWithoutVariablesThatChangeTheFormat) {
                                    "SLURM_TIME_FORMAT=%s", "SLURM_BITSTR_LEN=0"));
 }
 
+TEST(SrunEnvironment, OmitsVariablesThatAreOptionsOfTheStep) {
+  const Environment caller{{"HOME", "/home/ann"},
+                           {"PATH", "/usr/bin"},
+                           {"LD_LIBRARY_PATH", "/opt/lib"},
+                           {"SLURM_CONF", "/etc/slurm.conf"},
+                           {"SLURM_JOB_ID", "123"},
+                           {"SLURM_JWT", "token"},
+                           {"SLURM_WORKING_CLUSTER", "two:ctl:6817:9728"},
+                           {"SLURM_GPUS_PER_TASK", "1"},
+                           {"SLURM_NTASKS", "8"},
+                           {"SLURM_PROCID", "0"},
+                           {"SLURM_STEP_ID", "4"},
+                           {"SLURM_EXPORT_ENV", "NONE"},
+                           {"SLURM_CPU_BIND", "cores"},
+                           {"SLURMD_NODENAME", "n1"},
+                           {"SRUN_CPUS_PER_TASK", "2"},
+                           {"SLURMX", "kept"},
+                           {"PMI_RANK", "0"},
+                           {"PMIX_RANK", "0"},
+                           {"OMPI_COMM_WORLD_RANK", "0"}};
+  EXPECT_EQ(
+      srun_environment(caller),
+      (std::vector<std::string>{"HOME=/home/ann", "LD_LIBRARY_PATH=/opt/lib", "PATH=/usr/bin",
+                                "SLURMX=kept", "SLURM_CONF=/etc/slurm.conf", "SLURM_JOB_ID=123",
+                                "SLURM_JWT=token", "SLURM_WORKING_CLUSTER=two:ctl:6817:9728"}));
+}
+
 TEST(SlurmCommand, ReportsAMissingCommand) {
   const auto end = run_slurm({{"no-such-squeue"}, {}, {}});
   ASSERT_FALSE(end);

@@ -385,7 +385,7 @@ Result<void> Agent::prepare() {
   HVD_TRY(StatusPages pages, StatusPages::create(folders_.shared, job_->ranks.size(),
                                                  reports_stalls ? HVD_LAUNCHER_TELLS_STALLS : 0));
   pages_.emplace(std::move(pages));
-  page_watch_.emplace(loop_, *pages_, ranks_, link_, *job_);
+  page_watch_.emplace(loop_, *pages_, ranks_, gpus_, link_, *job_);
   if (job_->elastic) {
     HVD_TRY(members_, MemberServer::start(loop_, link_, folders_.shared, *job_,
                                           [this](const std::string& text) { warn(text); }));

@@ -1,16 +1,22 @@
 #include "agent/page_watch.hpp"
 
+#include "agent/process_tree.hpp"
+#include "agent/process_use.hpp"
 #include "agent/rank_messages.hpp"
 #include "common/clock.hpp"
 
+#include <utility>
 #include <vector>
+
+#include <sys/types.h>
 
 namespace hvdrun {
 
 PageWatch::PageWatch(const EventLoop& loop, const StatusPages& pages, const RankProcesses& ranks,
-                     Link& link, const LaunchMessage& job)
+                     const GpuWatch& gpus, Link& link, const LaunchMessage& job)
     : pages_(pages),
       ranks_(ranks),
+      gpus_(gpus),
       link_(link),
       progress_interval_(job.progress_interval),
       stall_timer_(loop, [this] { look_for_stalls(); }),
@@ -20,6 +26,7 @@ PageWatch::PageWatch(const EventLoop& loop, const StatusPages& pages, const Rank
 
 void PageWatch::start() {
   if (stalls_) look_for_stalls();
+  use_.begin(common::monotonic_ns());
   if (progress_interval_.count() > 0) progress_timer_.start(progress_interval_);
 }
 
@@ -45,10 +52,23 @@ void PageWatch::look_for_progress() {
     ranks.push_back(pages_.progress(process.index));
     ranks.back().rank = process.rank;
   }
-  std::string message = pack(ProgressMessage{progress_.look(ranks, common::monotonic_ns())});
+  const auto now_ns = common::monotonic_ns();
+  HostProgress progress = progress_.look(ranks, now_ns);
+  if (progress.reporting == 0) {
+    if (use_.is_due(now_ns)) look_at_use(now_ns);
+    progress.use = use_.use();
+  }
+  std::string message = pack(ProgressMessage{std::move(progress)});
   if (message == sent_) return;
   link_.send(FrameType::progress, kToLauncher, message);
   sent_ = std::move(message);
+}
+
+void PageWatch::look_at_use(std::uint64_t now_ns) {
+  std::vector<pid_t> pids;
+  for (const RankProcess& process : ranks_.all())
+    if (process.alive) pids.push_back(process.pid);
+  use_.look(use_by_root(pids, all_processes()), gpus_.record().gpus, now_ns);
 }
 
 }  // namespace hvdrun

@@ -1,18 +1,22 @@
 // Looks at the status pages of an agent's ranks now and then, and sends the launcher what it sees:
-// waits in collectives that are too long, and the training's progress.
+// waits in collectives that are too long, and the training's progress. While no rank reports
+// progress, it looks at what their processes and GPUs do.
 //
 // The agent owns it, on its loop thread, and starts it after its ranks. It cannot fail.
 #pragma once
 
+#include "agent/host_watch.hpp"
 #include "agent/progress_watch.hpp"
 #include "agent/rank_processes.hpp"
 #include "agent/stall_watch.hpp"
 #include "agent/status_pages.hpp"
+#include "agent/use_watch.hpp"
 #include "base/event_loop.hpp"
 #include "protocol/link.hpp"
 #include "protocol/messages.hpp"
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -20,9 +24,9 @@ namespace hvdrun {
 
 class PageWatch {
  public:
-  // The first four must outlive it. `job` says what the launcher wants to know.
-  PageWatch(const EventLoop& loop, const StatusPages& pages, const RankProcesses& ranks, Link& link,
-            const LaunchMessage& job);
+  // The first five must outlive it. `job` says what the launcher wants to know.
+  PageWatch(const EventLoop& loop, const StatusPages& pages, const RankProcesses& ranks,
+            const GpuWatch& gpus, Link& link, const LaunchMessage& job);
 
   void start();
   // Reads no pages until start(): ranks are paused, or being stopped.
@@ -31,13 +35,16 @@ class PageWatch {
  private:
   void look_for_stalls();
   void look_for_progress();
+  void look_at_use(std::uint64_t now_ns);
 
   const StatusPages& pages_;
   const RankProcesses& ranks_;
+  const GpuWatch& gpus_;
   Link& link_;
   std::optional<StallWatch> stalls_;
   const std::chrono::milliseconds progress_interval_;  // 0: the launcher does not want it
   ProgressWatch progress_;
+  UseWatch use_;
   std::string sent_;  // the last message about progress
   Timer stall_timer_;
   Timer progress_timer_;

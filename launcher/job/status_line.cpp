@@ -21,6 +21,10 @@ constexpr milliseconds kStartInterval{200};
 constexpr milliseconds kLineInterval{250};
 constexpr milliseconds kLogLook{1000};
 constexpr milliseconds kLogInterval{60'000};
+// Of a training that reports nothing, the line is drawn again because of its clock.
+constexpr milliseconds kClockInterval{1000};
+// In the log such a training has a line in its first minute, and then one in so many.
+constexpr int kUseMinutes = 10;
 
 }  // namespace
 
@@ -58,6 +62,12 @@ HostProgress sum_of_hosts(const std::map<std::size_t, HostProgress>& hosts) {
       waiting += *host.progress.waiting * host.reporting;
       waits_known += host.reporting;
     }
+    if (host.use) {
+      auto& use = sum.use ? *sum.use : sum.use.emplace();
+      use.cores += host.use->cores;
+      use.gpus += host.use->gpus;
+      use.gpus_busy += host.use->gpus_busy;
+    }
     if (!host.rank || (sum.rank && *sum.rank < *host.rank)) continue;
     sum.rank = host.rank;
     sum.progress = host.progress;
@@ -82,6 +92,7 @@ StatusLine::StatusLine(const EventLoop& loop, const Agents& agents, const RankTa
       output_(output),
       start_timer_(loop, [this] { show_start(); }),
       init_timer_(loop, [this] { show(); }),
+      use_timer_(loop, [this] { show(); }),
       log_timer_(loop, [this] { print(); }) {}
 
 void StatusLine::begin() {
@@ -113,7 +124,17 @@ void StatusLine::show() {
   if (start_timer_.pending()) return;
   const HostProgress sum = sum_of_hosts(hosts_);
   if (sum.rank) return output_.status(progress_fields(sum.progress));
-  if (sum.in_init == 0) return output_.status({});
+  if (sum.in_init > 0) return show_init(sum);
+  if (!sum.use) return output_.status({});
+  output_.status(use_fields_now(*sum.use));
+  use_timer_.start(kClockInterval);
+}
+
+std::vector<std::string> StatusLine::use_fields_now(const UseNow& use) const {
+  return use_fields(use, std::chrono::duration<double>(loop_.now() - begun_).count());
+}
+
+void StatusLine::show_init(const HostProgress& sum) {
   const auto left = std::chrono::ceil<milliseconds>(begun_ + kDelay - loop_.now());
   if (left.count() > 0) return init_timer_.start(left);
   output_.status({fmt::format("starting: {} reached", plural(hosts_.size(), "host")),
@@ -124,13 +145,19 @@ void StatusLine::show() {
 void StatusLine::print() {
   log_timer_.start(kLogInterval);
   const HostProgress sum = sum_of_hosts(hosts_);
-  if (!sum.rank) return;
-  output_.note(fmt::format("{}", fmt::join(progress_fields(sum.progress), ", ")));
+  const bool shows_use = minutes_++ % kUseMinutes == 0;
+  std::vector<std::string> fields;
+  if (sum.rank)
+    fields = progress_fields(sum.progress);
+  else if (sum.use && shows_use)
+    fields = use_fields_now(*sum.use);
+  if (!fields.empty()) output_.note(fmt::format("{}", fmt::join(fields, ", ")));
 }
 
 void StatusLine::end() {
   start_timer_.cancel();
   init_timer_.cancel();
+  use_timer_.cancel();
   log_timer_.cancel();
   output_.status({});
 }

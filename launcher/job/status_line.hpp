@@ -1,8 +1,9 @@
 // What the job's status line shows: how far a start is that takes longer than a second, then how
-// many ranks are in hvd_init, then the progress of the training.
+// many ranks are in hvd_init, then the progress of the training. Of a training that reports none it
+// shows the time, and what its ranks use of their hosts.
 //
-// The attempt owns it. Loop thread only; nothing fails. Output draws the line, or, with --progress
-// log, StatusLine prints the training's progress every minute.
+// The attempt owns it. Loop thread only; nothing fails. Output draws the line. With --progress log
+// StatusLine prints it instead: the training's progress every minute, a use every ten minutes.
 #pragma once
 
 #include "base/event_loop.hpp"
@@ -50,6 +51,8 @@ class StatusLine {
 
  private:
   void show_start();
+  void show_init(const HostProgress& sum);
+  std::vector<std::string> use_fields_now(const UseNow& use) const;
   void print();
 
   const EventLoop& loop_;
@@ -60,7 +63,9 @@ class StatusLine {
   std::map<std::size_t, HostProgress> hosts_;  // by host index
   Timer start_timer_;
   Timer init_timer_;
+  Timer use_timer_;
   Timer log_timer_;
+  int minutes_ = 0;  // of the log
 };
 
 }  // namespace hvdrun

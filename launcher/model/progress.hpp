@@ -21,6 +21,15 @@ struct Progress {
   bool operator==(const Progress&) const = default;
 };
 
+// What the ranks of a host, or of several, use of it.
+struct UseNow {
+  double cores = 0;      // processors' worth of time
+  int gpus = 0;          // that say how busy they are
+  double gpus_busy = 0;  // GPUs' worth of time: 1.5 of 2
+
+  bool operator==(const UseNow&) const = default;
+};
+
 // The progress of one host's ranks. Epochs, steps and loss are those of `rank`.
 struct HostProgress {
   int called_init = 0;      // ranks that have called hvd_init
@@ -28,6 +37,7 @@ struct HostProgress {
   std::optional<int> rank;  // the lowest rank that reports progress; empty: none does
   int reporting = 0;        // ranks that report progress; `waiting` is their mean
   Progress progress;
+  std::optional<UseNow> use = {};  // while none reports progress; empty: not known yet
 };
 
 }  // namespace hvdrun

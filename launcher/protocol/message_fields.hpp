@@ -292,12 +292,19 @@ inline constexpr auto fields_of(const Progress*) {
                     field("seconds_left", &T::seconds_left));
 }
 
+inline constexpr auto fields_of(const UseNow*) {
+  using T = UseNow;
+  using json_fields::field;
+  return std::tuple(field("cores", &T::cores), field("gpus", &T::gpus),
+                    field("gpus_busy", &T::gpus_busy));
+}
+
 inline constexpr auto fields_of(const HostProgress*) {
   using T = HostProgress;
   using json_fields::field;
   return std::tuple(field("called_init", &T::called_init), field("in_init", &T::in_init),
                     field("rank", &T::rank), field("reporting", &T::reporting),
-                    field("progress", &T::progress));
+                    field("progress", &T::progress), field("use", &T::use));
 }
 
 inline constexpr auto fields_of(const ProgressMessage*) {

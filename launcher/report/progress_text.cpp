@@ -1,5 +1,7 @@
 #include "report/progress_text.hpp"
 
+#include "common/text.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -79,6 +81,14 @@ std::vector<std::string> progress_fields(const Progress& progress) {
   if (progress.loss) fields.push_back(fmt::format("loss {:.3g}", *progress.loss));
   if (progress.waiting) fields.push_back(fmt::format("{:.0f} % waiting", 100 * *progress.waiting));
   if (progress.seconds_left) fields.push_back(clock_text(*progress.seconds_left) + " left");
+  return fields;
+}
+
+std::vector<std::string> use_fields(const UseNow& use, double seconds) {
+  std::vector fields{clock_text(seconds) + " elapsed", fmt::format("{:.1f} cores", use.cores)};
+  if (use.gpus > 0)
+    fields.push_back(
+        fmt::format("{} {:.0f} % busy", plural(use.gpus, "GPU"), 100 * use.gpus_busy / use.gpus));
   return fields;
 }
 

@@ -14,6 +14,9 @@ namespace hvdrun {
 // "0:14 left", without what is not known.
 std::vector<std::string> progress_fields(const Progress& progress);
 
+// Returns "12:34 elapsed", "7.8 cores", "4 GPUs 83 % busy" for a training that reports nothing.
+std::vector<std::string> use_fields(const UseNow& use, double seconds);
+
 // Returns whether the rank has reported progress, with or without hvd_init.
 bool reports_progress(const RankCounters& counters);
 

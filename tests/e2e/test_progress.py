@@ -170,6 +170,21 @@ def test_the_status_line_does_not_cover_a_prompt_of_the_program(sandbox: Sandbox
     assert "go on? yes" in terminal.screen()
 
 
+# ---- programs that report nothing
+
+BURN = "import sys, os\nwhile not os.path.exists(sys.argv[1]): pass"
+
+
+def test_a_program_that_reports_nothing_has_a_line_with_the_time_and_its_use(sandbox: Sandbox, terminal: Terminal) -> None:
+    gpus = ";".join(f"GPU-{at},0000:1{at}:00.0,NVIDIA H200,150754820096,busy {busy} 5" for at, busy in enumerate((70, 50)))
+    env = shlex.join(["env", f"LD_LIBRARY_PATH={BUILD / 'lib/doubles'}", f"HVD_FAKE_NVML={gpus}"])
+    terminal.start("-np", 2, PYTHON, "-c", BURN, sandbox.files / "go", env=env)
+    terminal.wait_for(r"0:\d\d elapsed · (?!0\.0)\d+\.\d cores · 2 GPUs 60 % busy")
+    (sandbox.files / "go").touch()
+    terminal.wait_for_end(0)
+    assert not status_rows(terminal.screen("-S-"))
+
+
 # ---- output without a status line
 
 @pytest.mark.parametrize("options, env, redirect", [
@@ -201,6 +216,15 @@ def test_a_terminal_on_stderr_or_progress_always_shows_the_status_line(sandbox: 
 def all_output(sandbox: Sandbox, recorded: Path) -> bytes:
     files = [recorded, sandbox.files / "out", sandbox.files / "err"]
     return b"".join(file.read_bytes() for file in files if file.exists())
+
+
+@pytest.mark.slow
+def test_progress_log_prints_the_use_of_a_program_that_reports_nothing(sandbox: Sandbox) -> None:
+    running = sandbox.start("-np", 2, "--progress", "log", PYTHON, "-c", BURN, sandbox.files / "go")
+    wait_until(lambda: b"elapsed" in running.err, "a line", 180)
+    (sandbox.files / "go").touch()
+    text = running.wait().expect(0).err_text
+    assert re.match(r"hvdrun: note: 1:\d\d elapsed, \d+\.\d cores\n", text), text
 
 
 @pytest.mark.slow

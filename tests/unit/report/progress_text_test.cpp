@@ -30,6 +30,14 @@ TEST(ProgressText, HasAFieldForEachKnownValue) {
   EXPECT_THAT(progress_fields(over), ElementsAre("epoch 20/20")) << "after the last epoch";
 }
 
+TEST(ProgressText, HasTheUseOfATrainingThatReportsNothing) {
+  EXPECT_THAT(use_fields({}, 9.6), ElementsAre("0:10 elapsed", "0.0 cores"));
+  EXPECT_THAT(use_fields({.cores = 7.84, .gpus = 4, .gpus_busy = 3.32}, 754),
+              ElementsAre("12:34 elapsed", "7.8 cores", "4 GPUs 83 % busy"));
+  EXPECT_THAT(use_fields({.cores = 1, .gpus = 1, .gpus_busy = 1}, 4000),
+              ElementsAre("1:06:40 elapsed", "1.0 cores", "1 GPU 100 % busy"));
+}
+
 TEST(ProgressText, FormatsNumbersOfEverySize) {
   const auto rate = [](double value) {
     return progress_fields(only(&Progress::samples_per_second, value))[0];

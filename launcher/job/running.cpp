@@ -6,7 +6,6 @@
 #include "job/hang_watch.hpp"
 #include "job/host_addresses.hpp"
 #include "job/launch.hpp"
-#include "model/traceback.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -155,10 +154,10 @@ void Running::on_exited(const RankReport& rank) {
   if (membership_) return on_member_exited(rank);
   const auto& table = attempt_.table;
   const int number = rank.placement.rank;
+  const bool is_way_out = !rank.abort_code && (rank.signal == 0 || rank.signal == SIGABRT);
   const bool is_for_a_peer =
       failed_for_a_peer(rank) ||
-      (rank.signal == 0 && !rank.abort_code && !rank.failure.reported &&
-       is_peer_error(last_exception(attempt_.job.output.last_stderr(number))));
+      (is_way_out && ended_with_peer_error(rank, attempt_.job.output.last_stderr(number)));
   if (failed && !is_for_a_peer) attempt_.job.output.failed(number);
   if (failed && is_for_a_peer && !table.all_ended()) {
     if (!cause_timer_.pending()) cause_timer_.start(kPeersEnd);

@@ -72,7 +72,7 @@ bool shows_cause(const RankReport& rank) {
 }
 
 bool has_failure_to_show(const RankReport& rank) {
-  if (rank.failure.text.empty()) return ended_with_peer_error(rank);
+  if (rank.failure.text.empty()) return ended_with_peer_error(rank, rank.last_stderr);
   return !(failed_for_a_peer(rank) && rank.stopped_by_us);
 }
 

@@ -21,7 +21,7 @@ bool stopped_in_its_failure(const RankReport& rank) {
 // Returns how much the rank is to blame: less is more.
 int severity(const RankReport& rank) {
   if (rank.abort_code) return 1;
-  if (failed_for_a_peer(rank) || ended_with_peer_error(rank)) return 3;
+  if (failed_for_a_peer(rank) || ended_with_peer_error(rank, rank.last_stderr)) return 3;
   if (rank.stopped_by_us) return 2;
   if (rank.signal != 0 || (rank.lost_connection && rank.exit_code == 0)) return 0;
   return 2;
@@ -69,8 +69,8 @@ bool failed_for_a_peer(const RankReport& rank) {
   return rank.exited && rank.error_of_peer && is_way_out;
 }
 
-bool ended_with_peer_error(const RankReport& rank) {
-  return !rank.failure.reported && is_peer_error(last_exception(rank.last_stderr));
+bool ended_with_peer_error(const RankReport& rank, const std::vector<std::string>& last_stderr) {
+  return !rank.failure.reported && is_peer_error(last_exception(last_stderr));
 }
 
 std::optional<std::size_t> find_first_failure(const std::vector<RankReport>& ranks,

@@ -19,9 +19,9 @@ bool failed_by_itself(const RankReport& rank);
 // ended by abort(3) or an exit code after that error of libhvd (an uncaught C++ exception).
 bool failed_for_a_peer(const RankReport& rank);
 
-// Returns whether the rank's last exception says only that a peer has gone, and it has reported
-// none.
-bool ended_with_peer_error(const RankReport& rank);
+// Returns whether the last exception in these lines of the rank's stderr says only that a peer has
+// gone, and the rank has reported none.
+bool ended_with_peer_error(const RankReport& rank, const std::vector<std::string>& last_stderr);
 
 // Returns the rank that failed first, as an index into `ranks`, among those that failed by
 // themselves; nullopt if none did. `order`: indices into `ranks` in the order of their ends.
@@ -29,8 +29,8 @@ bool ended_with_peer_error(const RankReport& rank);
 // A signal, or leaving without finalize, comes before an abort, and an abort before an exit code:
 // when a rank is killed, its peers notice and leave with errors of their own, perhaps before it is
 // reaped. Ranks that report a failure because of a peer, or whose last exception says that one has
-// gone, come last. Among equals the earliest
-// failure comes first, by the time of the report or of the end.
+// gone, come last. Among equals the earliest failure comes first, by the time of the report or of
+// the end.
 std::optional<std::size_t> find_first_failure(const std::vector<RankReport>& ranks,
                                               const std::vector<std::size_t>& order);
 

@@ -401,7 +401,9 @@ RankStarter Agent::starter() {
 
 void Agent::start_more(StartMoreMessage more) {
   if (!pages_ || stopping_) return;
+  const auto before = ranks_.all().size();
   starter().start_more(std::move(more));
+  for (auto i = before; i < ranks_.all().size(); ++i) gpus_.add(ranks_.all()[i]);
   if (paused_) ranks_.signal_all({SIGSTOP});
 }
 

@@ -54,23 +54,24 @@ std::filesystem::path find_counter() {
 }  // namespace
 
 struct GpuWatch::Shared {
+  std::optional<int> find_rank(int pid, pid_t agent) {
+    const std::lock_guard lock(mutex);
+    const auto root = root_of(pid, agent, roots);
+    return root ? std::optional(rank_of.at(*root)) : std::nullopt;
+  }
+
   std::mutex mutex;
   GpuRecord record;
+  std::map<pid_t, int> rank_of;
+  std::set<pid_t> roots;
 };
 
 void GpuWatch::start(std::vector<std::string> uuids, const std::vector<RankProcess>& ranks) {
   if (uuids.empty()) return;
   shared_ = std::make_shared<Shared>();
-  std::map<pid_t, int> rank_of;
-  std::set<pid_t> roots;
-  for (const auto& rank : ranks) {
-    rank_of[rank.pid] = rank.rank;
-    roots.insert(rank.pid);
-  }
-  const auto find_rank = [rank_of = std::move(rank_of), roots = std::move(roots),
-                          agent = ::getpid()](int pid) {
-    const auto root = root_of(pid, agent, roots);
-    return root ? std::optional(rank_of.at(*root)) : std::nullopt;
+  for (const auto& rank : ranks) add(rank);
+  const auto find_rank = [shared = shared_, agent = ::getpid()](int pid) {
+    return shared->find_rank(pid, agent);
   };
   const auto look = [shared = shared_, uuids = std::move(uuids), find_rank] {
     std::this_thread::sleep_for(kInterval);
@@ -92,6 +93,13 @@ void GpuWatch::start(std::vector<std::string> uuids, const std::vector<RankProce
   } catch (const std::system_error&) {  // no more threads: the job goes before
     shared_.reset();
   }
+}
+
+void GpuWatch::add(const RankProcess& rank) {
+  if (shared_ == nullptr) return;
+  const std::lock_guard lock(shared_->mutex);
+  shared_->rank_of[rank.pid] = rank.rank;
+  shared_->roots.insert(rank.pid);
 }
 
 GpuRecord GpuWatch::record() const {

@@ -25,6 +25,9 @@ class GpuWatch {
   // it starts no thread and does not open NVML. `ranks` are the agent's child processes.
   void start(std::vector<std::string> uuids, const std::vector<RankProcess>& ranks);
 
+  // Looks at one more child process, which was started later.
+  void add(const RankProcess& rank);
+
   // Returns what was seen so far. Does not wait for NVML.
   GpuRecord record() const;
 

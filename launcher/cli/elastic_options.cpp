@@ -56,8 +56,7 @@ constexpr Option kOptions[] = {
      "auto|off",
      "off, or auto with --max-np or --spares",
      "with --min-np: start a new process in the place of a lost rank; the others take it in when "
-     "it "
-     "is ready",
+     "it is ready",
      [](JobSpec& job, Value v) {
        return store(parse_choice<bool>(v, {{"auto", true}, {"off", false}}), job.elastic.replace);
      }},

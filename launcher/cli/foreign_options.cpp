@@ -20,8 +20,7 @@ constexpr std::string_view kMarkCycles =
     "the variable does it: -x HOROVOD_TIMELINE_MARK_CYCLES=1 marks the rounds of libhvd's engine";
 constexpr std::string_view kElastic =
     "a job keeps its hosts; --min-np M continues without ranks that are lost, --replace auto "
-    "starts "
-    "new ones in their places, and --max-restarts N starts a job again that has failed";
+    "starts new ones in their places, and --max-restarts N starts a job again that has failed";
 constexpr std::string_view kBinding =
     "hvdrun binds ranks to cores by itself; --bind-to and --cpus-per-rank say how";
 

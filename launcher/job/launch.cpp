@@ -44,8 +44,8 @@ const std::string& nvml_name(const Gpu& gpu) {
   return gpu.visible.starts_with("MIG-") ? gpu.visible : gpu.uuid;
 }
 
-// Returns the GPUs that the host's ranks were given. Returns all of the host's if ranks choose
-// their GPUs themselves, or the user wants one rank to have all.
+// Returns the GPUs that the host's ranks and spares were given. Returns all of the host's if ranks
+// choose their GPUs themselves, or the user wants one rank to have all.
 std::vector<std::string> gpus_to_watch(const JobSpec& spec, const Plan& plan,
                                        const HostPlacement& placed) {
   const bool all = spec.ranks_per_host == 1 || spec.gpu_bind == GpuBind::none;
@@ -56,10 +56,9 @@ std::vector<std::string> gpus_to_watch(const JobSpec& spec, const Plan& plan,
   std::vector<std::string> names;
   if (host == hosts.end()) return names;
   for (std::size_t i = 0; i < host->inventory->gpus.size(); ++i) {
-    const bool is_given = all || std::any_of(placed.ranks.begin(), placed.ranks.end(),
-                                             [&](const RankPlacement& rank) {
-                                               return rank.gpu == static_cast<int>(i);
-                                             });
+    const auto has_it = [i](const RankPlacement& rank) { return rank.gpu == static_cast<int>(i); };
+    const bool is_given = all || std::ranges::any_of(placed.ranks, has_it) ||
+                          std::ranges::any_of(placed.spares, has_it);
     const auto& name = nvml_name(host->inventory->gpus[i]);
     if (is_given && !name.empty()) names.push_back(name);
   }

@@ -101,7 +101,6 @@ Result<void> Membership::take(const AgentState& agent, const Frame& frame) {
   if (was_open && generations_.state().phase == Generations::Phase::gathering)
     history_.interrupted(now());
   carry_out(actions);
-  watch_newcomers();
   return {};
 }
 
@@ -123,7 +122,6 @@ void Membership::ended(const RankReport& rank) {
   new_ranks_.ended(member, rank);
   if (succeeded(rank)) {
     carry_out(generations_.finished(member));
-    watch_newcomers();
     return end_newcomers();
   }
   if (!std::exchange(one_has_come_, true) && !attempt_.table.all_ended())
@@ -132,7 +130,6 @@ void Membership::ended(const RankReport& rank) {
                      "if its program uses libhvd (--min-np)"));
   lost_after_leaving(member, how_lost(rank));
   carry_out(generations_.lost(member, how_lost(rank)));
-  watch_newcomers();
   end_newcomers();
 }
 
@@ -173,7 +170,6 @@ void Membership::lose_host(std::size_t host, const std::string& reason, double l
   last_failed_for_a_peer_ = false;
   if (stop_timer_.pending()) return attempt_.stop(stop_cause_);
   carry_out(generations_.host_given_up(static_cast<std::uint32_t>(host), how));
-  watch_newcomers();
   end_newcomers();
 }
 
@@ -194,7 +190,7 @@ void Membership::carry_out(const Actions& actions) {
   bool next_wait = false;
   for (const auto& action : actions) {
     if (const auto* const go = std::get_if<action::Go>(&action)) {
-      if (is_over_reset_limit(*go)) return;
+      if (stopped_at_reset_limit(*go)) return;
       new_ranks_.note(*go);
     }
     history_.add(action, now());
@@ -210,6 +206,7 @@ void Membership::carry_out(const Actions& actions) {
   }
   watch_deadline(next_wait);
   watch_ends();
+  watch_newcomers();
 }
 
 // Starts new processes when the others train again, or when they wait for them. Before that they
@@ -225,7 +222,8 @@ void Membership::watch_newcomers() {
   attempt_.note(too_few().reason + ": waiting for new ones");
 }
 
-bool Membership::is_over_reset_limit(const action::Go& go) const {
+// Stops the job if its ranks have come together as often as they may. Returns whether it did.
+bool Membership::stopped_at_reset_limit(const action::Go& go) const {
   const auto limit = attempt_.job.spec.elastic.reset_limit;
   if (!limit || history_.generations() <= static_cast<std::size_t>(*limit)) return false;
   StopCause cause;
@@ -341,7 +339,6 @@ void Membership::on_deadline() {
       fmt::format("did not {} generation {} within {} (--reset-timeout)",
                   gathers ? "come to" : "connect to the others of", generation,
                   seconds_text(attempt_.job.spec.elastic.reset_timeout))));
-  watch_newcomers();
 }
 
 // An agent that is stopped ends none.

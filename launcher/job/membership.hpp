@@ -73,7 +73,7 @@ class Membership {
   void lost_after_leaving(std::uint32_t member, const std::string& how);
   void stop(action::CannotContinue::Why why);
   StopCause too_few() const;
-  bool is_over_reset_limit(const action::Go& go) const;
+  bool stopped_at_reset_limit(const action::Go& go) const;
   void end_newcomers();
   void watch_newcomers();
   // Limits the time that members have to come. `anew`: from now on.

@@ -170,6 +170,16 @@ def test_the_report_has_throttled_gpus_and_the_gpu_memory_of_each_rank(sandbox: 
                      r"the samples, up to 91 °C\n", lines), done
 
 
+def test_the_report_has_the_gpu_memory_of_a_spare(sandbox: Sandbox) -> None:
+    """It is started later than the rank, in another slot."""
+    script = f"has $$ $((7 + HVD_MEMBER))000000000 $([ $HVD_MEMBER = 0 ] && echo {UUID} || echo {HOT_UUID})"
+    job = WatchedJob(sandbox, 1, script, "--min-np", 1, "-H", "localhost:2", "--spares", 1, HVD_FAKE_NVML=f"{GPU};{HOT_GPU}")
+    job.wait_for_samples(4, processes=2)
+    done = job.end().expect(0)
+    assert [rank["peak_gpu_memory_bytes"] for rank in done.report["ranks"]] == [7_000_000_000, 8_000_000_000], done
+    assert len(done.report["hosts"][0]["gpus"]) == 2, done
+
+
 def test_gpus_of_each_attempt_are_reported(sandbox: Sandbox) -> None:
     """A GPU that was throttled in the first attempt is reported when the second begins. The final report is the last attempt's."""
     first = sandbox.files / "first"

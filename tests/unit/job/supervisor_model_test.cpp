@@ -147,7 +147,7 @@ void check_end(const World& world, const JobSpec& spec, const Report& report) {
     any_failed = any_failed || (last.ranks[i].failed_by_itself() && !last.never_joined(i));
   if (!last.disturbed && !world.interrupted && any_failed && !spec.stop.exit_timeout &&
       !(world.elastic && (last.members_ended || last.one_wiring_failed || report.exit_code == 0 ||
-                          report.stopped_early))) {
+                          report.exit_code == kExitTimeout))) {
     EXPECT_TRUE(report.first_failure) << report.reason;
   }
 

@@ -16,7 +16,7 @@ constexpr std::uint64_t kBeatNs = 1000 * kMs;
 constexpr std::uint64_t kBridgeLookNs = 20 * kMs;
 // A turn that took longer than this means that the process was stopped.
 constexpr std::uint64_t kOwnStopNs = 1500 * kMs;
-// How long the others may take to receive the goodbye, and if the launcher has told them that their
+// How long the others may take to receive the goodbye, and if the launcher has said that this
 // generation is over.
 constexpr std::uint64_t kLeaveNs = 1000 * kMs;
 constexpr std::uint64_t kLeaveAfterOverNs = 20 * kMs;

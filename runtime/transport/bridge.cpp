@@ -16,8 +16,10 @@ constexpr std::uint64_t kBeatNs = 1000 * kMs;
 constexpr std::uint64_t kBridgeLookNs = 20 * kMs;
 // A turn that took longer than this means that the process was stopped.
 constexpr std::uint64_t kOwnStopNs = 1500 * kMs;
-// How long the others may take to receive the goodbye.
+// How long the others may take to receive the goodbye, and if the launcher has said that this
+// generation is over.
 constexpr std::uint64_t kLeaveNs = 1000 * kMs;
+constexpr std::uint64_t kLeaveAfterOverNs = 20 * kMs;
 constexpr std::uint64_t kLeaseNs = 2 * kMs;
 constexpr std::size_t kFewLinks = 4;
 
@@ -175,7 +177,9 @@ void Bridge::notice_own_stop(std::uint64_t now) {
 
 void Bridge::begin_leaving(std::uint64_t now) {
   leaving_ = true;
-  leave_by_ns_ = now + kLeaveNs;
+  const auto failure = segment_->failure();
+  const bool is_over = failure && failure->kind == FailureKind::over;
+  leave_by_ns_ = now + (is_over ? kLeaveAfterOverNs : kLeaveNs);
   for (BridgeLink& link : links_) link.send_goodbye();
 }
 

@@ -6,6 +6,7 @@
 #include "support.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <future>
 #include <thread>
@@ -164,6 +165,20 @@ TEST_P(BridgeTest, SendsGoodbyeAfterAllOtherFrames) {
   EXPECT_EQ(receive_head().kind, FrameKind::goodbye);
   other_.close();  // the goodbye has arrived
   leaving.join();
+}
+
+// The other host may be lost, so that it never answers.
+TEST_P(BridgeTest, LeavesSoonerAfterTheLauncherHasEndedTheGeneration) {
+  const auto time_to_leave = [this] {
+    const auto begun = std::chrono::steady_clock::now();
+    bridge_.reset();
+    return std::chrono::steady_clock::now() - begun;
+  };
+  start();
+  const auto usual = time_to_leave();
+  segment_->set_failure(FailureKind::over, 1);
+  start();
+  EXPECT_LT(2 * time_to_leave(), usual);
 }
 
 TEST_P(BridgeTest, AdoptsTheFailureThatAnotherHostReports) {

@@ -24,8 +24,8 @@ void WaitMemory::take(std::vector<RankFacts>& ranks, double seconds) {
         if (before != waits_.end()) {
           const auto& was = before->second;
           const bool continues = was.system_call == wait.system_call && was.stack == wait.stack &&
-                               wait.switches - was.switches <= kSwitchesOfALook &&
-                               wait.cpu_seconds - was.cpu_seconds <= kCpuOfALook;
+                                 wait.switches - was.switches <= kSwitchesOfALook &&
+                                 wait.cpu_seconds - was.cpu_seconds <= kCpuOfALook;
           if (continues) {
             wait.began = std::min(wait.began, was.began);
             thread.waiting_seconds = seconds - wait.began;

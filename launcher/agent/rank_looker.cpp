@@ -25,7 +25,7 @@ constexpr std::size_t kMostLooks = 64;
 // Of a stack, in each language.
 constexpr std::size_t kDepth = 64;
 // The looker gets so much less time than we have, so that it can print what it knows.
-constexpr milliseconds kReserve{150};
+constexpr milliseconds kReserve{300};
 constexpr std::size_t kMostText = 32u << 20;
 
 // Returns the pids of the ranks to look at: first those that are in no collective.

@@ -14,10 +14,10 @@
 #include <limits>
 #include <optional>
 #include <string_view>
-#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <unistd.h>
 
 namespace hvdrun {
@@ -78,7 +78,9 @@ class Logs {
     if (!about.output_folder.empty())
       print_own_line("all lines are in " + escape(about.output_folder));
     while (options_.follow && code == kExitOk) {
-      std::this_thread::sleep_for(kLogsInterval);
+      // The last lines come by themselves. In SLURM this process has little time then.
+      pollfd readable{client_.descriptor(), POLLIN, 0};
+      ::poll(&readable, 1, static_cast<int>(kLogsInterval.count()));
       auto more = take();
       if (!more && client_.has_ended()) {
         code = print(lines_.unfinished());

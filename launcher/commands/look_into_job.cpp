@@ -18,7 +18,7 @@
 namespace hvdrun {
 namespace {
 
-constexpr std::chrono::seconds kQueryTimeout{20};
+constexpr std::chrono::seconds kSlurmTimeout{10};
 
 std::string command_name(const LookCommand& command) {
   return "hvdrun " + command.word;
@@ -35,7 +35,7 @@ bool is_here(const std::vector<RunningJob>& jobs, const std::optional<std::strin
 QueueAnswer ask_slurm(const std::optional<JobId>& id, const Environment& environment) {
   auto words = id ? squeue_for(*id) : squeue_command();
   if (!id) words.insert(words.end(), {"--me", "--states=RUNNING"});
-  const auto end = run_slurm({std::move(words), query_environment(environment), {}, kQueryTimeout});
+  const auto end = run_slurm({std::move(words), query_environment(environment), {}, kSlurmTimeout});
   if (!end || has_no_cluster(*end)) return {};
   return read_answer(*end);
 }

@@ -151,6 +151,11 @@ Result<int> Step::run(const Environment& environment) {
   }
   pid_ = 0;
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : kExitSignalBase + WTERMSIG(status);
+  // SLURM ends all steps of a job that ends.
+  if (code == kExitSignalBase + SIGTERM || code == kExitSignalBase + SIGKILL) {
+    print_own_line("the job has ended");
+    return kExitOk;
+  }
   if (code == kNotThere)
     return fail(
         fmt::format("{} has no hvdrun in its PATH, and not the one that runs here", command_.host));

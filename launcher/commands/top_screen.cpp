@@ -185,6 +185,30 @@ std::vector<std::size_t> order_of(const TopRates& rates, const TopView& view) {
   return order;
 }
 
+// Leaves out columns, those that say least first, until the others and the beginning of the last
+// one fit into `width`.
+void leave_out_columns(std::vector<TableRow>& rows, std::size_t width) {
+  constexpr std::string_view kSayLeast[] = {"GPUMEM", "CELSIUS", "SAMPLES/S", "PID",  "MEMORY",
+                                            "COLL%",  "GPU%",    "HOST",      "STEP", "CPU%"};
+  constexpr std::size_t kBetween = 2;
+  constexpr std::size_t kLast = 9;  // "<< holds "
+  const auto width_of = [&rows](std::size_t column) {
+    std::size_t longest = 0;
+    for (const auto& row : rows) longest = std::max(longest, row[column].size());
+    return longest;
+  };
+  for (const auto name : kSayLeast) {
+    const auto count = rows.front().size();
+    auto needed = std::min(width_of(count - 1), kLast);
+    for (std::size_t column = 0; column + 1 < count; ++column)
+      needed += width_of(column) + kBetween;
+    if (needed <= width) return;
+    const auto found = std::ranges::find(rows.front(), name) - rows.front().begin();
+    if (static_cast<std::size_t>(found) == count) continue;
+    for (auto& row : rows) row.erase(row.begin() + found);
+  }
+}
+
 }  // namespace
 
 std::string_view sort_name(TopSort sort) {
@@ -236,7 +260,7 @@ std::vector<int> top_order(const TopRates& rates, const TopView& view) {
   return ranks;
 }
 
-std::vector<ScreenLine> top_table(const TopRates& rates, const TopView& view) {
+std::vector<ScreenLine> top_table(const TopRates& rates, const TopView& view, std::size_t columns) {
   const bool gpus = has_gpus(rates.now());
   std::vector<TableRow> rows{{view.folds_hosts ? "RANKS" : "RANK", "HOST", "PID", "STEP",
                               "SAMPLES/S", "COLL%", "WAIT%", "CPU%", "MEMORY"}};
@@ -248,6 +272,7 @@ std::vector<ScreenLine> top_table(const TopRates& rates, const TopView& view) {
     rows.push_back(view.folds_hosts ? host_row(rates, index, gpus) : rank_row(rates, index, gpus));
     holds_up.push_back(rows.back().back().starts_with("<<"));
   }
+  if (columns > 0) leave_out_columns(rows, columns);
   std::vector<ScreenLine> lines;
   for (auto& text : table_lines(rows)) {
     const bool is_title = lines.empty();
@@ -262,7 +287,7 @@ std::vector<ScreenLine> top_table(const TopRates& rates, const TopView& view) {
 std::vector<ScreenLine> top_screen(const TopRates& rates, TopView& view, std::size_t rows,
                                    std::size_t columns, const std::string& message) {
   auto lines = top_summary(rates);
-  auto table = top_table(rates, view);
+  auto table = top_table(rates, view, columns);
   if (lines.size() > rows / 2) lines.resize(std::max<std::size_t>(rows / 2, 1));
   const auto order = top_order(rates, view);
   const auto selected =

@@ -35,8 +35,10 @@ struct ScreenLine {
 // Returns the lines above the table: what the job is, how far it is, who holds up whom.
 std::vector<ScreenLine> top_summary(const TopRates& rates);
 
-// Returns the table: its title, and a line for each rank, or each host.
-std::vector<ScreenLine> top_table(const TopRates& rates, const TopView& view);
+// Returns the table: its title, and a line for each rank, or each host. On a screen of fewer
+// columns than it needs, it has those of its own that say most. With 0 it has all.
+std::vector<ScreenLine> top_table(const TopRates& rates, const TopView& view,
+                                  std::size_t columns = 0);
 
 // Returns the ranks in the order of the table's lines; with folded hosts the first of each.
 std::vector<int> top_order(const TopRates& rates, const TopView& view);

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -113,11 +114,69 @@ std::string wait_words(const ThreadLook& thread, const ProcessLook& look) {
   return words;
 }
 
+std::string time_words(const ThreadLook& thread) {
+  const double seconds = thread.waiting_seconds.value_or(0);
+  return seconds >= kShownWait ? " for " + wait_time_text(seconds) : std::string();
+}
+
+std::string compute_words(const ThreadLook& thread) {
+  const auto share = 100 * processor_share(thread);
+  return share > 0 ? fmt::format("using {:.0f} % of a processor", std::min(share, 100.0))
+                   : std::string("running");
+}
+
+bool runs(const ThreadLook& thread) {
+  // On a busy machine a thread that computes may get little of a processor.
+  return thread.state == 'R' || processor_share(thread) > kComputes;
+}
+
+// What another thread does, for one that waits for it.
+std::string place_and_state(const ThreadLook& thread, const ProcessLook& look) {
+  const auto place = place_in(thread, look.program);
+  if (place.empty()) return {};
+  return place + ", " +
+         (runs(thread) ? compute_words(thread) : wait_words(thread, look) + time_words(thread));
+}
+
+// Returns the thread whose end the thread waits for, if the kernel says so; otherwise null.
+const ThreadLook* ended_for(const ThreadLook& thread, const ProcessLook& look) {
+  const pid_t tid = number_after(thread.waits_for, "the end of thread ");
+  const auto* const other = tid == 0 ? nullptr : thread_with(look, tid);
+  return other == &thread ? nullptr : other;
+}
+
+bool waits_for_thread(const ThreadLook& thread) {
+  return joins(thread) || thread.waits_for.starts_with("another thread") ||
+         thread.waits_for.starts_with("the end of thread ");
+}
+
+// Returns the other threads that are in the user's program, if all of them do the same, so that it
+// is clear what the thread waits for.
+std::vector<const ThreadLook*> threads_waited_for(const ThreadLook& thread,
+                                                  const ProcessLook& look) {
+  if (!waits_for_thread(thread)) return {};
+  if (const auto* const other = ended_for(thread, look)) return {other};
+  std::vector<const ThreadLook*> others;
+  for (const auto& each : look.threads) {
+    if (&each == &thread || !users_frame(each, look.program)) continue;
+    if (!others.empty() && place_in(each, look.program) != place_in(*others[0], look.program))
+      return {};
+    others.push_back(&each);
+  }
+  return others;
+}
+
+std::string other_thread_words(const ThreadLook& thread, const ProcessLook& look) {
+  if (!python_lock_words(thread, look).empty()) return {};
+  const auto others = threads_waited_for(thread, look);
+  const auto words = others.empty() ? std::string() : place_and_state(*others[0], look);
+  if (words.empty()) return {};
+  if (ended_for(thread, look) != nullptr) return ", which is in " + words;
+  return others.size() == 1 ? "; its other thread is in " + words
+                            : fmt::format("; its {} other threads are in {}", others.size(), words);
+}
+
 std::string state_of(const ThreadLook& thread, const ProcessLook& look, Doing doing) {
-  const auto for_time = [&] {
-    const double seconds = thread.waiting_seconds.value_or(0);
-    return seconds >= kShownWait ? " for " + wait_time_text(seconds) : std::string();
-  };
   switch (doing) {
     case Doing::stopped:
       return "stopped by a signal (SIGSTOP; SIGCONT continues it)";
@@ -127,13 +186,10 @@ std::string state_of(const ThreadLook& thread, const ProcessLook& look, Doing do
                  : fmt::format("stopped by a debugger ({}, pid {})", look.tracer, look.traced_by);
     case Doing::frozen:
       return "frozen by its control group";
-    case Doing::computes: {
-      const auto share = 100 * processor_share(thread);
-      return share > 0 ? fmt::format("using {:.0f} % of a processor", std::min(share, 100.0))
-                       : std::string("running");
-    }
+    case Doing::computes:
+      return compute_words(thread);
     case Doing::waits:
-      return wait_words(thread, look) + for_time();
+      return wait_words(thread, look) + time_words(thread) + other_thread_words(thread, look);
     case Doing::in_collective:
     case Doing::unknown:
       break;
@@ -146,9 +202,7 @@ Doing doing_of(const ThreadLook& thread, const ProcessLook& look, bool in_collec
   if (look.state == 't') return Doing::traced;
   if (look.frozen) return Doing::frozen;
   if (in_collective) return Doing::in_collective;
-  // On a busy machine a thread that computes may get little of a processor.
-  const bool runs = thread.state == 'R' || processor_share(thread) > kComputes;
-  return runs ? Doing::computes : Doing::waits;
+  return runs(thread) ? Doing::computes : Doing::waits;
 }
 
 // What may keep a process from its work, beside what its thread does.
@@ -199,16 +253,14 @@ const ThreadLook* key_thread(const ProcessLook& look) {
   const auto* main = thread_with(look, look.pid);
   if (main == nullptr) main = &look.threads.front();
   if (look.state == 'T' || look.state == 't' || find_collective(main->stack)) return main;
-  const bool is_idle = joins(*main) || main->waits_for.starts_with("another thread");
-  if (!is_idle && users_frame(*main, look.program)) return main;
+  if (!waits_for_thread(*main) && users_frame(*main, look.program)) return main;
   // A thread of the user that is in a collective, or else the one that main waits for.
-  const ThreadLook* other = nullptr;
-  for (const auto& thread : look.threads) {
-    if (&thread == main || !users_frame(thread, look.program)) continue;
-    if (find_collective(thread.stack)) return &thread;
-    if (other == nullptr) other = &thread;
-  }
-  return joins(*main) && other != nullptr ? other : main;
+  for (const auto& thread : look.threads)
+    if (&thread != main && users_frame(thread, look.program) && find_collective(thread.stack))
+      return &thread;
+  const auto others = threads_waited_for(*main, look);
+  const bool is_better = !others.empty() && users_frame(*others[0], look.program);
+  return joins(*main) && is_better ? others[0] : main;
 }
 
 RankPlace place_of(const ProcessLook& look) {

@@ -17,6 +17,8 @@ namespace hvdrun {
 namespace {
 
 constexpr std::chrono::milliseconds kWriteInterval{10'000};
+// Until all ranks run.
+constexpr std::chrono::milliseconds kStartInterval{1000};
 
 }  // namespace
 
@@ -77,6 +79,7 @@ void JobMetrics::write_soon() {
 }
 
 void JobMetrics::write(const JobNow& now) {
+  if (now.about.phase == "starting") timer_.start(kStartInterval);
   std::string failure;
   {
     const std::lock_guard lock(writer_->mutex);

@@ -52,15 +52,17 @@ class Look {
     else
       python_ = std::move(*python);
     if (python_) look_.python = python_->version();
+    const auto code = python_ ? std::make_unique<PythonCode>(memory_, python_->layout()) : nullptr;
     Snapshot first;
     if (options_.twice) {
       first = snapshot();
+      put_stacks(first, code.get(), nullptr, look_);
+      publish("looking a second time");
       settle();
       watch();
     }
     const Snapshot last = snapshot();
     add_problems(last);
-    const auto code = python_ ? std::make_unique<PythonCode>(memory_, python_->layout()) : nullptr;
     put_stacks(last, code.get(), nullptr, look_);
     publish("looking up the names of native functions");
     auto native = NativeStacks::open(pid_, memory_, mappings_);

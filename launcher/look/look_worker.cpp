@@ -22,7 +22,6 @@
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,12 +31,14 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMostWorkers = 8;
-constexpr std::size_t kMostForPrograms = 64;
+// With a common deadline: so many that have just begun, besides those that take long or hang. With
+// more at once on a busy machine none would come to its end in time.
+constexpr std::size_t kMostYoung = 24;
+constexpr std::chrono::milliseconds kYoung{1000};
 constexpr std::size_t kLongestHeader = 20;
 // A worker that stops a process for longer than this is killed. Then the process continues.
 constexpr std::chrono::milliseconds kLongestStop{45};
 constexpr std::chrono::milliseconds kTick{5};
-constexpr std::chrono::milliseconds kReap{200};
 
 // Memory that a worker shares with us: when its stop began.
 using Began = std::atomic<std::uint64_t>;
@@ -54,7 +55,6 @@ void write_all(int fd, const std::string& text) {
                        pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);
-  ::setpriority(PRIO_PROCESS, 0, -10);  // only with the right to it: the process waits for us
   LookOptions options;
   options.stop = request.stop && !again;
   options.stopped_too_long = again;
@@ -87,6 +87,7 @@ class Worker {
 
   int fd() const { return out_.get(); }
   bool done() const { return !out_; }
+  bool is_young() const { return !done() && Clock::now() - started_ < kYoung; }
   const std::string& text() const { return text_; }
   pid_t pid() const { return pid_; }
   Began* began() const { return began_; }
@@ -139,15 +140,14 @@ class Worker {
     return true;
   }
 
-  // Ends the worker. One that hangs in the kernel is left to it.
+  // Ends the worker, and does not wait for that: it may hang in the kernel. Who still lives when we
+  // end is reaped by init.
   void finish() {
     out_.reset();
     received_.clear();
     if (child_ <= 0) return;
     ::kill(child_, SIGKILL);
-    const auto until = Clock::now() + kReap;
-    while (::waitpid(child_, nullptr, WNOHANG) == 0 && Clock::now() < until)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ::waitpid(child_, nullptr, WNOHANG);
     child_ = 0;
   }
 
@@ -155,6 +155,7 @@ class Worker {
   pid_t pid_;
   Began* began_;
   Clock::time_point deadline_;
+  const Clock::time_point started_ = Clock::now();
   pid_t child_ = 0;
   Fd out_;
   std::string received_;
@@ -171,12 +172,16 @@ void run_looks(const LookRequest& request,
   if (shared == MAP_FAILED) return;
   auto* begans = new (shared) Began[count];  // NOLINT: the mapping owns it
   std::vector<std::unique_ptr<Worker>> workers;
-  const std::size_t most = request.programs ? kMostForPrograms : kMostWorkers;
+  const std::size_t most =
+      request.programs ? std::max<std::size_t>(kMostYoung, 2 * std::thread::hardware_concurrency())
+                       : kMostWorkers;
   const auto deadline = Clock::now() + request.limit;
   std::size_t shown = 0;
   while (shown < count) {
-    const auto busy = static_cast<std::size_t>(std::count_if(
-        workers.begin(), workers.end(), [](const auto& worker) { return !worker->done(); }));
+    const auto busy = static_cast<std::size_t>(
+        std::count_if(workers.begin(), workers.end(), [&request](const auto& worker) {
+          return request.programs ? worker->is_young() : !worker->done();
+        }));
     if (busy < most && workers.size() < count) {
       const std::size_t next = workers.size();
       workers.push_back(

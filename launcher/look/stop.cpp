@@ -29,18 +29,16 @@ constexpr std::chrono::milliseconds kFirstLimit{1000};
 // gets the signal that it was about to get. A stop that wait(2) has taken loses it.
 std::optional<int> look_for_stop(pid_t tid) {
   siginfo_t seen{};
-  constexpr int kAll = __WALL | WNOHANG;
-  const int failed = ::waitid(P_PID, static_cast<id_t>(tid), &seen, WSTOPPED | WNOWAIT | kAll);
-  if (failed == 0 && seen.si_pid == 0) {
-    // It may have ended. That is taken, so that no zombie is left.
-    return ::waitid(P_PID, static_cast<id_t>(tid), &seen, WEXITED | kAll) == 0 && seen.si_pid == 0
-               ? std::nullopt
-               : std::optional(0);
+  int status = 0;
+  constexpr int kNow = __WALL | WNOHANG;
+  if (::waitid(P_PID, static_cast<id_t>(tid), &seen, WSTOPPED | WEXITED | WNOWAIT | kNow) == 0) {
+    if (seen.si_pid == 0) return std::nullopt;
+    if (seen.si_code == CLD_TRAPPED || seen.si_code == CLD_STOPPED) return seen.si_status;
+    ::waitpid(tid, &status, kNow);  // leaves no zombie
+    return 0;
   }
-  if (failed == 0) return seen.si_status;
   if (errno != EINVAL) return 0;
-  int status = 0;  // before Linux 4.7
-  const pid_t got = ::waitpid(tid, &status, kAll);
+  const pid_t got = ::waitpid(tid, &status, kNow);  // before Linux 4.7
   if (got == 0) return std::nullopt;
   return got > 0 && WIFSTOPPED(status) ? status >> 8 : 0;
 }

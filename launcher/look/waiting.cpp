@@ -79,6 +79,10 @@ class Wait {
     if (is_mutex && word == kMutexContended && owner &&
         std::find(threads_.begin(), threads_.end(), *owner) != threads_.end())
       return fmt::format("a mutex that thread {} holds", *owner) + limit;
+    // pthread_join() waits until the kernel sets the thread's id to 0.
+    if (word && *word == static_cast<std::uint32_t>(call_.arguments[2]) &&
+        std::find(threads_.begin(), threads_.end(), static_cast<pid_t>(*word)) != threads_.end())
+      return fmt::format("the end of thread {}", *word) + limit;
     return "another thread" + limit;
   }
 

@@ -72,6 +72,20 @@ def test_lines_are_followed_from_the_login_host_and_ctrl_c_leaves_the_job(cluste
 
 
 @pytest.mark.gate
+def test_lines_are_followed_to_the_end_of_the_job(cluster: Cluster, shared: Path) -> None:
+    program = f'echo "rank $HVD_RANK on $(hostname)"; while ! test -e {shared}/go; do sleep 0.05; done; seq 100; echo the last'
+    job = hvdrun(cluster, shared, "sbatch", "-np", 2, "--ranks-per-host", 1, "--gpus-per-node", 0, "--submit", "--", "sh", "-c", program).stdout.strip()
+    wait_until(lambda: has_begun(cluster, shared, job), "both ranks to print")
+    process = cluster.start(HVDRUN, "logs", "-f", job, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert process.stdout is not None
+    assert [process.stdout.readline() for _ in range(3)][2].startswith("[")
+    cluster.output("touch", shared / "go")
+    rest = process.communicate(timeout=TIME_LIMIT_S)[0].splitlines()
+    assert process.returncode == 0 and rest[-1] == "hvdrun: note: the job has ended", rest
+    assert [sum(line == f"[{rank}] the last" for line in rest) for rank in range(2)] == [1, 1], rest
+
+
+@pytest.mark.gate
 def test_top_draws_on_the_terminal_of_the_login_host(cluster: Cluster, shared: Path, job: str) -> None:
     command = cluster.command([HVDRUN, "top", job], tty=True, environment={"TERM": "xterm"})
     child = pexpect.spawn(command[0], command[1:], timeout=TIME_LIMIT_S, dimensions=(24, 100))

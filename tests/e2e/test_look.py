@@ -166,6 +166,18 @@ def test_a_mutex_and_its_holder_are_named(sandbox: Sandbox) -> None:
     end(process)
 
 
+def test_the_thread_whose_end_is_awaited_is_named(sandbox: Sandbox) -> None:
+    process = victim(sandbox, "join")
+
+    def is_named() -> bool:
+        threads = look_at(process)["threads"]
+        sleepers = [thread["tid"] for thread in threads if "sleeper" in functions(thread)]
+        return len(sleepers) == 1 and threads[0].get("waits_for") == f"the end of thread {sleepers[0]}"
+
+    wait_until(is_named, "the main thread to wait for the other one")
+    end(process)
+
+
 def test_a_pipe_and_its_writer_are_named(sandbox: Sandbox) -> None:
     process = victim(sandbox, "read")
     main = look_at(process)["threads"][0]

@@ -7,6 +7,8 @@ import re
 import shutil
 import signal
 import subprocess
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,6 +88,9 @@ HELD_MUTEX = """libc = ctypes.CDLL(None); lock = ctypes.create_string_buffer(64)
     def hold():
         libc.pthread_mutex_lock(lock); held.set(); time.sleep(1000)
     threading.Thread(target=hold, daemon=True).start(); held.wait(); libc.pthread_mutex_lock(lock)"""
+QUEUE = """items = queue.Queue()
+    def load(): items.put(os.read(os.pipe()[0], 1))
+    threading.Thread(target=load, daemon=True).start(); items.get()"""
 DEAD_WORKER = """import multiprocessing
     results = multiprocessing.Queue(); worker = multiprocessing.Process(target=os._exit, args=(3,)); worker.start(); results.get()"""
 CROSSED = """dist.recv(torch.ones(4), 0)
@@ -116,6 +121,7 @@ ROWS = {
     "loops in C": Row(HVD, "sum(iter(int, 1))", ("slow, or loops",), kind="slow"),
     "waits for Python's lock": Row(HVD, "lock = threading.Lock(); lock.acquire(); lock.acquire()", ("waiting for another thread",)),
     "waits for a mutex": Row(HVD, HELD_MUTEX, ("a mutex that thread", "which is in train.py:12 hold()"), line=3),
+    "waits for its own thread": Row(HVD, QUEUE, ("waiting for another thread", "; its other thread is in train.py:11 load(), waiting for fd"), line=2),
     "waits for a pipe": Row(HVD, "os.read(os.pipe()[0], 1)", ("waiting for fd", "pipe")),
     "waits for a socket": Row(HVD, "pair = socket.socketpair(); pair[0].recv(1)", ("waiting for fd", "socket")),
     "waits for a worker that has died": Row(HVD, DEAD_WORKER, ("its child", "has ended"), line=1),
@@ -130,7 +136,10 @@ ROWS = {
                                            ("recv",), ranks=2, blamed=(0, 1)),
     "sleeps while MPI waits": Row(MPI, "time.sleep(1000)", ("2 ranks are in MPI_Allreduce, called from train.py:7; rank 1 is in",)),
     "sleeps in a plain program": Row(PLAIN, "time.sleep(500)", ("rank 1 is in",), quick=True),
-    "has left": Row(PLAIN, "sys.exit(0)", ("rank 1 has ended (exit code 0)",), line=-1),
+    "has given another shape": Row(TORCH, "dist.all_reduce(torch.ones(1))",
+                                   ("all 3 ranks are in all_reduce, called from train.py:7", "none is missing: they may have given it other shapes"),
+                                   line=-1, blamed=(0, 1, 2)),
+    "has left": Row(PLAIN, "sys.exit(0)", ("train.py:4 meet(), sleeping", "rank 1 has ended (exit code 0)"), line=-1),
 }
 
 
@@ -217,6 +226,27 @@ def test_why_answers_from_another_terminal(sandbox: Sandbox) -> None:
     end(job)
 
 
+def test_a_wait_continues_when_hvdrun_looks_again(sandbox: Sandbox) -> None:
+    """A look wakes the threads that it stops."""
+    job = start(sandbox, ROWS["sleeps in a plain program"], "--grace", "200ms")
+
+    def waited() -> float:
+        done = subprocess.run([HVDRUN, "why", str(job.pid)], capture_output=True, text=True, timeout=60, env=sandbox.environment())
+        found = re.match(r"rank 1 is in train\.py:6 other\(\), sleeping for ([0-9.]+) s", done.stdout)
+        return float(found[1]) if found else 0
+
+    times: list[tuple[float, float]] = []
+
+    def is_shown_thrice() -> bool:
+        times.append((time.monotonic(), waited()))
+        return len(times) >= 3 and times[-3][1] > 0
+
+    wait_until(is_shown_thrice, "three looks", 30)
+    (begin, first), *_, (end_, last) = times[-3:]
+    assert last - first > 0.8 * (end_ - begin), times
+    end(job)
+
+
 def test_a_quiet_job_is_ended_with_the_verdict(sandbox: Sandbox) -> None:
     job = start(sandbox, ROWS["sleeps in a plain program"], "--quiet-timeout", "2", "--grace", "200ms")
     done = job.wait().expect(124)
@@ -228,6 +258,30 @@ def test_a_quiet_job_is_ended_with_the_verdict(sandbox: Sandbox) -> None:
 def test_a_job_that_computes_is_not_quiet(sandbox: Sandbox) -> None:
     sandbox.run("-np", 2, "--quiet-timeout", "1", PYTHON, "-c",
                 "import time; end = time.monotonic() + 4\nwhile time.monotonic() < end: pass").expect(0)
+
+
+@pytest.fixture
+def throttled(sandbox: Sandbox) -> Iterator[Path]:
+    """A control group (version 1) whose processes get a twentieth of a processor."""
+    group = Path(f"/sys/fs/cgroup/cpu/hvdtest-{sandbox.cookie}")
+    try:
+        group.mkdir()
+    except OSError:
+        pytest.skip("needs the right to make a control group of the processor")
+    (group / "cpu.cfs_quota_us").write_text("5000")
+    yield group
+    (group / "cpu.cfs_quota_us").write_text("-1")
+    wait_until(lambda: not read_bytes(group / "cgroup.procs"), "the end of the ranks")
+    group.rmdir()
+
+
+@pytest.mark.slow
+def test_a_throttled_rank_is_named_and_is_only_slow(throttled: Path, sandbox: Sandbox) -> None:
+    job = start(sandbox, ROWS["loops in Python"], "--grace", "200ms")
+    (throttled / "cgroup.procs").write_text(str(sandbox.ranks()[1]))
+    ask_until(job, ("rank 1 has not come to allreduce", f"train.py:{BODY_LINE[HVD]}", "its control group was throttled", "it is slow, or loops"))
+    hang = end(job)
+    assert hang["blamed"] == [1] and hang["kind"] == "slow", hang
 
 
 @pytest.mark.slow

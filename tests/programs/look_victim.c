@@ -395,6 +395,10 @@ int main(int argc, char** argv) {
     printf("ready %d\n", child);
     fflush(stdout);
     waitpid(child, NULL, 0);
+  } else if (strcmp(mode, "join") == 0) {
+    pthread_create(&thread, NULL, sleeper, NULL);
+    say("ready");
+    pthread_join(thread, NULL);
   } else if (strcmp(mode, "threads") == 0) {
     for (int index = 0; index < number; ++index) pthread_create(&thread, NULL, sleeper, NULL);
     while (started < number) usleep(1000);

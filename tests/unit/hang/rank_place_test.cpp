@@ -89,6 +89,41 @@ TEST(RankPlace, AThreadThatMainWaitsForIsTheOneThatMatters) {
   EXPECT_EQ(place_of(look).where, "load()");
 }
 
+// A rank whose main thread takes from a queue, and whose other threads read from these lines.
+ProcessLook waits_for_threads(const std::vector<int>& lines) {
+  auto look = sleeping({native_frame("sem_wait"),
+                        python_frame("Queue.get", "/usr/lib/python3.11/queue.py", 1),
+                        python_frame("main", "/home/u/a.py", 2)});
+  for (const int line : lines) {
+    auto reader = in_loader().threads[0];
+    reader.tid = 101 + static_cast<pid_t>(look.threads.size());
+    reader.stack[1].line = line;
+    look.threads.push_back(reader);
+  }
+  return look;
+}
+
+TEST(RankPlace, WhatTheOnlyOtherThreadDoesIsNamed) {
+  const std::string waits = "waiting for another thread for 12 s";
+  const std::string reads =
+      " loader.py:214 Loader.read(), waiting for fd 5: /data/shard-7 (nfs) for 12 s";
+  EXPECT_EQ(place_of(waits_for_threads({})).state, waits);
+  EXPECT_EQ(place_of(waits_for_threads({214})).state, waits + "; its other thread is in" + reads);
+  EXPECT_EQ(place_of(waits_for_threads({214, 214})).state,
+            waits + "; its 2 other threads are in" + reads);
+  EXPECT_EQ(place_of(waits_for_threads({214, 7})).state, waits) << "it is not clear which one";
+}
+
+TEST(RankPlace, TheThreadWhoseEndIsAwaitedIsNamed) {
+  auto look = waits_for_threads({214, 7});
+  look.threads[0].waits_for = "the end of thread 103";
+  EXPECT_EQ(place_of(look).state,
+            "waiting for the end of thread 103 for 12 s, which is in loader.py:7 Loader.read(), "
+            "waiting for fd 5: /data/shard-7 (nfs) for 12 s");
+  look.threads[0].stack[0] = native_frame("pthread_join");
+  EXPECT_EQ(place_of(look).where, "loader.py:7 Loader.read()");
+}
+
 TEST(RankPlace, NothingIsKnownOfAProcessWithoutThreads) {
   EXPECT_EQ(place_of(ProcessLook()).doing, Doing::unknown);
 }

@@ -1,5 +1,6 @@
-// Measures how fast launcher/output labels and writes lines. It gets chunks of 64 KiB of 4 ranks in
-// turn, which end within lines. It writes to /dev/null, and to a pipe whose reader drops all bytes.
+// Measures how fast launcher/output labels and writes lines. It gets chunks of 64 KiB of 4 or 64
+// ranks in turn, which end within lines. It writes to /dev/null, and to a pipe whose reader drops
+// all bytes.
 //
 //   output_lines [megabytes a rank, 100]
 //
@@ -27,7 +28,6 @@ namespace {
 using namespace hvdrun;
 using Clock = std::chrono::steady_clock;
 
-constexpr int kRanks = 4;
 constexpr std::size_t kChunk = 64 * 1024;
 
 struct Case {
@@ -36,14 +36,15 @@ struct Case {
   const char* label;
   bool timestamps;
   FoldLines fold = FoldLines::off;
+  int ranks = 4;
 };
 
-Placement placement() {
+Placement placement_of(int ranks) {
   Placement placement;
-  placement.size = kRanks;
+  placement.size = ranks;
   placement.hosts.resize(1);
   placement.hosts[0].host = "node1";
-  for (int rank = 0; rank < kRanks; ++rank) {
+  for (int rank = 0; rank < ranks; ++rank) {
     RankPlacement& each = placement.hosts[0].ranks.emplace_back();
     each.rank = each.local_rank = rank;
   }
@@ -64,7 +65,7 @@ double run_once(const Case& test, std::size_t bytes, int fd) {
   spec.timestamps = test.timestamps;
   spec.fold = test.fold;
   auto output = Output::open(loop.get(), spec, {}, {fd, 2});
-  if (output) static_cast<void>((*output)->begin(placement()));
+  if (output) static_cast<void>((*output)->begin(placement_of(test.ranks)));
   if (!output) {
     std::fprintf(stderr, "output_lines: %s\n", output.error().message.c_str());
     std::exit(1);
@@ -74,7 +75,7 @@ double run_once(const Case& test, std::size_t bytes, int fd) {
   for (std::size_t sent = 0; sent < bytes; sent += kChunk) {
     const std::size_t from = sent % (text.size() - kChunk);
     const std::string_view chunk = std::string_view(text).substr(from, kChunk);
-    for (int rank = 0; rank < kRanks; ++rank)
+    for (int rank = 0; rank < test.ranks; ++rank)
       (*output)->write(rank, Stream::out, chunk, std::chrono::system_clock::now());
     do event_base_loop(loop.get(), (*output)->congested() ? EVLOOP_ONCE : EVLOOP_NONBLOCK);
     while ((*output)->congested());
@@ -113,6 +114,7 @@ int main(int argc, char** argv) {
       {"10000-byte lines, [rank]", 10000, "rank", false},
       {"100-byte lines, folded", 100, "rank", false, FoldLines::on},
       {"10-byte lines, folded", 10, "rank", false, FoldLines::on},
+      {"100-byte lines, 64 folded", 100, "rank", false, FoldLines::on, 64},
   };
   std::printf("%-30s %12s %12s   (MB/s)\n", "", "/dev/null", "pipe");
   for (const Case& test : cases) {
@@ -121,7 +123,7 @@ int main(int argc, char** argv) {
       to_null = std::min(to_null, run_once(test, bytes, null.get()));
       to_pipe = std::min(to_pipe, run_to_pipe(test, bytes));
     }
-    const double total = static_cast<double>(bytes) * kRanks / 1e6;
+    const double total = static_cast<double>(bytes) * test.ranks / 1e6;
     std::printf("%-30s %12.0f %12.0f\n", test.name, total / to_null, total / to_pipe);
   }
 }

@@ -156,13 +156,15 @@ Result<Environment> read_accelerate_config(const Environment& environment) {
   return variables;
 }
 
-// Chooses lines of progress in a batch script, which has no terminal. hvdrun follow shows them.
-// SLURM sets ENVIRONMENT there.
-void settle_progress(JobSpec& spec, const Environment& environment) {
+// Chooses what people read in a log file, for a batch script, which has no terminal: lines of
+// progress, which hvdrun follow shows, and equal lines only once. SLURM sets ENVIRONMENT there.
+void settle_log(JobSpec& spec, const Environment& environment) {
   const auto* kind = find_variable(environment, "ENVIRONMENT");
-  if (spec.output.progress == ProgressMode::automatic && kind != nullptr && *kind == "BATCH" &&
-      find_variable(environment, "SLURM_JOB_ID") != nullptr)
-    spec.output.progress = ProgressMode::log;
+  if (kind == nullptr || *kind != "BATCH" || find_variable(environment, "SLURM_JOB_ID") == nullptr)
+    return;
+  auto& output = spec.output;
+  if (output.progress == ProgressMode::automatic) output.progress = ProgressMode::log;
+  if (output.fold == FoldLines::automatic) output.fold = FoldLines::in_large_log;
 }
 
 }  // namespace
@@ -191,7 +193,7 @@ Result<Invocation> parse_command_line(const std::vector<std::string>& args,
   auto& spec = invocation.spec;
   HVD_CHECK(cli::apply_settings(gathered.settings, spec));
   HVD_CHECK(cli::settle_elastic(spec));
-  settle_progress(spec, environment);
+  settle_log(spec, environment);
   invocation.notes = std::move(words.notes);
   std::move(gathered.notes.begin(), gathered.notes.end(), std::back_inserter(invocation.notes));
   add_notes(spec, environment, invocation.notes);

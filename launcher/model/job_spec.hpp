@@ -47,7 +47,8 @@ struct EnvironmentChange {
 
 enum class ColorMode { automatic, always, never };
 // Whether equal lines of several ranks are shown once. Automatic: they are not.
-enum class FoldLines { automatic, on, off };
+// in_large_log: in a file that has stdout and stderr, of a job with many ranks.
+enum class FoldLines { automatic, in_large_log, on, off };
 // How the training's progress is shown.
 enum class ProgressMode {
   automatic,  // a status line, if stderr is a terminal where one can be drawn

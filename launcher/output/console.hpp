@@ -32,7 +32,8 @@ class Console {
     Labels::Color color = Labels::Color::off;
     bool terminal = false;
     bool is_file = false;  // a regular one that has stdout and stderr, such as a batch job's
-    bool folds = false;    // equal lines of several ranks are shown once
+    // From so many ranks on, equal lines of several ranks are shown once; nullopt: never.
+    std::optional<std::size_t> folds_from = {};
   };
 
   // `err` has no queue if stdout and stderr are the same place. Error: the label is wrong
@@ -78,14 +79,16 @@ class Console {
           is_terminal(place.terminal),
           is_file(place.is_file),
           options{spec.timestamps, place.color},
-          labels({}, {}, options) {
-      if (place.folds) folder.emplace(screen, labels);
+          labels({}, {}, options),
+          folds_from(place.folds_from.value_or(0)) {
+      if (place.folds_from) folder.emplace(screen, labels, place.terminal);
     }
     Screen screen;
     bool is_terminal;
     bool is_file;
     Labels::Options options;
     Labels labels;
+    std::size_t folds_from;  // ranks
     std::optional<LineFolder> folder;
   };
 
@@ -98,8 +101,9 @@ class Console {
     return {to.screen, to.labels, held_, folder_of(to), now_};
   }
   // Returns nullptr if lines are not folded there.
-  static LineFolder* folder_of(Face& face) {
-    return face.folder && face.labels.can_name_several() ? &*face.folder : nullptr;
+  LineFolder* folder_of(Face& face) const {
+    const bool folds = shown_.size() >= face.folds_from && face.labels.can_name_several();
+    return face.folder && folds ? &*face.folder : nullptr;
   }
   void begin_folders();
   void add_streams(int rank);

@@ -64,28 +64,37 @@ void LineFolder::add(int rank, Stream stream, std::string_view lines, OutputTime
       screen_.whole_lines(labels_.of(rank, stream, time), line);
       continue;
     }
-    const auto from = first_to_join(index);
-    const auto next = std::max(next_[index], first_);
-    const auto hash = std::hash<std::string_view>()(line);
     // Ranks that print the same find their line in the next group.
-    const auto found = next < end() && is_equal(group(next), stream, line)
-                           ? std::optional(next)
-                           : find(from, rank, stream, line, hash);
-    if (found) {
-      move_own_lines(*found, rank);
-      next_[index] = std::max(next_[index], *found + 1);
-      join(group(*found), rank);
+    const auto next = std::max(next_[index], first_);
+    if (next < end() && is_equal(group(next), stream, line)) {
+      join(next, rank);
       continue;
     }
-    auto& last = last_with_[hash];
-    groups_.push_back({std::string(line), stream, time, now, hash, last, 1, rank, {}});
-    last = next_[index] = end();
-    own_[index].push_back(end() - 1);
-    plan(now + kAlone);
-    held_ += line.size() + sizeof(Group);
+    const auto hash = std::hash<std::string_view>()(line);
+    if (const auto found = find(std::max(joined_[index], first_), rank, stream, line, hash)) {
+      move_own_lines(*found, rank);
+      join(*found, rank);
+      continue;
+    }
+    begin_group(rank, stream, line, hash, time, now);
     if (held_ > kMostHeld) show_before(first_ + (groups_.size() + 1) / 2);
   }
   show_complete();
+}
+
+void LineFolder::begin_group(int rank, Stream stream, std::string_view line, std::size_t hash,
+                             OutputTime time, Steady now) {
+  const auto index = static_cast<std::size_t>(rank);
+  const auto number = end();
+  auto& last = last_with_[hash];
+  groups_.push_back({std::string(line), stream, time, now, hash, last, 1, 1, rank, {}});
+  last = next_[index] = number + 1;
+  auto& own = own_[index];
+  while (!own.empty() && own.front() < first_) own.pop_front();
+  own.push_back(number);
+  if (printing_ <= 1) complete_ = number + 1;
+  plan(now + alone_);
+  held_ += line.size() + sizeof(Group);
 }
 
 std::optional<std::uint64_t> LineFolder::find(std::uint64_t from, int rank, Stream stream,
@@ -104,19 +113,6 @@ std::optional<std::uint64_t> LineFolder::find(std::uint64_t from, int rank, Stre
   return found;
 }
 
-std::uint64_t LineFolder::first_to_join(std::size_t rank) {
-  auto& own = own_[rank];
-  while (!own.empty() && own.front() < first_) own.pop_front();
-  for (std::size_t i = own.size(); i-- > 0;)
-    if (group(own[i]).count > 1) {
-      const auto after = own[i] + 1;
-      own.erase(own.begin(), own.begin() + static_cast<std::ptrdiff_t>(i) + 1);
-      joined_[rank] = after;
-      break;
-    }
-  return std::max(joined_[rank], first_);
-}
-
 void LineFolder::move_own_lines(std::uint64_t number, int rank) {
   auto& own = own_[static_cast<std::size_t>(rank)];
   auto& before = group(number).before;
@@ -125,31 +121,36 @@ void LineFolder::move_own_lines(std::uint64_t number, int rank) {
     auto& from = group(each);
     before.push_back({rank, from.stream, from.time, std::move(from.line)});
     from.line.clear();
-    from.count = 0;
+    from.count = from.open = 0;
   }
-  own.clear();
-  joined_[static_cast<std::size_t>(rank)] = number + 1;
 }
 
-void LineFolder::join(Group& group, int rank) {
+void LineFolder::join(std::uint64_t number, int rank) {
+  auto& joined = group(number);
   const auto set = [&](int each) {
-    group.ranks[static_cast<std::size_t>(each) / kBits] |=
+    joined.ranks[static_cast<std::size_t>(each) / kBits] |=
         std::uint64_t{1} << static_cast<std::size_t>(each) % kBits;
   };
-  if (group.count++ == 1) {
-    group.ranks.resize((streams_.size() + kBits - 1) / kBits);
-    set(group.only);
+  if (joined.count++ == 1) {
+    joined.ranks.resize((streams_.size() + kBits - 1) / kBits);
+    set(joined.only);
+    auto& first_rank = joined_[static_cast<std::size_t>(joined.only)];
+    first_rank = std::max(first_rank, number + 1);
   }
   set(rank);
+  const auto index = static_cast<std::size_t>(rank);
+  own_[index].clear();
+  joined_[index] = number + 1;
+  next_[index] = std::max(next_[index], number + 1);
+  if (++joined.open >= printing_) complete_ = std::max(complete_, number + 1);
 }
 
 // Shows the newest group that every printing rank has joined, and all before it: no rank can join
 // those any more.
 void LineFolder::show_complete() {
-  if (groups_.empty()) return;
-  auto number = end();
-  while (number > first_ && group(number - 1).count < printing_) --number;
-  show_before(number);
+  if (complete_ <= first_) return;
+  show_before(complete_);
+  plan_first();
 }
 
 void LineFolder::show_lines_of(int rank) {
@@ -161,7 +162,14 @@ void LineFolder::close(int rank) {
   auto& open = streams_[static_cast<std::size_t>(rank)];
   if (open == 0 || --open > 0) return;
   --printing_;
-  if (printing_ == 0) flush();
+  const auto index = static_cast<std::size_t>(rank);
+  for (auto number = first_; number < end(); ++number) {
+    auto& each = group(number);
+    const bool has_rank =
+        each.count > 1 ? (each.ranks[index / kBits] >> index % kBits & 1) != 0 : each.only == rank;
+    if (has_rank && each.open > 0) --each.open;
+    if (each.open >= printing_) complete_ = number + 1;
+  }
   show_complete();
 }
 
@@ -174,15 +182,22 @@ void LineFolder::tick(Steady now) {
   auto until = first_;
   for (auto number = first_; number < end(); ++number) {
     const auto& each = group(number);
-    const auto waited = now - each.since;
-    if (waited < kAlone) break;
     if (each.count == 0) continue;
-    if (each.count == 1 || waited >= kTogether) until = number + 1;
+    if (now - each.since < (each.count > 1 ? kTogether : alone_)) break;
+    until = number + 1;
   }
   show_before(until);
   tick_at_.reset();
-  for (const auto& each : groups_)
-    if (each.count > 0) plan(each.since + (each.count == 1 ? kAlone : kTogether));
+  plan_first();
+}
+
+// Groups after the first one are not shown before it.
+void LineFolder::plan_first() {
+  for (const auto& each : groups_) {
+    if (each.count == 0) continue;
+    plan(each.since + (each.count > 1 ? kTogether : alone_));
+    break;
+  }
 }
 
 void LineFolder::plan(Steady time) {

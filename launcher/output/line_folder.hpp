@@ -4,8 +4,9 @@
 // Lines wait here in a queue of groups. A rank's line joins the first equal group after the rank's
 // own last one, or begins a group at the end, so that the order within each rank stays. Lines that
 // only this rank has printed since do not keep it from an older group: they move before it. A group
-// is shown, and all before it, when every rank that still prints has joined it, after kAlone if one
-// rank has printed it, after kTogether if several have, and when kMostHeld bytes wait.
+// is shown, and all before it, when every rank that still prints has joined it, after kTogether,
+// and when kMostHeld bytes wait. On a terminal, which a user watches, a line that one rank has
+// printed is shown after kAlone, unless a group of several ranks waits before it.
 //
 // Loop thread only; nothing fails. It has no clock: the caller passes times.
 #pragma once
@@ -36,7 +37,8 @@ class LineFolder {
   // A longer line is shown at once.
   static constexpr std::size_t kLongestLine = 64 * 1024;
 
-  LineFolder(Screen& screen, Labels& labels) : screen_(screen), labels_(labels) {}
+  LineFolder(Screen& screen, Labels& labels, bool is_terminal)
+      : screen_(screen), labels_(labels), alone_(is_terminal ? kAlone : kTogether) {}
 
   // Sets the ranks: `streams` has, for each of them, how many of its streams come here. Shows what
   // waits.
@@ -77,6 +79,7 @@ class LineFolder {
     std::size_t hash = 0;
     std::uint64_t previous = 0;  // the number of the last group before it with that hash, plus one
     std::size_t count = 0;       // of ranks; 0: the line has moved
+    std::size_t open = 0;        // of these, the ranks that still print
     int only = 0;                // the rank, if it is one
     std::vector<std::uint64_t> ranks;  // a bit for each; empty while there is one
     std::vector<Moved> before = {};    // shown before it
@@ -90,25 +93,29 @@ class LineFolder {
   }
   std::optional<std::uint64_t> find(std::uint64_t from, int rank, Stream stream,
                                     std::string_view line, std::size_t hash);
-  void join(Group& group, int rank);
-  // Returns the first group that the rank may join: those from there on have no line of the rank
-  // but lines of its own.
-  std::uint64_t first_to_join(std::size_t rank);
+  void begin_group(int rank, Stream stream, std::string_view line, std::size_t hash,
+                   OutputTime time, Steady now);
+  void join(std::uint64_t number, int rank);
   // Moves the rank's own lines in the groups after `number` before that group.
   void move_own_lines(std::uint64_t number, int rank);
   void plan(Steady time);
+  void plan_first();
   void show_before(std::uint64_t number);
   void show(const Group& group);
   void show_complete();
 
   Screen& screen_;
   Labels& labels_;
+  const std::chrono::milliseconds alone_;
   std::deque<Group> groups_;
   std::uint64_t first_ = 0;
   std::size_t held_ = 0;
+  std::uint64_t complete_ = 0;  // the number after the newest group that all have joined
   std::optional<Steady> tick_at_;
-  std::vector<std::uint64_t> next_;    // by rank: the number after its last group
-  std::vector<std::uint64_t> joined_;  // by rank: the number after the last group with others
+  std::vector<std::uint64_t> next_;  // by rank: the number after its last group
+  // By rank: the number after the last group with others. From there on it may join groups: they
+  // have no line of the rank but lines of its own.
+  std::vector<std::uint64_t> joined_;
   std::vector<std::deque<std::uint64_t>> own_;  // by rank: groups that it began after that
   std::vector<int> streams_;                    // by rank: how many are open
   std::size_t printing_ = 0;                    // ranks with an open stream

@@ -38,6 +38,9 @@ constexpr std::size_t kInSight = 1024;
 // The same in a file, where a reader scrolls.
 constexpr std::size_t kInSightInFile = 4096;
 
+// In the log of so many ranks, equal lines are noise.
+constexpr std::size_t kManyRanks = 16;
+
 struct EventDeleter {
   void operator()(event* pointer) const { event_free(pointer); }
 };
@@ -182,7 +185,9 @@ Console::Place Output::Impl::place_of(Outgoing* outgoing, const OutputSpec& spec
   if (can_erase(sink)) place.columns = [&sink] { return sink.columns(); };
   place.terminal = sink.is_terminal();
   place.is_file = sink.is_file();
-  place.folds = spec.fold == FoldLines::on;
+  const bool is_log = place.is_file && sinks_.size() == 1;  // stdout and stderr
+  if (spec.fold == FoldLines::on) place.folds_from = 0;
+  if (spec.fold == FoldLines::in_large_log && is_log) place.folds_from = kManyRanks;
   if (wants_color(spec.color, sink.is_terminal(), environment))
     place.color = environment.has_256_colors() ? Labels::Color::many : Labels::Color::few;
   return place;

@@ -93,6 +93,12 @@ def test_every_block_of_a_page_has_a_known_language(page: Path) -> None:
             ast.parse(text, f"{page}:{first}")
 
 
+def test_the_site_has_each_page() -> None:
+    shown = (TOP / "docs/site.yml").read_text().partition("\nnav:\n")[2]
+    pages = [path.relative_to(TOP / "docs") for path in (TOP / "docs").rglob("*.md")]
+    assert not [str(page) for page in pages if str(page) not in shown]
+
+
 def test_help_prints_each_page_for_users(sandbox: Sandbox) -> None:
     listed = sandbox.run("help", "topics", tool=str(HVDRUN)).expect(0).out_text
     topics = [line.split()[0] for line in listed.partition("TOPIC ")[2].partition("\n\n")[0].splitlines()[1:]]

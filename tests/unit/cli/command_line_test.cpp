@@ -140,6 +140,13 @@ TEST_F(CommandLine, UsesHostsOfTheLastSourceAndPrefersDashHWithinOne) {
   EXPECT_EQ(parse({"-H", "a", "prog"})->spec.hostfile, "");
 }
 
+TEST_F(CommandLine, FoldsLinesInTheLogOfABatchScriptOfSlurm) {
+  EXPECT_EQ(job({}).output.fold, FoldLines::automatic);
+  environment_.insert({{"SLURM_JOB_ID", "7"}, {"ENVIRONMENT", "BATCH"}});
+  EXPECT_EQ(job({}).output.fold, FoldLines::in_large_log);
+  EXPECT_EQ(job({"--fold-lines", "off"}).output.fold, FoldLines::off);
+}
+
 TEST_F(CommandLine, PrintsProgressAsLinesInABatchScriptOfSlurm) {
   EXPECT_EQ(job({}).output.progress, ProgressMode::automatic);
   environment_.insert({{"SLURM_JOB_ID", "7"}, {"ENVIRONMENT", "BATCH"}});

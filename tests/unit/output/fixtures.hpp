@@ -42,7 +42,8 @@ class TestConsole {
   explicit TestConsole(Setup setup) {
     Console::Place out{&out_, {}, {}, setup.terminal},
         err{setup.shared ? nullptr : &err_, {}, {}, setup.terminal};
-    out.folds = err.folds = setup.spec.fold == FoldLines::on;
+    if (setup.spec.fold == FoldLines::on) out.folds_from = err.folds_from = 0;
+    if (setup.spec.fold == FoldLines::in_large_log) out.folds_from = err.folds_from = 16;
     columns_ = setup.columns;
     if (setup.columns >= 0) out.columns = err.columns = [this] { return columns_; };
     auto made = Console::make(setup.spec, out, err);

@@ -12,9 +12,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-TestConsole folding(int ranks, OutputSpec spec = {}) {
+TestConsole folding(int ranks, OutputSpec spec = {}, bool terminal = true) {
   spec.fold = FoldLines::on;
-  return TestConsole({.ranks = ranks, .spec = std::move(spec)});
+  return TestConsole({.ranks = ranks, .spec = std::move(spec), .terminal = terminal});
 }
 
 TEST(LineFolder, ShowsALineOfAllRanksOnceAndAtOnce) {
@@ -33,6 +33,37 @@ TEST(LineFolder, ShowsALineOfOneRankAfterAMoment) {
   console.pass(milliseconds(1));
   EXPECT_EQ(console.out(), "[2] loss 0.5\n");
   EXPECT_FALSE(console.waits());
+}
+
+TEST(LineFolder, ALineOfOneRankDoesNotPushOutALineOfSeveral) {
+  auto console = folding(4);
+  for (int rank = 0; rank < 2; ++rank) console.write(rank, "loading\n");
+  console.write(0, "ready\n");
+  console.pass(milliseconds(900));
+  EXPECT_EQ(console.out(), "") << "the others may still come";
+  for (int rank = 2; rank < 4; ++rank) console.write(rank, "loading\n");
+  EXPECT_EQ(console.out(), "[0-3] loading\n");
+  console.pass(milliseconds(1));
+  EXPECT_EQ(console.out(), "[0] ready\n");
+}
+
+TEST(LineFolder, WaitsASecondForOtherRanksInAFile) {
+  auto console = folding(3, {}, false);
+  console.write(0, "loading\n");
+  console.pass(LineFolder::kTogether - milliseconds(1));
+  console.write(2, "loading\n");
+  console.pass(milliseconds(1));
+  EXPECT_EQ(console.out(), "[0,2] loading\n");
+}
+
+TEST(LineFolder, FoldsInALargeLog) {
+  for (const int ranks : {15, 16}) {
+    TestConsole console(
+        {.ranks = ranks, .spec = {.fold = FoldLines::in_large_log}, .terminal = false});
+    for (int rank = 0; rank < ranks; ++rank) console.write(rank, "x\n");
+    const auto out = console.out();
+    EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), ranks < 16 ? ranks : 1);
+  }
 }
 
 TEST(LineFolder, WaitsASecondForOtherRanks) {
@@ -101,6 +132,17 @@ TEST(LineFolder, ARankThatHasEndedIsNotWaitedFor) {
   for (int rank = 0; rank < 2; ++rank)
     for (const auto stream : {Stream::out, Stream::err}) console.close(rank, stream);
   EXPECT_EQ(console.out(), "[0] y\n[1] z\n");
+}
+
+TEST(LineFolder, ALineOfRanksThatHaveEndedWaitsForTheOthers) {
+  auto console = folding(3);
+  for (int rank = 0; rank < 2; ++rank) {
+    console.write(rank, "x\n");
+    for (const auto stream : {Stream::out, Stream::err}) console.close(rank, stream);
+  }
+  EXPECT_EQ(console.out(), "");
+  console.write(2, "x\n");
+  EXPECT_EQ(console.out(), "[0-2] x\n");
 }
 
 TEST(LineFolder, TextsOfTwoStreamsStayApartAndInOrder) {

@@ -210,11 +210,12 @@ void Attempt::on_input_credit(AgentState&, const InputCredit& credit) {
 }
 
 Result<void> Attempt::on_exited(AgentState&, const ExitedMessage& message) {
-  HVD_TRY(const RankReport* rank, attempt_.table.exited(message, attempt_.job.loop.now()));
+  // A copy, because the table may get new ranks meanwhile.
+  HVD_TRY(const RankReport rank, attempt_.table.exited(message, attempt_.job.loop.now()));
   attempt_.job.input.remove(message.rank, message.input_taken);
-  if (attempt_.terminal.was_interrupted(*rank))
+  if (attempt_.terminal.was_interrupted(rank))
     stop({EndKind::interrupted, "interrupted", kExitSignalBase + SIGINT});
-  phase_->on_exited(*rank);
+  phase_->on_exited(rank);
   return {};
 }
 

@@ -60,7 +60,7 @@ void RankTable::used_gpu_memory(const GpuRecord& record) {
     if (has(rank)) ranks_[static_cast<std::size_t>(rank)].peak_gpu_memory_bytes = bytes;
 }
 
-Result<const RankReport*> RankTable::exited(const ExitedMessage& message, Clock::time_point now) {
+Result<RankReport> RankTable::exited(const ExitedMessage& message, Clock::time_point now) {
   if (!has(message.rank) || !runs(static_cast<std::size_t>(message.rank)))
     return fail(
         fmt::format("an agent reports the end of rank {}, which does not run", message.rank));
@@ -89,7 +89,7 @@ Result<const RankReport*> RankTable::exited(const ExitedMessage& message, Clock:
   end_order_.push_back(index);
   set_clock(host_indices_[index], std::chrono::duration<double>(now - begun_).count(),
             message.agent_clock);
-  return &rank;
+  return rank;
 }
 
 void RankTable::set_clock(std::size_t host, double launcher_clock, double agent_clock) {

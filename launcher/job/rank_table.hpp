@@ -40,7 +40,7 @@ class RankTable {
   void used_gpu_memory(const GpuRecord& record);
 
   // Takes a rank's end. Error: an agent reports a rank that does not run.
-  Result<const RankReport*> exited(const ExitedMessage& message, Clock::time_point now);
+  Result<RankReport> exited(const ExitedMessage& message, Clock::time_point now);
 
   // Nothing will be heard of the ranks of this host any more: those that run are lost. They count
   // as ended, though their reports do not say how. Returns them.

@@ -215,4 +215,4 @@ def disturb_a_training(jobs: Jobs, shared: Path, draw: random.Random, client: st
                 jobs.cluster.power_on(host)
             run.await_ends("elastic_trainer", host)
             jobs.cluster.join(host)
-            run.await_ends("hvdrun-link", host)  # it still sends, and learns late that nobody receives
+            run.await_ends("hvdrun-link", host)  # it still sends, and learns late that no process receives

@@ -110,10 +110,9 @@ def test_an_agent_that_was_stopped_is_waited_for(jobs: Jobs, shared: Path) -> No
 def test_the_ranks_of_an_agent_that_does_not_answer_are_lost_if_another_one_dies(jobs: Jobs, shared: Path, how: str) -> None:  # noqa: F811
     """The job ends, though the agent may never say that its ranks have ended."""
     held = Held(jobs, shared, "--host-timeout", 1, "--reset-timeout", 3, holds=TWICE)
-    silent = {"all-stopped-for-a-while": ["hvd-guard", "hvdrun-agent", "elastic_trainer"],
-              "killed-and-its-guard-stopped": ["hvd-guard"]}.get(how, ["hvdrun-agent"])
-    for name in silent:
-        held.kill("n2", name, "STOP")
+    silent = {"all-stopped-for-a-while": "hvd-guard|hvdrun-agent|elastic_trainer",
+              "killed-and-its-guard-stopped": "hvd-guard"}.get(how, "hvdrun-agent")
+    held.kill("n2", silent, "STOP")
     if "killed" in how:
         held.kill("n2", "hvdrun-agent")
     jobs.cluster.output("kill", "-KILL", str(held.pids()[0]), on="n1", user="root")
@@ -121,8 +120,7 @@ def test_the_ranks_of_an_agent_that_does_not_answer_are_lost_if_another_one_dies
     said = held.wait_for_line("continue")
     assert re.search(r"ranks 2-3 on n2 \(did not come to generation 2 within 3 s \(--reset-timeout\)\)", said), said
     if "for-a-while" in how:
-        for name in silent:
-            held.kill("n2", name, "CONT")
+        held.kill("n2", silent, "CONT")
         await_end_on(jobs, "n2")
     held.let_go("end")
     held.check_end([1], "")

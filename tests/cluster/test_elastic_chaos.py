@@ -1,6 +1,6 @@
-"""SIGKILL for any part of a job with --min-np on four hosts with two ranks each, at any moment, while other parts are stopped and hosts
-are cut off, and perhaps come back. The ranks that are left end the training with the loss of an undisturbed one, hvdrun says truly
-who was lost, and nothing is left.
+"""SIGKILL for any part of a job with --min-np on four hosts, by ssh or in SLURM, with two ranks each, at any moment, while other
+parts are stopped and hosts are cut off, and perhaps come back. The ranks that are left end the training with the loss of an
+undisturbed one, hvdrun says truly who was lost, and nothing is left.
 
 A constant seed chooses parts and moments, so that a failure is reproducible; ./check --all has a seed that it prints. HVD_CHAOS_TRIALS
 and HVD_CHAOS_FIRST choose the trials."""
@@ -26,7 +26,7 @@ from cluster import ClusterFailed
 from harness import all_pids, parent_of
 from settings import TIME_LIMIT_S
 from test_elastic_on_hosts import TRAINER
-from test_ssh import Jobs, finish, jobs  # noqa: F401, the fixture
+from test_ssh import HVDRUN, Jobs, finish, jobs  # noqa: F401, the fixture
 
 SEED = int(os.environ.get("HVD_TEST_SEED", 11))
 FIRST = int(os.environ.get("HVD_CHAOS_FIRST", 0))
@@ -44,16 +44,19 @@ CAUSES = {
     "agent and guard": r"the guard of the agent on {host} was killed|with the agent",
     "sshd": r"with the agent",
     "ssh": r"with the agent: ssh was killed by SIGKILL",
+    "hvdrun-link": r"with the agent",
+    "slurmstepd": r"with the agent",
     "cut": SILENT + "|with the agent",
     "cut for a moment": SILENT + "|with the agent|could not be reached by ranks of other hosts",
     "power": SILENT + "|with the agent",
 }
+ONLY_WITH = {"ssh": ("openssh",), "sshd": ("libssh", "openssh"), "hvdrun-link": ("srun",), "slurmstepd": ("srun",)}
 STOPPED = ("elastic_trainer", "hvdrun-agent", "hvd-guard", "sshd", "launcher", "host", "", "", "")
 
 
 def pids_of(jobs: Jobs, job: subprocess.Popen, part: str, host: str) -> list[int]:  # noqa: F811
     """Returns the pids on this machine of the job's processes of this kind that belong to the host."""
-    if part == "launcher":
+    if part == "launcher":  # or salloc
         return [pid for pid in all_pids() if parent_of(pid) == job.pid]
     if part == "ssh":
         starts = [line.split(" ", 3) for line in jobs.cluster.processes("login")]
@@ -76,7 +79,7 @@ class Trial:
 
     def __init__(self, jobs: Jobs, job: subprocess.Popen, draw: random.Random) -> None:  # noqa: F811
         self.jobs, self.job, self.draw = jobs, job, draw
-        kinds = ("elastic_trainer", "hvdrun-agent", "hvd-guard", "sshd", "ssh", "launcher")
+        kinds = ("elastic_trainer", "hvdrun-agent", "hvd-guard", "sshd", "ssh", "hvdrun-link", "slurmstepd", "launcher")
         self.pidfds = {(part, host): [os.pidfd_open(pid) for pid in pids_of(jobs, job, part, host)] for part in kinds for host in HOSTS}
         self.hit: list[tuple[str, str]] = []
         self.log: list[str] = []
@@ -106,10 +109,9 @@ class Trial:
             for pidfd in pidfds:
                 os.close(pidfd)
 
-    def await_ends(self, host: str) -> None:
-        """Waits until the host's ranks have ended."""
-        for pidfd in self.pidfds["elastic_trainer", host]:
-            assert select.select([pidfd], [], [], TIME_LIMIT_S / 3)[0], f"a rank on {host} runs on"
+    def await_ends(self, part: str, host: str) -> None:
+        for pidfd in self.pidfds[part, host]:
+            assert select.select([pidfd], [], [], TIME_LIMIT_S / 3)[0], f"{part} on {host} has not ended"
 
     def disturb(self, part: str, host: str) -> None:
         """Kills the part on the host, or cuts the host off. Does nothing if the part has ended."""
@@ -156,15 +158,32 @@ def check_report(path: Path, code: int, members: list[int], what: str) -> None:
         assert sorted({*range(RANKS)} - lost) == members, f"{what}\n{generations}"
 
 
+def start(jobs: Jobs, client: str, shared: Path) -> subprocess.Popen:  # noqa: F811
+    options = ("--host-timeout", 1, "-x", "HVD_HOST_TIMEOUT=2", "--report", shared / "report", "--min-np", 1, "-np", RANKS)
+    training = (TRAINER, "--epochs", EPOCHS, "--pause", 8000)
+    if client != "srun":
+        return jobs.start("--ssh-client", client, *options, "-H", ",".join(f"{host}:2" for host in HOSTS), *training)
+    salloc = ("salloc", "-Q", f"-N{len(HOSTS)}", "--ntasks-per-node=2", "--no-kill")
+    return jobs.cluster.start(*salloc, HVDRUN, *options, *training, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE)
+
+
 @pytest.mark.parametrize("trial", TRIALS)
 def test_the_ranks_that_are_left_train_to_the_undisturbed_loss(jobs: Jobs, shared: Path, trial: int) -> None:  # noqa: F811
     draw = random.Random(f"{SEED} elastic {trial}")
-    client = draw.choice(["libssh", "openssh"])
-    parts = [draw.choice([part for part in CAUSES if part != "ssh" or client == "openssh"]) for _ in range(draw.choice([1, 1, 2, 3]))]
+    disturb_a_training(jobs, shared, draw, draw.choice(["libssh", "openssh"]), f"trial {trial}")
+
+
+@pytest.mark.parametrize("trial", TRIALS[::4])
+def test_the_ranks_that_are_left_of_a_slurm_job_train_to_the_undisturbed_loss(jobs: Jobs, shared: Path, trial: int) -> None:  # noqa: F811
+    disturb_a_training(jobs, shared, random.Random(f"{SEED} slurm {trial}"), "srun", f"trial {trial} in SLURM")
+
+
+def disturb_a_training(jobs: Jobs, shared: Path, draw: random.Random, client: str, name: str) -> None:  # noqa: F811
+    parts = [draw.choice([part for part in CAUSES if client in ONLY_WITH.get(part, (client,))]) for _ in range(draw.choice([1, 1, 2, 3]))]
     alone = jobs.run("-np", 1, TRAINER, "--epochs", EPOCHS)
     [(_, _, loss, _, _)] = re.findall(RESULT, alone.stdout)
-    job = jobs.start("--ssh-client", client, "--host-timeout", 1, "-x", "HVD_HOST_TIMEOUT=2", "--report", shared / "report",
-                     "--min-np", 1, "-np", RANKS, "-H", ",".join(f"{host}:2" for host in HOSTS), TRAINER, "--epochs", EPOCHS, "--pause", 8000)
+    job = start(jobs, client, shared)
     for _ in range(RANKS):
         assert job.stdout.readline(), job.communicate()
     # Of hosts that are cut off, those with most ranks may be the ones that are left out: the first of equals stays.
@@ -179,7 +198,8 @@ def test_the_ranks_that_are_left_train_to_the_undisturbed_loss(jobs: Jobs, share
             run.disturb(part, host)
         code, out, err = finish(job)
         run.end()
-        what = f"seed {SEED}, trial {trial}, {client}: {run.log}: code {code}\n{out}{err}"
+        print(run.log, err, sep="\n")
+        what = f"seed {SEED}, {name}, {client}: {run.log}: code {code}\n{out}{err}"
         # A part that is killed in the last moment may take the output of ranks that had succeeded with it.
         assert code == 0 or (code == 125 and "was lost" in err), what
         results = re.findall(RESULT, out)
@@ -193,5 +213,6 @@ def test_the_ranks_that_are_left_train_to_the_undisturbed_loss(jobs: Jobs, share
         for host in victims:
             if jobs.cluster.status()["hosts"][host]["state"] == "off":
                 jobs.cluster.power_on(host)
-            run.await_ends(host)
+            run.await_ends("elastic_trainer", host)
             jobs.cluster.join(host)
+            run.await_ends("hvdrun-link", host)  # it still sends, and learns late that no process receives

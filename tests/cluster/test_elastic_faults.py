@@ -83,7 +83,7 @@ def test_a_host_that_was_frozen_and_given_up_trains_no_more(jobs: Jobs, shared: 
     held.check_end([0, 1], "")
 
 
-@pytest.mark.parametrize("shell", [pytest.param("", id="ranks"), pytest.param('"$@"; exit $?', id="children-of-ranks")])
+@pytest.mark.parametrize("shell", [pytest.param("", id="ranks"), pytest.param('"$@"; exit $?', id="children-of-ranks", marks=pytest.mark.gate)])
 @pytest.mark.parametrize("hosts, host", [pytest.param(TWO_HOSTS, "n2", id="n2"), pytest.param("login:2,n1:2", "login", id="login")])
 def test_agent_and_guard_killed_at_once_leave_no_rank(jobs: Jobs, shared: Path, hosts: str, host: str, shell: str) -> None:  # noqa: F811
     held = Held(jobs, shared, "--reset-timeout", 10, hosts=hosts, holds=TWICE, shell=shell)
@@ -106,25 +106,26 @@ def test_an_agent_that_was_stopped_is_waited_for(jobs: Jobs, shared: Path) -> No
     held.check_end(ALL_CONTINUE, "")
 
 
-@pytest.mark.parametrize("how", ["stopped-for-a-while", "stopped", "killed-and-its-guard-stopped"])
+@pytest.mark.parametrize("how", ["stopped-for-a-while", "stopped", "all-stopped-for-a-while", "killed-and-its-guard-stopped"])
 def test_the_ranks_of_an_agent_that_does_not_answer_are_lost_if_another_one_dies(jobs: Jobs, shared: Path, how: str) -> None:  # noqa: F811
-    """The job ends, though the agent never says that its ranks have ended."""
+    """The job ends, though the agent may never say that its ranks have ended."""
     held = Held(jobs, shared, "--host-timeout", 1, "--reset-timeout", 3, holds=TWICE)
-    silent = "hvd-guard" if "guard" in how else "hvdrun-agent"
+    silent = {"all-stopped-for-a-while": "hvd-guard|hvdrun-agent|elastic_trainer",
+              "killed-and-its-guard-stopped": "hvd-guard"}.get(how, "hvdrun-agent")
     held.kill("n2", silent, "STOP")
-    if silent == "hvd-guard":
+    if "killed" in how:
         held.kill("n2", "hvdrun-agent")
     jobs.cluster.output("kill", "-KILL", str(held.pids()[0]), on="n1", user="root")
     held.let_go()
     said = held.wait_for_line("continue")
     assert re.search(r"ranks 2-3 on n2 \(did not come to generation 2 within 3 s \(--reset-timeout\)\)", said), said
-    if how == "stopped-for-a-while":
+    if "for-a-while" in how:
         held.kill("n2", silent, "CONT")
         await_end_on(jobs, "n2")
     held.let_go("end")
     held.check_end([1], "")
-    if silent == "hvd-guard":
-        held.kill("n2", silent, "CONT")
+    if "killed" in how:
+        held.kill("n2", "hvd-guard", "CONT")
 
 
 def test_ranks_continue_when_ssh_is_killed(jobs: Jobs, shared: Path) -> None:  # noqa: F811
@@ -147,6 +148,16 @@ def test_a_host_that_only_the_launcher_cannot_reach_is_lost(jobs: Jobs, shared: 
         assert re.search(SILENT, said), said
         await_end_on(jobs, "n2")
     held.check_end([0, 1], "")
+
+
+def test_the_launchers_host_continues_alone_when_it_is_cut_off(jobs: Jobs, shared: Path) -> None:  # noqa: F811
+    held = Held(jobs, shared, "--host-timeout", 1, hosts="login:2,n1:1,n2:1")
+    jobs.cluster.cut("login")
+    held.let_go()
+    for host in ("n1", "n2"):
+        await_end_on(jobs, host)
+    jobs.cluster.join("login")
+    held.check_end([0, 1], r"note: (?=.*rank 2 on n1)(?=.*rank 3 on n2).* were lost.*: 2 ranks continue")
 
 
 def test_a_stopped_launcher_delays_the_next_generation_only(jobs: Jobs, shared: Path) -> None:  # noqa: F811

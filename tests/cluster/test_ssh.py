@@ -70,7 +70,10 @@ class Jobs:
 def jobs(cluster: Cluster) -> Iterator[Jobs]:
     jobs = Jobs(cluster)
     yield jobs
-    wait_until(lambda: not jobs.left(), "the cleanup after the test", TIME_LIMIT_S / 12)
+    try:
+        wait_until(lambda: not jobs.left(), "the cleanup after the test", TIME_LIMIT_S / 12)
+    except AssertionError as error:
+        raise AssertionError(f"{error}: {jobs.left()}") from None
 
 
 def pid_of_hvdrun(job: subprocess.Popen) -> int:

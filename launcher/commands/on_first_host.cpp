@@ -178,7 +178,6 @@ std::vector<std::string> first_host_command(const HostCommand& command, const st
       "--overlap",  // beside the job's own steps
       "--mem=0",
       "--gres=none",
-      "--cpu-bind=none",
       "--mpi=none",
       "--immediate=20",  // seconds; it does not wait for ever for the job's resources
       "--chdir=/",

@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -133,20 +134,22 @@ class Judge {
     return text;
   }
 
+  // Returns what ranks of a group have in common. Times differ from rank to rank, and short ones
+  // are not in the words; places say enough.
+  static std::string key_of(const RankPlace& place) {
+    auto state = place.state.substr(0, place.state.find_first_of("0123456789"));
+    if (state.ends_with(" for ")) state.resize(state.size() - std::string_view(" for ").size());
+    return place.where + "\n" + place.collective + "\n" + state;
+  }
+
   // Returns "it is in loader.py:214 read(), sleeping", for several ranks group by group.
   std::string describe(const std::vector<const Seen*>& ranks) const {
     std::vector<std::pair<std::string, std::vector<const Seen*>>> groups;
     for (const auto* rank : ranks) {
       const auto words = words_of(*rank);
       if (words.empty()) continue;
-      // Times differ from rank to rank, and places say enough.
-      const auto key = rank->place.where + "\n" + rank->place.collective + "\n" +
-                       rank->place.state.substr(0, rank->place.state.find_first_of("0123456789"));
       const auto same = std::ranges::find_if(groups, [&](const auto& group) {
-        const auto& other = group.second.front()->place;
-        return other.where + "\n" + other.collective + "\n" +
-                   other.state.substr(0, other.state.find_first_of("0123456789")) ==
-               key;
+        return key_of(group.second.front()->place) == key_of(rank->place);
       });
       if (same == groups.end())
         groups.push_back({words, {rank}});

@@ -90,6 +90,7 @@ def test_top_draws_on_the_terminal_of_the_login_host(cluster: Cluster, shared: P
     command = cluster.command([HVDRUN, "top", job], tty=True, environment={"TERM": "xterm"})
     child = pexpect.spawn(command[0], command[1:], timeout=TIME_LIMIT_S, dimensions=(24, 100))
     child.expect_exact("\x1b[?1049h")
+    assert child.before == b"", "srun says nothing"
     child.expect_exact("2 ranks on 2 hosts")
     child.expect_exact("q quit")
     child.send("q")

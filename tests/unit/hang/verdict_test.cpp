@@ -143,6 +143,16 @@ TEST(Verdict, WithoutCollectivesTheRankThatDiffersIsNamed) {
   EXPECT_THAT(report.text, HasSubstr("ranks 0,2 are in train.py:40 serve()"));
 }
 
+TEST(Verdict, RanksThatHaveWaitedForDifferentTimesAreOneGroup) {
+  const auto sleeper = [](double seconds) {
+    auto look = sleeping({python_frame("meet", "/home/u/train.py", 4)}, "clock_nanosleep", "");
+    look.threads[0].waiting_seconds = seconds;
+    return look;
+  };
+  const auto report = judge_hang(facts_of({sleeper(0.4), sleeper(1.2), sleeper(12)}));
+  EXPECT_THAT(report.text, HasSubstr("ranks 0-2 are in train.py:4 meet(), sleeping"));
+}
+
 TEST(Verdict, ARankWithAWorkerThatHasDiedIsNamed) {
   auto with_worker = in_loader();
   with_worker.children.push_back({55, "python3", 'Z'});

@@ -1,6 +1,6 @@
 #include "hang/wait_memory.hpp"
 
-#include "looks.hpp"
+#include "hang/looks.hpp"
 
 #include <gmock/gmock.h>
 

@@ -210,6 +210,8 @@ Result<Invocation> parse_command_line(const std::vector<std::string>& args,
   HVD_CHECK(settle_folder(spec, system_paths.working_directory));
   const bool may_be_command = !words.is_program_explicit && !is_horovodrun;
   if (!words.says_run) HVD_CHECK(cli::check_nested_launcher(words.command, spec));
+  if (const auto warning = cli::container_warning(words.command, spec); !warning.empty())
+    invocation.notes.push_back(warning_text(warning));
   if (may_be_command) HVD_CHECK(cli::check_first_word(words.command.front()));
   auto program = cli::find_program(words.command.front(), environment, spec.working_directory,
                                    typed_line(given, words, called));

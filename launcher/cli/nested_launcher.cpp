@@ -178,4 +178,21 @@ std::string several_runs_warning(const Environment& environment, const JobSpec& 
   return {};
 }
 
+std::string container_warning(const std::vector<std::string>& command, const JobSpec& spec) {
+  if (command.empty()) return {};
+  const auto name = base_name(command.front());
+  const bool is_podman = name == "podman";
+  if (spec.ranks == 1 || (!is_podman && name != "docker")) return {};
+  const auto run = std::find(command.begin() + 1, command.end(), "run");
+  const bool has_variables = std::any_of(run, command.end(), [](std::string_view word) {
+    return word.starts_with("--env") || word.starts_with("-e");
+  });
+  if (run == command.end() || has_variables) return {};
+  return fmt::format(
+      "{} run gives the container none of the ranks' variables, so each rank runs by itself: add "
+      "{} "
+      "(hvdrun help containers)",
+      name, is_podman ? "--env-host" : "--env-file FILE");
+}
+
 }  // namespace hvdrun::cli

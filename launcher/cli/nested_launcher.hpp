@@ -23,4 +23,8 @@ Result<void> check_nested_launcher(const std::vector<std::string>& command, cons
 // returns an empty text, as for a job of one rank.
 std::string several_runs_warning(const Environment& environment, const JobSpec& spec);
 
+// Returns a warning for `podman run` or `docker run` that gives the container no variables: its
+// ranks would run apart, without a word. Otherwise returns an empty text, as for a job of one rank.
+std::string container_warning(const std::vector<std::string>& command, const JobSpec& spec);
+
 }  // namespace hvdrun::cli

@@ -291,6 +291,19 @@ TEST_F(CommandLine, WarnsRankZeroOfAnotherLauncherThatHvdrunRunsSeveralTimes) {
   EXPECT_THAT(cli::several_runs_warning(mpiexec, two_ranks), HasSubstr("2 times (PMI_SIZE=2)"));
 }
 
+TEST_F(CommandLine, WarnsOfAContainerWithoutTheVariablesOfItsRank) {
+  JobSpec spec;
+  spec.ranks = 2;
+  EXPECT_THAT(cli::container_warning({"podman", "run", "--rm", "image", "./a"}, spec),
+              HasSubstr("each rank runs by itself: add --env-host"));
+  EXPECT_THAT(cli::container_warning({"/usr/bin/docker", "run", "image"}, spec),
+              HasSubstr("add --env-file FILE"));
+  EXPECT_EQ(cli::container_warning({"podman", "run", "--env-host", "image"}, spec), "");
+  EXPECT_EQ(cli::container_warning({"docker", "run", "-e", "RANK", "image"}, spec), "");
+  EXPECT_EQ(cli::container_warning({"podman", "images"}, spec), "");
+  EXPECT_EQ(cli::container_warning({"./podman-like", "run"}, spec), "");
+}
+
 TEST_F(CommandLine, DoesNotWarnOfSeveralRunsWhereThereIsOneOrTheJobHasOneRank) {
   JobSpec spec;
   spec.ranks = 2;

@@ -99,6 +99,11 @@ std::string_view Attempt::phase_name() const {
   return running_ && attempt_.agents->all(AgentPhase::running) ? "running" : "starting";
 }
 
+bool Attempt::is_outside(int rank) const {
+  const auto* const membership = running_ ? running_->membership() : nullptr;
+  return membership != nullptr && attempt_.table.has(rank) && !membership->has_joined(rank);
+}
+
 std::vector<RankState> Attempt::members_among(std::vector<RankState> ranks) const {
   const auto* const membership = running_ ? running_->membership() : nullptr;
   return membership != nullptr ? membership->members_among(std::move(ranks)) : ranks;
@@ -221,11 +226,7 @@ Result<void> Attempt::on_exited(AgentState&, const ExitedMessage& message) {
 
 void Attempt::on_aborted(AgentState&, const AbortedMessage& message) {
   attempt_.table.aborted(message);
-  // A process that was started later, and is in no generation, ends only itself.
-  const auto* const membership = running_ ? running_->membership() : nullptr;
-  const bool is_outside = membership != nullptr && attempt_.table.has(message.rank) &&
-                          !membership->has_joined(message.rank);
-  if (!is_outside) stop({});
+  if (!is_outside(message.rank)) stop({});  // otherwise it ends only itself
 }
 
 void Attempt::on_states(AgentState& agent, const StatesMessage& message) {

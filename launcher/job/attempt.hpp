@@ -66,6 +66,8 @@ class Attempt {
   // For a look into the job.
   const AttemptParts& parts() const { return attempt_; }
   std::vector<RankState> members_among(std::vector<RankState> ranks) const;
+  // Returns whether the rank was started later, and is in no generation yet.
+  bool is_outside(int rank) const;
 
   // SIGUSR1, SIGUSR2, SIGQUIT, SIGTSTP, SIGCONT and SIGWINCH, as the user sent them to hvdrun.
   void on_signal(int signal);

@@ -118,8 +118,11 @@ void describe_attempt(const Attempt& attempt, const std::map<std::size_t, States
     if (host < now.hosts.size() && host < parts.agents->size())
       rank.gpu = gpu_of(report, parts.agents->on_host(host).host, now.hosts[host]);
   }
-  for (const auto& state : states)
-    add_state(state, now.ranks[static_cast<std::size_t>(state.rank)]);
+  for (const auto& state : states) {
+    auto& rank = now.ranks[static_cast<std::size_t>(state.rank)];
+    add_state(state, rank);
+    if (attempt.is_outside(state.rank)) rank.state += ", not in the job yet";
+  }
   for (const auto& report : reports)
     if (report.exited) add_end(report, now.ranks[static_cast<std::size_t>(report.placement.rank)]);
   std::ranges::sort(states, {}, &RankState::rank);

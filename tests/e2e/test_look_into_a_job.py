@@ -221,6 +221,14 @@ def test_metrics_are_in_a_file_until_the_job_ends(sandbox: Sandbox) -> None:
 
 # ---- on a terminal
 
+def test_top_says_which_rank_is_a_spare(sandbox: Sandbox) -> None:
+    job = start(sandbox, "--min-np", 1, "-np", 1, "-H", "localhost:2", "--spares", 1, "sleep", 1000)
+    wait_until(lambda: "not in the job yet" in look(sandbox, "top", "--once", job.pid), "the spare's row")
+    rows = [row for row in look(sandbox, "top", "--once", job.pid).splitlines() if re.match(r"[01] ", row)]
+    assert len(rows) == 2 and "not in the job" not in rows[0] and rows[1].endswith("sleeping, not in the job yet"), rows
+    end(job)
+
+
 def drawn(child: pexpect.spawn) -> None:
     """Waits for the whole screen."""
     child.expect_exact(ENTER)

@@ -133,7 +133,8 @@ class Trial:
         seconds = self.draw.random() * 2.5
         cluster = self.jobs.cluster
         if part == "host":
-            cluster.freeze(host)
+            with contextlib.suppress(ClusterFailed):  # it has lost power
+                cluster.freeze(host)
             self.later(seconds, f"{host} continues", lambda: cluster.thaw(host))
         for pid in self.pidfds.get((part, host), [])[:1]:
             if send(pid, signal.SIGSTOP):

@@ -17,7 +17,7 @@ namespace hvdrun {
 namespace {
 
 constexpr std::chrono::milliseconds kWriteInterval{10'000};
-// Until all ranks run.
+// Until all ranks run, and after the first time, so that the user learns soon why it has failed.
 constexpr std::chrono::milliseconds kStartInterval{1000};
 
 }  // namespace
@@ -79,7 +79,8 @@ void JobMetrics::write_soon() {
 }
 
 void JobMetrics::write(const JobNow& now) {
-  if (now.about.phase == "starting") timer_.start(kStartInterval);
+  if (!std::exchange(has_begun_, true) || now.about.phase == "starting")
+    timer_.start(kStartInterval);
   std::string failure;
   {
     const std::lock_guard lock(writer_->mutex);

@@ -34,6 +34,7 @@ class JobMetrics {
   const std::function<void(const std::string&)> note_;
   std::unique_ptr<MetricsServer> server_;
   std::shared_ptr<Writer> writer_;  // shared with its thread, which may outlive us
+  bool has_begun_ = false;
   bool has_warned_ = false;
   Timer timer_;
 };

@@ -61,8 +61,8 @@ def start(sandbox: Sandbox, *words: object, env: dict[str, str] | None = None) -
     return job
 
 
-def start_two_ranks(sandbox: Sandbox) -> Running:
-    job = start(sandbox, "-np", 2, "sh", "-c", PRINTS)
+def start_two_ranks(sandbox: Sandbox, *words: object) -> Running:
+    job = start(sandbox, "-np", 2, *words, "sh", "-c", PRINTS)
     wait_until(lambda: job.out.count(b"begins") == 2, "the first lines")
     return job
 
@@ -217,6 +217,15 @@ def test_metrics_are_in_a_file_until_the_job_ends(sandbox: Sandbox) -> None:
     (sandbox.files / "go").touch()
     assert job.wait().code == 0
     assert not list(sandbox.files.glob("*prom*"))
+
+
+def test_a_file_for_metrics_that_cannot_be_written_is_a_warning(sandbox: Sandbox) -> None:
+    job = start_two_ranks(sandbox, "--metrics", "/no/such/folder/train.prom")
+    job.wait_for(b"hvdrun: warning: cannot write /no/such/folder/train.prom (--metrics): ", stream="err")
+    (sandbox.files / "go").touch()
+    assert job.wait().code == 0
+    refused = sandbox.run("--metrics", "0.0.0.0:9400", "true").expect(2).err_text
+    assert '--metrics must be a file or :PORT, not "0.0.0.0:9400"; hvdrun listens at 127.0.0.1 only' in refused, refused
 
 
 # ---- on a terminal

@@ -26,6 +26,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 namespace hvdrun {
 namespace {
 
@@ -103,6 +105,21 @@ Result<void> settle_folder(JobSpec& spec, const std::filesystem::path& current) 
       if (!file->empty()) *file = (current / *file).string();
   spec.working_directory =
       spec.working_directory.empty() ? current : current / spec.working_directory;
+  return {};
+}
+
+// Returns a note if -np follows the program, and none came before it; otherwise "".
+std::string late_number_note(const std::vector<std::string>& command, const JobSpec& spec) {
+  if (spec.ranks || spec.ranks_per_host) return {};
+  for (std::size_t i = 1; i + 1 < command.size(); ++i) {
+    const bool is_number = command[i + 1].find_first_not_of("0123456789") == std::string::npos &&
+                           !command[i + 1].empty();
+    if ((command[i] == "-np" || command[i] == "--np") && is_number)
+      return fmt::format(
+          "{0} {1} is an argument of {2}, because it follows it; to start {1} ranks: "
+          "hvdrun {0} {1} {2} …",
+          command[i], command[i + 1], quote_if_needed(command.front()));
+  }
   return {};
 }
 
@@ -212,12 +229,19 @@ Result<Invocation> parse_command_line(const std::vector<std::string>& args,
   if (!words.says_run) HVD_CHECK(cli::check_nested_launcher(words.command, spec));
   if (const auto warning = cli::container_warning(words.command, spec); !warning.empty())
     invocation.notes.push_back(warning_text(warning));
+  if (auto note = late_number_note(words.command, spec); !note.empty())
+    invocation.notes.push_back(std::move(note));
   if (may_be_command) HVD_CHECK(cli::check_first_word(words.command.front()));
   auto program = cli::find_program(words.command.front(), environment, spec.working_directory,
                                    typed_line(given, words, called));
-  if (!program && may_be_command && program.error().exit_code == kExitNotFound)
-    return fail(program.error().message + cli::hint_for_first_word(words.command.front()),
-                kExitNotFound);
+  if (std::error_code error;
+      !program && !std::filesystem::is_directory(spec.working_directory, error))
+    return fail("there is no folder " + quote(spec.working_directory.string()) + " (--chdir)",
+                kExitUsage);
+  if (!program && program.error().exit_code == kExitNotFound)
+    return fail(
+        program.error().message + cli::hint_for_first_word(words.command.front(), may_be_command),
+        kExitNotFound);
   if (program && may_be_command) HVD_CHECK(cli::check_meant_command(words.command));
   HVD_TRY(spec.program, std::move(program));
   spec.command = std::move(words.command);

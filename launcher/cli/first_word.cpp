@@ -10,6 +10,8 @@
 namespace hvdrun::cli {
 namespace {
 
+constexpr std::string_view kPython = "python3";
+
 constexpr std::string_view kCommands[] = {"cancel", "follow", "help",      "jobs", "logs", "salloc",
                                           "sbatch", "scale",  "templates", "top",  "why"};
 
@@ -44,19 +46,38 @@ constexpr Word kMeanings[] = {
     {"kill", "hvdrun cancel"},
     {"template", "hvdrun templates"},
     {"launch", "hvdrun -np N program"},
+    {"start", "hvdrun -np N program"},
+    {"exec", "hvdrun -np N program"},
+    {"delete", "hvdrun cancel"},
+    {"get", "hvdrun jobs"},
+    {"describe", "hvdrun top"},
+    {"monitor", "hvdrun top"},
+    {"version", "hvdrun --version"},
+    {"info", "hvdrun --check-build"},
+    {"config", "hvdrun help config"},
+    {"env", "hvdrun --print-env"},
 };
 
 // Of these words, those that are programs of many machines: kill(1) would take a job's number for a
 // process's. They are refused, and the message names the command.
 constexpr Word kMeantFirst[] = {
-    {"kill", "hvdrun cancel"},  {"killall", "hvdrun cancel"}, {"pkill", "hvdrun cancel"},
-    {"stop", "hvdrun cancel"},  {"delete", "hvdrun cancel"},  {"bkill", "hvdrun cancel"},
-    {"qdel", "hvdrun cancel"},  {"ps", "hvdrun jobs"},        {"status", "hvdrun jobs"},
-    {"queue", "hvdrun jobs"},   {"qstat", "hvdrun jobs"},     {"bjobs", "hvdrun jobs"},
-    {"watch", "hvdrun follow"}, {"wait", "hvdrun follow"},    {"attach", "hvdrun logs"},
-    {"batch", "hvdrun sbatch"}, {"submit", "hvdrun sbatch"},  {"qsub", "hvdrun sbatch"},
-    {"bsub", "hvdrun sbatch"},
+    {"kill", "hvdrun cancel"},   {"killall", "hvdrun cancel"},
+    {"pkill", "hvdrun cancel"},  {"stop", "hvdrun cancel"},
+    {"delete", "hvdrun cancel"}, {"bkill", "hvdrun cancel"},
+    {"qdel", "hvdrun cancel"},   {"ps", "hvdrun jobs"},
+    {"status", "hvdrun jobs"},   {"queue", "hvdrun jobs"},
+    {"qstat", "hvdrun jobs"},    {"bjobs", "hvdrun jobs"},
+    {"watch", "hvdrun follow"},  {"wait", "hvdrun follow"},
+    {"attach", "hvdrun logs"},   {"batch", "hvdrun sbatch"},
+    {"submit", "hvdrun sbatch"}, {"qsub", "hvdrun sbatch"},
+    {"bsub", "hvdrun sbatch"},   {"init", "hvdrun help first-run"},
 };
+
+// Words that only a shell knows.
+constexpr std::string_view kOfShells[] = {"cd",  "export", "source", "alias",
+                                          "set", "ulimit", "module", "conda"};
+// "–" and "—", which editors of text make of "-".
+constexpr std::string_view kLongDashes[] = {"\u2013", "\u2014"};
 
 std::string_view find(std::span<const Word> words, std::string_view word) {
   const auto at = std::find_if(words.begin(), words.end(),
@@ -93,12 +114,20 @@ Result<void> check_meant_command(const std::vector<std::string>& command) {
               kExitUsage);
 }
 
-std::string hint_for_first_word(std::string_view word) {
-  auto meant = std::string(find(kMeanings, word));
+std::string hint_for_first_word(std::string_view word, bool may_be_command) {
+  for (const auto dash : kLongDashes)
+    if (word.starts_with(dash))
+      return "; its first character is a long dash: type -" + std::string(word.substr(dash.size()));
+  if (std::ranges::count(kOfShells, word) > 0)
+    return "; " + std::string(word) + " is a word of the shell: sh -c '" + std::string(word) +
+           " …; exec PROGRAM'";
+  std::string meant(may_be_command ? find(kMeanings, word) : "");
   if (meant.empty()) {
-    const auto nearest = nearest_name(
-        word, std::vector<std::string_view>(std::begin(kCommands), std::end(kCommands)));
-    if (!nearest.empty()) meant = "hvdrun " + std::string(nearest);
+    std::vector<std::string_view> names;
+    if (!word.starts_with("python")) names.push_back(kPython);  // find_program() has that answer
+    if (may_be_command) names.insert(names.end(), std::begin(kCommands), std::end(kCommands));
+    const auto nearest = nearest_name(word, names);
+    if (!nearest.empty()) meant = (nearest == kPython ? "" : "hvdrun ") + std::string(nearest);
   }
   return meant.empty() ? std::string() : "; did you mean " + meant + "?";
 }

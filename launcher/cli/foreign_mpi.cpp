@@ -130,6 +130,12 @@ constexpr ForeignOption kMpiOptions[] = {
              {"-enable-x", "-disable-x", "-rmk", "-topolib", "-demux", "-nameserver",
               "-disable-hostname-propagation", "-order-nodes"},
              kDaemons),
+    answered(kHydra, {"-gdb"}, "use --wrap \"gdb --args\" or --tty RANK"),
+    flag(kHydra, {"-rr"}, "--map-by=node"),
+    answered(kHydra, {"-grr"}, "use --ranks-per-host K"),
+    answered(kHydra, {"-trace", "-check-mpi"},
+             "start the tool with the program: --wrap, or -x LD_PRELOAD=LIBRARY"),
+    answered(kHydra, {"-umask"}, "use sh -c 'umask 022; exec PROGRAM'"),
     answered(kHydra, {"-profile", "-localhost", "-usize", "-pmi-port"}, kDaemons),
 };
 

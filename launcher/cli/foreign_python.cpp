@@ -90,6 +90,17 @@ constexpr ForeignOption kPythonOptions[] = {
     answered(kOthers, {"--background", "--detach"}, kBackground),
     answered(kOthers, {"--time-limit", "--walltime"}, kTimeout),
     answered(kOthers, {"--log", "--logs"}, kRankFiles),
+    same(kOthers, {"--nproc", "--ranks", "--world-size", "--workers", "-NP", "--NP", "-nP"}, "-np"),
+    answered(kOthers, {"-j", "--jobs"}, "use -np N for the number of ranks"),
+    same(kOthers, {"--cwd", "--workdir", "--working-dir"}, "--chdir"),
+    answered(kOthers, {"--gpu"}, "use CUDA_VISIBLE_DEVICES=0,1 hvdrun …, which chooses the GPUs"),
+    answered(kOthers, {"--cpus"}, "use -np N for the number of ranks, --cpus-per-rank K for cores"),
+    answered(kOthers, {"--silent"}, kOwnLines),
+    answered(kOthers, {"--interactive", "-it"},
+             "use --tty RANK, which gives hvdrun's terminal to a rank"),
+    ignored(kOthers, {"--yes"}, "hvdrun asks no questions"),
+    flag(kOthers, {"-vv", "-vvv"}, "--verbose"),
+    answered(kOthers, {"--deepspeed"}, "the program has it: put it after the program's name"),
 };
 
 }  // namespace

@@ -94,6 +94,8 @@ constexpr ForeignOption kSlurmOptions[] = {
              {"--mail-user", "--mail-type", "--gres-flags", "--prefer", "--bb", "--bbf",
               "--network", "--power"},
              kQueue),
+    answered(kSrun, {"--container-image", "--container-mounts", "--container-workdir"},
+             "put the container's command before the program (hvdrun help containers)"),
     answered(kSrun, {"--cpu-freq", "--gpu-freq", "--accel-bind"}, kQueue),
     answered(kSrun,
              {"--acctg-freq", "--profile", "--slurmd-debug", "--msg-timeout", "-T", "--threads",

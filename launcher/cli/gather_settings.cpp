@@ -1,6 +1,7 @@
 #include "cli/gather_settings.hpp"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <iterator>
 #include <string>
@@ -36,6 +37,20 @@ std::vector<Setting> settings_of(const std::vector<ParsedOption>& uses) {
   return settings;
 }
 
+// Notes the hosts and numbers of ranks that count no more, because another one comes later.
+void note_overridden(const std::vector<Setting>& settings, std::vector<std::string>& notes) {
+  constexpr std::array kNames = {"num-proc", "hosts", "hostfile", "nnodes", "ranks-per-host"};
+  for (auto at = settings.begin(); at != settings.end(); ++at) {
+    if (std::ranges::count(kNames, std::string_view(at->option->name)) == 0) continue;
+    const auto later = std::find_if(at + 1, settings.end(), [&](const Setting& other) {
+      return other.option == at->option && other.value != at->value;
+    });
+    if (later != settings.end())
+      notes.push_back(at->named + " " + at->value + " has no effect: " + later->named + " " +
+                      later->value + " comes later");
+  }
+}
+
 // Moves -H after --hostfile, so that it wins if one place has both, in any order. A later place
 // overrides both.
 std::vector<Setting> hosts_last(std::vector<Setting> settings, std::vector<std::string>& notes) {
@@ -63,7 +78,9 @@ Result<GatheredSettings> gather_settings(const std::vector<ParsedOption>& uses,
       gathered.settings.push_back(std::move(setting));
     std::move(config.notes.begin(), config.notes.end(), std::back_inserter(gathered.notes));
   }
-  for (auto& setting : hosts_last(settings_of(uses), gathered.notes))
+  auto typed = settings_of(uses);
+  note_overridden(typed, gathered.notes);
+  for (auto& setting : hosts_last(std::move(typed), gathered.notes))
     gathered.settings.push_back(std::move(setting));
   return gathered;
 }

@@ -7,6 +7,7 @@
 #include "common/text.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <cstdlib>
 #include <system_error>
@@ -77,6 +78,13 @@ int print_paged(const std::string& text, const Environment& environment) {
   return ::pclose(pipe) == 127 << 8 ? print_text(text) : kExitOk;
 }
 
+// Returns where else the word is explained; "" if that is not known.
+std::string other_place(std::string_view word) {
+  if (word.starts_with('-')) return "; hvdrun --help lists the options";
+  const bool is_number = !word.empty() && word.find_first_not_of("0123456789") == word.npos;
+  return is_number ? "; hvdrun help exit-codes has the numbers" : "";
+}
+
 }  // namespace
 
 std::vector<HelpTopic> find_topics(const fs::path& folder) {
@@ -99,7 +107,9 @@ std::vector<HelpTopic> find_topics(const fs::path& folder) {
 Result<HelpTopic> find_topic(const std::vector<HelpTopic>& topics,
                              std::span<const std::string_view> commands, std::string_view word) {
   std::string name(word);
-  std::ranges::replace(name, '_', '-');
+  for (auto& letter : name)
+    letter =
+        letter == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
   if (name.ends_with(".md")) name.resize(name.size() - 3);
   if (const auto slash = name.rfind('/'); slash != std::string::npos) name.erase(0, slash + 1);
   const auto other =
@@ -111,8 +121,9 @@ Result<HelpTopic> find_topic(const std::vector<HelpTopic>& topics,
   for (const auto& topic : topics) names.emplace_back(topic.name);
   const auto nearest = nearest_name(name, names);
   return fail("hvdrun help has no topic " + quote(word) +
-                  (nearest.empty() ? "" : "; did you mean " + std::string(nearest) + "?") +
-                  " hvdrun help topics lists all",
+                  (nearest.empty() ? other_place(word) + "; "
+                                   : "; did you mean " + std::string(nearest) + "? ") +
+                  "hvdrun help topics lists all",
               kExitUsage);
 }
 

@@ -59,15 +59,16 @@ def check_call(where: str, func: Any, args: Any) -> None:
         program = func if isinstance(func, str) and func.endswith(".py") else "train.py"
         raise TypeError(f"{where}: the first argument is {func!r}, not a function; a program is started by a command: "
                         f"hvdrun -np 4 python3 {program}")
-    _check_list(f"{where}: args", args, "the arguments of the function: args=(0.1, \"adam\")")
+    check_list(f"{where}: args", args, "the arguments of the function: args=(0.1, \"adam\")")
 
 
 def check_options(where: str, options: Any) -> None:
     """Raises TypeError if the options of a command are no list, such as one text."""
-    _check_list(f"{where}: options", options, 'words: options=["--output-filename", "out"]')
+    check_list(f"{where}: options", options, 'words: options=["--output-filename", "out"]')
 
 
-def _check_list(name: str, value: Any, of: str) -> None:
+def check_list(name: str, value: Any, of: str) -> None:
+    """Raises TypeError for what is no collection of things, such as one text. `of`: what it should have."""
     if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
         raise TypeError(f"{name} is {value!r}, not a list or tuple of {of}")
 

@@ -28,7 +28,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Callable, Optional, Union, overload
 
-from ._calls import Outcome, check_call, check_options, make_call, message_for, rank_program
+from ._calls import Outcome, check_call, check_list, check_options, make_call, message_for, rank_program
 from .launch import RunError, failure, find_hvdrun, own_lines, results_of, show, start_process, start_words
 
 if TYPE_CHECKING:  # otherwise imported by what awaits, as it takes longer than the rest of hvd
@@ -395,6 +395,7 @@ def map(func: Callable[[Any], Any], items: Iterable[Any], *, at_once: Optional[i
     at_once: how many jobs may run at a time; all by default. The other arguments and errors are those of submit().
     """
     check_call("hvd.slurm.map", func, ())
+    check_list("hvd.slurm.map: the second argument", items, "items, one for each job")
     check_options("hvd.slurm.map", options)
     things = list(items)
     if not things:
@@ -453,6 +454,8 @@ def _words(nodes: Optional[int], np: Optional[int], gpus_per_node: Optional[int]
 
 def _submitted(words: Sequence[str], env: Mapping[str, str]) -> str:
     """Returns the job's number. A job that was submitted in spite of a KeyboardInterrupt is cancelled."""
+    if shutil.which("sbatch", path=env.get("PATH")) is None:
+        raise RunError("hvd.slurm: there is no SLURM here: PATH has no sbatch; hvd.run starts ranks on this machine", 2, None)
     process = start_process(find_hvdrun("hvd.slurm"), ["hvdrun", "sbatch", "--submit", *words], env)
     try:
         out, err = process.communicate()

@@ -122,11 +122,18 @@ def test_run_with_another_interpreter_keeps_that_ones_modules(sandbox: Sandbox) 
     ('hvd.run(print, "ab", np=2)', "hvd.run: args is 'ab', not a list or tuple"),
     ('hvd.run(print, np=2, options="-v")', "hvd.run: options is '-v', not a list or tuple of words"),
     ('hvd.slurm.submit("train.py -x", np=2)', "the program is 'train.py -x', not a list of its words: ['train.py', '-x']"),
+    ("hvd.slurm.map(print, 3)", "hvd.slurm.map: the second argument is 3, not a list or tuple of items"),
+    ('hvd.slurm.map(print, "ab")', "hvd.slurm.map: the second argument is 'ab', not a list or tuple of items"),
     ('hvd.slurm.submit(["train.py"], options="-v")', "hvd.slurm.submit: options is '-v', not a list or tuple"),
 ])
 def test_arguments_of_a_wrong_type_are_named_before_a_job_starts(sandbox: Sandbox, call: str, message: str) -> None:
     done = run_script(sandbox, f"import hvd, hvd.slurm\n{call}\n").expect(1)
     assert f"TypeError: {call[:call.index('(')]}: " in done.err_text and message in done.err_text
+
+
+def test_a_machine_without_slurm_is_named(sandbox: Sandbox) -> None:
+    done = run_script(sandbox, "import os, hvd.slurm\nos.environ['PATH'] = '/nowhere'\nhvd.slurm.submit(['true'], nodes=1)\n").expect(1)
+    assert "RunError: hvd.slurm: there is no SLURM here: PATH has no sbatch" in done.err_text, done
 
 
 def test_horovod_run_accepts_its_own_arguments(sandbox: Sandbox) -> None:

@@ -304,6 +304,31 @@ TEST_F(CommandLine, WarnsOfAContainerWithoutTheVariablesOfItsRank) {
   EXPECT_EQ(cli::container_warning({"./podman-like", "run"}, spec), "");
 }
 
+TEST_F(CommandLine, NotesANumberOfRanksThatHasNoEffect) {
+  const auto notes = [&](const std::vector<std::string>& words) { return parse(words)->notes; };
+  EXPECT_THAT(notes({"-np", "2", "-np", "3", "prog"}),
+              ElementsAre("-np 2 has no effect: -np 3 comes later"));
+  EXPECT_THAT(notes({"-H", "a", "-H", "b", "prog"}),
+              ElementsAre("-H a has no effect: -H b comes later"));
+  EXPECT_THAT(notes({"-np", "2", "-np", "2", "prog"}), IsEmpty());
+  EXPECT_THAT(notes({"prog", "-np", "2"}),
+              ElementsAre("-np 2 is an argument of prog, because it follows it; to start 2 ranks: "
+                          "hvdrun -np 2 prog …"));
+  EXPECT_THAT(notes({"-np", "2", "prog", "-np", "2"}), IsEmpty());
+  EXPECT_THAT(notes({"prog", "-np", "two"}), IsEmpty());
+}
+
+TEST_F(CommandLine, NamesAFolderOfTheRanksThatDoesNotExist) {
+  EXPECT_THAT(error({"--chdir", "nosuch", "./prog"}).message,
+              testing::MatchesRegex("there is no folder \"?.*nosuch\"? \\(--chdir\\)"));
+}
+
+TEST_F(CommandLine, ExplainsWordsThatAreNoPrograms) {
+  EXPECT_THAT(error({"\u2014np", "2", "prog"}).message, HasSubstr("a long dash: type -np"));
+  EXPECT_THAT(error({"-np", "2", "cd", "sub"}).message, HasSubstr("sh -c 'cd …; exec PROGRAM'"));
+  EXPECT_THAT(error({"pyhton3", "train.py"}).message, HasSubstr("did you mean python3?"));
+}
+
 TEST_F(CommandLine, DoesNotWarnOfSeveralRunsWhereThereIsOneOrTheJobHasOneRank) {
   JobSpec spec;
   spec.ranks = 2;

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <filesystem>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -42,8 +43,11 @@ struct JobMetrics::Writer {
     if (over) remove();
   }
 
+  // Leaves a device, a pipe and a link alone: those are not ours.
   void remove() const {
-    if (is_there) ::unlink(file.c_str());
+    std::error_code ignored;
+    const auto kind = std::filesystem::symlink_status(file, ignored);
+    if (is_there && std::filesystem::is_regular_file(kind)) ::unlink(file.c_str());
   }
 };
 

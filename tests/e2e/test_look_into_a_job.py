@@ -6,6 +6,7 @@ Jobs of other tests run at the same time as the same user. Each job is therefore
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -217,6 +218,18 @@ def test_metrics_are_in_a_file_until_the_job_ends(sandbox: Sandbox) -> None:
     (sandbox.files / "go").touch()
     assert job.wait().code == 0
     assert not list(sandbox.files.glob("*prom*"))
+
+
+def test_a_pipe_for_metrics_is_not_removed(sandbox: Sandbox) -> None:
+    """As root, the same would remove /dev/null."""
+    pipe = sandbox.files / "pipe"
+    os.mkfifo(pipe)
+    job = start(sandbox, "-np", 1, "--metrics", pipe.name, "sh", "-c", PRINTS)
+    parse_metrics(pipe.read_text())
+    (sandbox.files / "go").touch()
+    with open(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)):  # a next write has a reader
+        assert job.wait().code == 0
+    assert pipe.is_fifo()
 
 
 def test_a_file_for_metrics_that_cannot_be_written_is_a_warning(sandbox: Sandbox) -> None:

@@ -114,6 +114,7 @@ class LinkProcess {
     if (WIFSIGNALED(*guard_status_)) clean_up_();
     if (const auto how = text_in(death_); !how.empty()) proxy_.say_last(FrameType::died, how);
     agents_end_ = {};
+    proxy_.local_has_ended();
     consider_leaving();
   }
 

@@ -1,5 +1,7 @@
 #include "remote/tls_proxy.hpp"
 
+#include "common/net/tcp.hpp"
+
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -16,9 +18,6 @@ namespace {
 
 // Records that are moved before the loop handles its other events.
 constexpr int kTurns = 16;
-// How long the other side may take to close after the local side has closed and nothing moves any
-// more. If we closed at once, the kernel would drop what the other side has not read yet.
-constexpr std::chrono::seconds kLinger{3};
 
 std::string why_failed(int error) {
   return error == EBADMSG ? "what it sent was changed on its way" : std::strerror(error);
@@ -33,7 +32,8 @@ void TlsProxy::Unwritten::take(std::size_t size) {
   bytes_ = {};  // an idle proxy holds no memory
 }
 
-TlsProxy::TlsProxy(const EventLoop& loop, Connection tls, Fd local, OnEnd on_end)
+TlsProxy::TlsProxy(const EventLoop& loop, Connection tls, Fd local, OnEnd on_end,
+                   std::chrono::milliseconds linger)
     : loop_(loop),
       tls_(std::move(tls)),
       local_(std::move(local)),
@@ -42,6 +42,7 @@ TlsProxy::TlsProxy(const EventLoop& loop, Connection tls, Fd local, OnEnd on_end
       tls_writable_(loop_, tls_.get(), FdEvent::writable, [this] { move_all(); }),
       local_readable_(loop_, local_.get(), FdEvent::readable, [this] { move_all(); }),
       local_writable_(loop_, local_.get(), FdEvent::writable, [this] { move_all(); }),
+      linger_time_(linger),
       linger_(loop_, [this] { end_or_linger(); }),
       again_(loop_, [this] { move_all(); }) {
   // The handshake may have read more than itself: its bytes wait inside the stream.
@@ -99,9 +100,14 @@ bool TlsProxy::from_local() {
   if (got < 0 && would_block(errno)) return false;
   local_closed_ = true;
   if (from_local_.between_frames()) to_tls_.put(last_.data(), last_.size());
-  unsent_ = SIZE_MAX;
-  linger_.start(kLinger);
+  local_has_ended();
   return true;
+}
+
+void TlsProxy::local_has_ended() {
+  if (ended_) return;
+  unsent_ = SIZE_MAX;
+  linger_.start(linger_time_);
 }
 
 bool TlsProxy::flush_to_local() {
@@ -160,15 +166,19 @@ void TlsProxy::update_events() {
   wait_for(local_writable_, !to_local_.empty());
 }
 
-// Waits on after the local side has closed and the other side has not, if that still takes data.
-// Otherwise ends.
+// Waits on after the local side has closed, if data is left and the other side takes some or its
+// host answers. Otherwise ends.
 void TlsProxy::end_or_linger() {
   int queued = 0;
+  int unread = 0;
   ::ioctl(tls_.get(), SIOCOUTQ, &queued);
-  const std::size_t unsent = to_tls_.size() + static_cast<std::size_t>(queued);
-  if (unsent == 0 || unsent >= unsent_) return end();
+  ::ioctl(local_.get(), FIONREAD, &unread);
+  const std::size_t unsent =
+      to_tls_.size() + static_cast<std::size_t>(queued) + static_cast<std::size_t>(unread);
+  const bool moves = unsent < unsent_ || has_acknowledged(tls_.get(), linger_time_);
+  if (unsent == 0 || !moves) return end();
   unsent_ = unsent;
-  linger_.start(kLinger);
+  linger_.start(linger_time_);
 }
 
 // After TLS has closed nothing can be written there, so the local side's data does not matter.

@@ -15,6 +15,7 @@
 #include "common/net/connection.hpp"
 #include "protocol/frame.hpp"
 
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
@@ -29,14 +30,21 @@ class TlsProxy {
   // It may destroy the proxy.
   using OnEnd = std::function<void(std::optional<std::string> lost)>;
 
-  // `tls`: its handshake is done. `local`: a non-blocking stream socket.
-  TlsProxy(const EventLoop& loop, Connection tls, Fd local, OnEnd on_end);
+  // `tls`: its handshake is done. `local`: a non-blocking stream socket. After the local side has
+  // closed the proxy ends when the other side has done so or has all data, or when its host has
+  // acknowledged nothing for `linger`. If it ended at once, the kernel would drop data.
+  TlsProxy(const EventLoop& loop, Connection tls, Fd local, OnEnd on_end,
+           std::chrono::milliseconds linger = std::chrono::seconds(3));
   TlsProxy(const TlsProxy&) = delete;
   TlsProxy& operator=(const TlsProxy&) = delete;
 
   // Sends this frame when the local side has closed, after its bytes. Not if the local side was cut
   // off in the middle of a frame.
   void say_last(FrameType type, std::string_view payload);
+
+  // Nobody writes to the local side any more. Call it then, because the proxy does not see that
+  // while the other side takes no data.
+  void local_has_ended();
 
  private:
   // Bytes that were read from one side and not yet written to the other.
@@ -84,6 +92,7 @@ class TlsProxy {
   FdEvent tls_writable_;
   FdEvent local_readable_;
   FdEvent local_writable_;
+  const std::chrono::milliseconds linger_time_;
   Timer linger_;
   Timer again_;  // after kTurns: the connection may hold bytes that the loop does not see
 };

@@ -20,6 +20,8 @@
 namespace hvdrun {
 namespace {
 
+constexpr std::chrono::milliseconds kLinger{100};
+
 struct LocalPair {
   Fd ours;     // the test's
   Fd proxies;  // the proxy's
@@ -52,12 +54,14 @@ class TlsProxyTest : public testing::Test {
   void start(End& end, Connection tls) {
     LocalPair local = local_pair();
     end.ours = std::move(local.ours);
-    end.proxy = std::make_unique<TlsProxy>(loop_, std::move(tls), std::move(local.proxies),
-                                           [&end](const std::optional<std::string>& lost) {
-                                             end.ended = true;
-                                             end.lost = lost;
-                                             end.proxy.reset();
-                                           });
+    end.proxy = std::make_unique<TlsProxy>(
+        loop_, std::move(tls), std::move(local.proxies),
+        [&end](const std::optional<std::string>& lost) {
+          end.ended = true;
+          end.lost = lost;
+          end.proxy.reset();
+        },
+        kLinger);
   }
 
   // Sends as much as the kernel accepts. Returns how much that was.
@@ -251,6 +255,24 @@ TEST_F(TlsProxyTest, DoesNotWaitForADeadPeer) {
   run_until(
       loop_, [&] { return a_.ended; }, "its end");
   EXPECT_EQ(a_.lost, "the other side does not close the connection");
+}
+
+// Ranks have printed much, and the launcher is stopped.
+TEST_F(TlsProxyTest, WaitsWhileTheOtherHostAnswers) {
+  const std::string chunk = pattern(1u << 20, 8);
+  const std::size_t sent = fill_a(chunk);
+  a_.ours.reset();
+  a_.proxy->local_has_ended();
+  bool passed = false;
+  Timer later(loop_, [&] { passed = true; });
+  later.start(5 * kLinger);
+  run_until(
+      loop_, [&] { return passed; }, "some time");
+  EXPECT_FALSE(a_.ended);
+  std::string got;
+  run_until(
+      loop_, [&] { return !take(b_.ours, got); }, "the end at b");
+  EXPECT_EQ(got.size(), sent);
 }
 
 LinkEnd link_end(Fd socket) {

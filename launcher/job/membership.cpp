@@ -145,10 +145,11 @@ void Membership::end_newcomers() {
     attempt_.stop({});
 }
 
-// Takes note of it if the member had left.
+// Takes note of it if the member had left. It may have come again.
 void Membership::lost_after_leaving(std::uint32_t member, const std::string& how) {
   const auto& known = generations_.state().members[member];
-  if (known.state != Generations::Member::State::left || known.rank) return;
+  using enum Generations::Member::State;
+  if (known.rank || !known.joined || (known.state != left && known.state != running)) return;
   history_.failed_after_leaving(member, how);
   // The next generation is being wired up, and its note is still to come.
   if (std::ranges::count(opened_, member) > 0) losses_.push_back({member, how});

@@ -31,6 +31,12 @@ TEST(HelpTopics, AreThePagesByNameAndTheIndexOfAFolderByThatOfTheFolder) {
               ::testing::HasSubstr("; did you mean sbatch?"));
   EXPECT_EQ(find_topic(topics, kCommands, "tprch").error().message,
             "hvdrun help has no topic \"tprch\"; did you mean torch? hvdrun help topics lists all");
+  EXPECT_EQ(find_topic(topics, kCommands, "Torch")->name, "torch");
+  EXPECT_EQ(find_topic(topics, kCommands, "137").error().message,
+            "hvdrun help has no topic \"137\"; hvdrun help exit-codes has the numbers; hvdrun help "
+            "topics lists all");
+  EXPECT_THAT(find_topic(topics, kCommands, "-np").error().message,
+              ::testing::HasSubstr("\"-np\"; hvdrun --help lists the options; hvdrun help topics"));
   EXPECT_TRUE(find_topics(folder.path() / "nosuch").empty());
 }
 

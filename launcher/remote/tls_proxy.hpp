@@ -42,7 +42,7 @@ class TlsProxy {
   // off in the middle of a frame.
   void say_last(FrameType type, std::string_view payload);
 
-  // Nobody writes to the local side any more. Call it then, because the proxy does not see that
+  // No process writes to the local side any more. Call it then, because the proxy does not see that
   // while the other side takes no data.
   void local_has_ended();
 

@@ -94,7 +94,9 @@ std::vector<std::string> plan_lines(const JobSpec& spec, const Plan& plan) {
 }
 
 Result<void> check_named_ranks(const JobSpec& spec, int size) {
-  if (spec.output.only_ranks && !spec.output.only_ranks->empty())
+  // Ranks that are started later have higher numbers.
+  const bool may_grow = spec.elastic.replaces || spec.elastic.spares > 0;
+  if (spec.output.only_ranks && !spec.output.only_ranks->empty() && !may_grow)
     HVD_CHECK(check_rank("--only-rank", spec.output.only_ranks->highest(), size));
   if (const auto rank = spec.output.terminal_rank) HVD_CHECK(check_rank("--tty", *rank, size));
   if (spec.wrap.ranks) HVD_CHECK(check_rank("--wrap", spec.wrap.ranks->highest(), size));

@@ -41,6 +41,9 @@ VALUES = {
     "--log-level": "INFO", "-H": "localhost:1", "--hosts": "localhost:1", "-hostfile": "hosts", "--hostfile": "hosts",
     "--host-discovery-script": "x"}
 
+# Options that mean nothing without another one.
+NEED_MIN_NP = {"--max-np", "--max-num-proc", "--elastic-timeout", "--reset-limit"}
+
 
 def rows_of(section: str) -> dict[str, str]:
     """Returns the state of each name in the section's table."""
@@ -130,6 +133,7 @@ def test_the_page_gives_the_true_state_of_every_option(sandbox: Sandbox) -> None
     wrong = []
     for option, state in rows_of(sections()["Options of horovodrun"]).items():
         words = [option, *([VALUES[option]] if option in VALUES else [])]
+        words += ["--min-np", "1"] if option in NEED_MIN_NP else []
         done = sandbox.run("--dry-run", *words, PYTHON, "-c", "", tool=HVDRUN.with_name("horovodrun"))
         noted = f"{option} has no effect" in done.err_text
         refused = done.code != 0 and f"{option} is an option of horovodrun that hvdrun does not have: " in done.err_text

@@ -75,7 +75,9 @@ constexpr Option kOptions[] = {
      start,
      "N",
      "",
-     "with --min-np: stop the job instead of bringing its ranks together again more than N times",
+     "with --min-np: stop the job instead of repairing it more than N times after losses; taking "
+     "in "
+     "new ranks does not count",
      [](JobSpec& job, Value v) { return store(parse_whole(v, 0), job.elastic.reset_limit); }},
 };
 

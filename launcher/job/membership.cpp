@@ -226,10 +226,11 @@ void Membership::watch_newcomers() {
 // Stops the job if its ranks have come together as often as they may. Returns whether it did.
 bool Membership::stopped_at_reset_limit(const action::Go& go) const {
   const auto limit = attempt_.job.spec.elastic.reset_limit;
-  if (!limit || history_.generations() <= static_cast<std::size_t>(*limit)) return false;
+  const auto resets = history_.resets_with(go);
+  if (!limit || resets <= static_cast<std::size_t>(*limit)) return false;
   StopCause cause;
-  cause.reason = fmt::format("the ranks would form generation {}, and --reset-limit allows {}",
-                             go.go.generation, plural(static_cast<std::size_t>(*limit), "reset"));
+  cause.reason = fmt::format("generation {} would be reset {}, and --reset-limit allows {}",
+                             go.go.generation, resets, *limit);
   attempt_.note(cause.reason + ": stopping");
   attempt_.stop(std::move(cause));
   return true;

@@ -322,7 +322,12 @@ def test_a_job_waits_for_new_ranks_for_a_while(sandbox: Sandbox) -> None:
 def test_a_job_stops_at_its_reset_limit(sandbox: Sandbox) -> None:
     done = train(sandbox, "--reset-limit", 1, die="step:1:1:kill:5,step:2:2:exit7:12").expect(7)
     assert done.report["first_failure"] == 2 and len(done.report["generations"]) == 2, done
-    assert "the ranks would form generation 3, and --reset-limit allows 1 reset: stopping" in done.err_text, done
+    assert "generation 3 would be reset 2, and --reset-limit allows 1: stopping" in done.err_text, done
+
+
+def test_a_new_rank_does_not_count_for_the_reset_limit(sandbox: Sandbox, undisturbed: float) -> None:
+    done = train(sandbox, "--replace", "auto", "--reset-limit", 1, die="step:1:1:kill:7", program_options=("--take-in", "12"))
+    expect_trained(done, undisturbed, [ALL, [0, 2, 3], [0, 2, 3, 4]])
 
 
 def test_a_job_begins_with_as_many_ranks_as_there_are_slots(sandbox: Sandbox, undisturbed: float) -> None:

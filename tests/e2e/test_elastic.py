@@ -427,6 +427,15 @@ def test_a_program_that_never_calls_hvd_has_one_warning(sandbox: Sandbox) -> Non
     assert done.err_text.count("no rank has called hvd_init yet") == 1, done
 
 
+def test_a_loss_in_a_program_without_hvd_is_named_and_ends_the_job(sandbox: Sandbox) -> None:
+    done = sandbox.run("--min-np", 1, "-np", 2, "--reset-timeout", "2", "--grace", "0.3", "sh", "-c",
+                       '[ $HVD_RANK = 0 ] || kill -9 $$; exec sleep 1000').expect(137)
+    assert (f"warning: rank 1 on {HOSTNAME} was lost (killed by SIGKILL), and no rank has called hvd_init yet: "
+            "the job ends in 0.5 s unless one does") in done.err_text, done
+    assert "a rank was lost, and no other has called hvd_init: stopping" in done.err_text, done
+    assert done.report["first_failure"] == 1, done
+
+
 def test_a_rank_whose_shell_continues_is_lost_when_it_is_killed(sandbox: Sandbox, undisturbed: float) -> None:
     done = sandbox.run("--min-np", 1, "-np", RANKS, "--grace", "0.3", "sh", "-c",
                        f'{TRAINER} --die step:1:1:kill:7; [ $? = 0 ] || sleep 1000', env=ENVIRONMENT)

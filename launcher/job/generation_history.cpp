@@ -28,7 +28,15 @@ void GenerationHistory::add(const Action& action, double now) {
   }
 }
 
+bool GenerationHistory::is_reset(const action::Go& next) const {
+  if (report_.generations.empty()) return false;
+  return !report_.generations.back().lost.empty() ||
+         std::ranges::all_of(next.go.ranks,
+                             [this](const auto& rank) { return seen_.contains(rank.member); });
+}
+
 void GenerationHistory::begin(const action::Go& action) {
+  resets_ = resets_with(action);
   const auto& ranks = action.go.ranks;
   auto& generations = report_.generations;
   if (!generations.empty()) {

@@ -36,15 +36,21 @@ class GenerationHistory {
   // generation do not come any more.
   void committed(std::uint32_t member, std::uint64_t commits);
 
-  std::size_t generations() const { return report_.generations.size(); }
+  // Returns how often the ranks have come together again, with this time. What only takes in new
+  // ranks does not count.
+  std::size_t resets_with(const action::Go& next) const {
+    return resets_ + (is_reset(next) ? 1 : 0);
+  }
 
   // The last generation's time ends at `now`.
   GenerationsReport report(double now) const;
 
  private:
   void begin(const action::Go& action);
+  bool is_reset(const action::Go& next) const;
 
   GenerationsReport report_;
+  std::size_t resets_ = 0;
   std::set<std::size_t> seen_;          // the members of all generations
   std::uint64_t most_commits_ = 0;      // of a member, when the last generation began
   std::vector<std::uint64_t> commits_;  // of the members of the last generation, by rank

@@ -45,6 +45,9 @@ std::string in_short(std::string how) {
   return how;
 }
 
+// After a loss, a rank may take this part of --reset-timeout until the first hvd_init.
+constexpr int kInitPart = 4;
+
 // Returns "was killed by SIGKILL".
 std::string how_lost(const RankReport& rank) {
   if (rank.stopped_by_us && !failed_by_itself(rank)) return "was stopped by its agent";
@@ -59,6 +62,7 @@ Membership::Membership(AttemptParts& attempt)
                    first_members(attempt)),
       history_(attempt.table.ranks().size()),
       new_ranks_(attempt, generations_),
+      init_deadline_(attempt.job.loop, [this] { on_no_init(); }),
       deadline_(attempt.job.loop, [this] { on_deadline(); }),
       newcomers_deadline_(attempt.job.loop,
                           [this] { carry_out(generations_.newcomers_deadline_passed()); }),
@@ -70,6 +74,7 @@ void Membership::begin() {
 }
 
 void Membership::leave() {
+  init_deadline_.cancel();
   deadline_.cancel();
   newcomers_deadline_.cancel();
   end_timer_.cancel();
@@ -92,6 +97,7 @@ GenerationsReport Membership::report() const {
 Result<void> Membership::take(const AgentState& agent, const Frame& frame) {
   if (frame.type == FrameType::come) {
     one_has_come_ = true;
+    init_deadline_.cancel();
     const auto come = parse_from_member(frame.payload);
     one_has_reformed_ = one_has_reformed_ || (come && come->generation > 0);
   }
@@ -124,13 +130,30 @@ void Membership::ended(const RankReport& rank) {
     carry_out(generations_.finished(member));
     return end_newcomers();
   }
-  if (!std::exchange(one_has_come_, true) && !attempt_.table.all_ended())
-    attempt_.note(
-        warning_text("no rank has called hvd_init yet: a job can only continue without a lost rank "
-                     "if its program uses libhvd (--min-np)"));
+  if (has_joined(rank.placement.rank))
+    await_init(fmt::format("rank {} on {} was lost ({})", member, rank.host, describe_end(rank)));
   lost_after_leaving(member, how_lost(rank));
   carry_out(generations_.lost(member, how_lost(rank)));
   end_newcomers();
+}
+
+// A program without libhvd does not know of the loss. Its other ranks may wait for the lost one for
+// ever.
+void Membership::await_init(const std::string& loss) {
+  if (one_has_come_ || init_deadline_.pending() || attempt_.table.all_ended()) return;
+  const auto patience = attempt_.job.spec.elastic.reset_timeout / kInitPart;
+  init_deadline_.start(patience);
+  attempt_.note(warning_text(
+      fmt::format("{}, and no rank has called hvd_init yet: the job ends in {} unless one does, "
+                  "because only ranks that use libhvd can continue (--min-np)",
+                  loss, seconds_text(patience))));
+}
+
+void Membership::on_no_init() {
+  StopCause cause;
+  cause.reason = "a rank was lost, and no other has called hvd_init";
+  attempt_.note(cause.reason + ": stopping");
+  attempt_.stop(std::move(cause));
 }
 
 // Stops the job if only processes are left that were never in it.
@@ -160,16 +183,22 @@ void Membership::lose_host(std::size_t host, const std::string& reason, double l
   using enum Generations::Member::State;
   const auto& members = generations_.state().members;
   LostAgentReport loss{{}, reason, last_heard};
+  std::vector<int> ranks;
   for (std::uint32_t member = 0; member < members.size(); ++member) {
     if (members[member].host != host) continue;
     if (members[member].state != running && members[member].state != left) continue;
     loss.members.push_back(member);
+    if (members[member].joined) ranks.push_back(static_cast<int>(member));
     lost_after_leaving(member, how);
   }
   if (loss.members.empty()) return;
   history_.add(std::move(loss));
   last_failed_for_a_peer_ = false;
   if (stop_timer_.pending()) return attempt_.stop(stop_cause_);
+  if (!ranks.empty())
+    await_init(fmt::format("{} on {} {} lost ({})", describe_ranks(ranks),
+                           attempt_.agents->on_host(host).host.name,
+                           ranks.size() == 1 ? "was" : "were", in_short(how)));
   carry_out(generations_.host_given_up(static_cast<std::uint32_t>(host), how));
   end_newcomers();
 }
@@ -183,6 +212,8 @@ bool Membership::has_finished_on(std::size_t host) const {
 
 void Membership::resume() {
   if (deadline_.pending()) watch_deadline(true);
+  if (init_deadline_.pending())
+    init_deadline_.start(attempt_.job.spec.elastic.reset_timeout / kInitPart);
 }
 
 // --- what is decided -----------------------------------------------------------------------------
@@ -226,10 +257,11 @@ void Membership::watch_newcomers() {
 // Stops the job if its ranks have come together as often as they may. Returns whether it did.
 bool Membership::stopped_at_reset_limit(const action::Go& go) const {
   const auto limit = attempt_.job.spec.elastic.reset_limit;
-  if (!limit || history_.generations() <= static_cast<std::size_t>(*limit)) return false;
+  const auto resets = history_.resets_with(go);
+  if (!limit || resets <= static_cast<std::size_t>(*limit)) return false;
   StopCause cause;
-  cause.reason = fmt::format("the ranks would form generation {}, and --reset-limit allows {}",
-                             go.go.generation, plural(static_cast<std::size_t>(*limit), "reset"));
+  cause.reason = fmt::format("generation {} would be reset {}, and --reset-limit allows {}",
+                             go.go.generation, resets, *limit);
   attempt_.note(cause.reason + ": stopping");
   attempt_.stop(std::move(cause));
   return true;

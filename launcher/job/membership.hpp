@@ -70,6 +70,10 @@ class Membership {
   void send(const Action& action);
   void end_member(const action::EndMember& action);
   void note_opened();
+  // Limits the time in which a rank may still call hvd_init, after this loss: "rank 1 on n1 was
+  // lost (exit code 1)".
+  void await_init(const std::string& loss);
+  void on_no_init();
   void lost_after_leaving(std::uint32_t member, const std::string& how);
   void stop(action::CannotContinue::Why why);
   StopCause too_few() const;
@@ -90,8 +94,9 @@ class Membership {
   std::vector<std::uint32_t> opened_;  // the last generation that was open: its members, by rank
   std::vector<action::Lost> losses_;   // since then
   bool one_has_reformed_ = false;
-  bool one_has_come_ = false;            // or there was a warning that none has
+  bool one_has_come_ = false;            // a rank has called hvd_init
   bool last_failed_for_a_peer_ = false;  // the last member that has ended
+  TimeoutTimer init_deadline_;           // of the first hvd_init, after a loss
   TimeoutTimer deadline_;                // of members that the others wait for
   TimeoutTimer newcomers_deadline_;      // of newcomers that the others wait for
   std::set<int> ending_;                 // members that hvdrun ends, and that may still run

@@ -133,7 +133,7 @@ struct ElasticSpec {
   // --spares; settled before the job begins.
   std::optional<bool> replace;
   bool replaces = false;
-  std::optional<int> reset_limit;  // --reset-limit: how often the ranks may form a new generation
+  std::optional<int> reset_limit;  // --reset-limit: how many losses are repaired
   // --elastic-timeout: how long a job with too few ranks waits for new ones.
   std::chrono::milliseconds elastic_timeout{600'000};
 };

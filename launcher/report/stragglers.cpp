@@ -46,6 +46,26 @@ double share_of(const RankReport& rank) {
   return time_of(rank) > 0 ? waiting_of(rank) / time_of(rank) : waiting_of(rank);
 }
 
+// Returns how long the rank has surely waited in the last `seconds` of its time: it may have waited
+// in all of the time before.
+double waited_in_the_last(double seconds, const RankReport& rank) {
+  return std::max(0.0, waiting_of(rank) - std::max(0.0, time_of(rank) - seconds));
+}
+
+// Returns whether the others waited long for a rank that was started later. What they waited before
+// it had joined them is not its fault. A wait of the job's end is, if the rank was missing then.
+bool is_slow_newcomer(const RankReport& rank, const std::vector<const RankReport*>& others,
+                      const std::vector<CollectiveWait>& waits) {
+  const double seconds = time_of(rank);
+  double waited = median_of(
+      others, [seconds](const RankReport& other) { return waited_in_the_last(seconds, other); });
+  for (const auto& wait : waits)
+    if (are_missing({.ranks = {rank.placement.rank}}, wait))
+      waited = std::max(waited, std::min(wait.seconds, seconds));
+  return waited >=
+         std::max({kLeastSeconds, kLeastShare * seconds, kTimesAsLong * waiting_of(rank)});
+}
+
 }  // namespace
 
 std::optional<Stragglers> find_stragglers(const std::vector<RankReport>& ranks,
@@ -57,17 +77,20 @@ std::optional<Stragglers> find_stragglers(const std::vector<RankReport>& ranks,
   if (joined.size() < 2) return std::nullopt;
   // At most half of the ranks are below the median.
   const double typical = median_of(joined, share_of);
-  Stragglers found;
+  std::vector<const RankReport*> slow;
   std::vector<const RankReport*> others;
-  for (const RankReport* rank : joined) {
-    if (kTimesAsLong * share_of(*rank) > typical) {
-      others.push_back(rank);
-      continue;
-    }
+  for (const RankReport* rank : joined)
+    (kTimesAsLong * share_of(*rank) > typical ? others : slow).push_back(rank);
+  if (others.empty()) return std::nullopt;
+  std::erase_if(slow, [&](const RankReport* rank) {
+    return rank->seconds_with_others && !is_slow_newcomer(*rank, others, waits);
+  });
+  Stragglers found;
+  for (const RankReport* rank : slow) {
     found.ranks.push_back(rank->placement.rank);
     found.waiting_seconds = std::max(found.waiting_seconds, waiting_of(*rank));
   }
-  if (found.ranks.empty() || others.empty()) return std::nullopt;
+  if (found.ranks.empty()) return std::nullopt;
   found.others_waiting_seconds = median_of(others, waiting_of);
   const double time = median_of(others, time_of);
   if (time > 0) found.share = found.others_waiting_seconds / time;

@@ -24,7 +24,8 @@ struct Stragglers {
 // second, a tenth of their time, and as a part of it four times what a straggler waited. At most
 // half of the ranks are stragglers: if all wait for each other in turn, none is to blame. Only
 // ranks that use libhvd are considered, and not those that a job has continued without, or that
-// never joined it. `waits`: those of the moment when the job was stopped.
+// never joined it. A rank that was started later is not blamed for what the others have waited
+// before it had joined them. `waits`: those of the moment when the job was stopped.
 std::optional<Stragglers> find_stragglers(const std::vector<RankReport>& ranks,
                                           const std::vector<CollectiveWait>& waits = {});
 

@@ -322,7 +322,12 @@ def test_a_job_waits_for_new_ranks_for_a_while(sandbox: Sandbox) -> None:
 def test_a_job_stops_at_its_reset_limit(sandbox: Sandbox) -> None:
     done = train(sandbox, "--reset-limit", 1, die="step:1:1:kill:5,step:2:2:exit7:12").expect(7)
     assert done.report["first_failure"] == 2 and len(done.report["generations"]) == 2, done
-    assert "the ranks would form generation 3, and --reset-limit allows 1 reset: stopping" in done.err_text, done
+    assert "generation 3 would be reset 2, and --reset-limit allows 1: stopping" in done.err_text, done
+
+
+def test_a_new_rank_does_not_count_for_the_reset_limit(sandbox: Sandbox, undisturbed: float) -> None:
+    done = train(sandbox, "--replace", "auto", "--reset-limit", 1, die="step:1:1:kill:7", program_options=("--take-in", "12"))
+    expect_trained(done, undisturbed, [ALL, [0, 2, 3], [0, 2, 3, 4]])
 
 
 def test_a_job_begins_with_as_many_ranks_as_there_are_slots(sandbox: Sandbox, undisturbed: float) -> None:
@@ -420,6 +425,15 @@ def test_a_rank_that_is_stopped_while_others_reform_is_ended(sandbox: Sandbox, u
 def test_a_program_that_never_calls_hvd_has_one_warning(sandbox: Sandbox) -> None:
     done = train(sandbox, "--reset-timeout", "1", die="step:1:0:exit7,step:2:0:exit7", program_options=("--never-init",)).expect(7)
     assert done.err_text.count("no rank has called hvd_init yet") == 1, done
+
+
+def test_a_loss_in_a_program_without_hvd_is_named_and_ends_the_job(sandbox: Sandbox) -> None:
+    done = sandbox.run("--min-np", 1, "-np", 2, "--reset-timeout", "2", "--grace", "0.3", "sh", "-c",
+                       '[ $HVD_RANK = 0 ] || kill -9 $$; exec sleep 1000').expect(137)
+    assert (f"warning: rank 1 on {HOSTNAME} was lost (killed by SIGKILL), and no rank has called hvd_init yet: "
+            "the job ends in 0.5 s unless one does") in done.err_text, done
+    assert "a rank was lost, and no other has called hvd_init: stopping" in done.err_text, done
+    assert done.report["first_failure"] == 1, done
 
 
 def test_a_rank_whose_shell_continues_is_lost_when_it_is_killed(sandbox: Sandbox, undisturbed: float) -> None:

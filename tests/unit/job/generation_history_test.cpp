@@ -1,6 +1,7 @@
 #include "job/generation_history.hpp"
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -117,6 +118,30 @@ TEST(GenerationHistory, ANewcomerHasJoined) {
   const auto generation = job.history().report(0).generations.at(1);
   EXPECT_EQ(generation.members, (Members{1, 2}));
   EXPECT_EQ(generation.joined, Members{2});
+}
+
+// Returns what the ranks of this generation begin with.
+action::Go generation_of(std::initializer_list<std::uint32_t> members) {
+  action::Go go;
+  for (const auto member : members) {
+    go.go.ranks.push_back({member, 0, 0, {}});
+    go.commits.push_back(0);
+    go.steps.push_back(0);
+  }
+  return go;
+}
+
+TEST(GenerationHistory, CountsResetsButNoNewRanks) {
+  GenerationHistory history(2);
+  EXPECT_EQ(history.resets_with(generation_of({0, 1})), 0u);
+  history.add(generation_of({0, 1}), 0);
+  history.add(action::Lost{1, "died"}, 1);
+  EXPECT_EQ(history.resets_with(generation_of({0})), 1u);
+  EXPECT_EQ(history.resets_with(generation_of({0, 2})), 1u);
+  history.add(generation_of({0}), 2);
+  history.add(generation_of({0, 2}), 3);
+  EXPECT_EQ(history.resets_with(generation_of({0, 2, 3})), 1u);
+  EXPECT_EQ(history.resets_with(generation_of({0, 2})), 2u) << "a collective has failed";
 }
 
 }  // namespace

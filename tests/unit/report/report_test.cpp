@@ -482,6 +482,20 @@ TEST(Stragglers, AreNoRanksThatCameLate) {
   EXPECT_EQ(find_stragglers(report.ranks)->ranks, std::vector{2});
 }
 
+TEST(Stragglers, AreNotBlamedForWaitsBeforeTheyJoined) {
+  auto report = on_hosts(1);
+  for (auto& rank : report.ranks) rank.seconds = 100;
+  let_wait(report.ranks[0], 30);
+  let_wait(report.ranks[1], 0.5);
+  report.ranks[1].seconds_with_others = 60;  // another rank hung in the 40 s before that
+  EXPECT_FALSE(find_stragglers(report.ranks));
+  report.waits = {{"allreduce grad", 20, {0}, {1}, "…"}};
+  const auto found = find_stragglers(report.ranks, report.waits);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->ranks, std::vector{1});
+  EXPECT_EQ(found->missed, "allreduce grad");
+}
+
 TEST(Stragglers, AreStuckIfTheyNeverReachedTheCollective) {
   auto report = on_hosts(2);
   for (auto& rank : report.ranks) rank.seconds = 100;

@@ -266,6 +266,44 @@ def test_files_of_a_job_are_private_whatever_the_umask(sandbox: Sandbox, pmix: s
     job.wait()
 
 
+# Asks at a port of this host, as an HTTP client. Arguments: METHOD PORT. Prints the answer's status and first word.
+ASK = """
+import http.client, sys
+connection = http.client.HTTPConnection("127.0.0.1", int(sys.argv[2]), timeout=60)
+connection.request(sys.argv[1], "/metrics", "end" if sys.argv[1] == "POST" else None)
+answer = connection.getresponse()
+print(answer.status, answer.read().decode().split()[0])
+"""
+
+
+def test_other_users_of_the_host_can_only_read_the_metrics_at_a_port(sandbox: Sandbox) -> None:
+    job = sandbox.start("-np", 1, "--metrics", ":0", "--grace", "0.3", "sleep", "1000")
+    job.wait_for(b"/metrics\n", stream="err")
+    [port] = listening_ports(job.pid)
+    assert f"http://127.0.0.1:{port}/metrics" in job.err.decode()
+
+    def ask(method: str) -> str:
+        return subprocess.check_output(["/usr/bin/python3", "-c", ASK, method, port], user=65534, group=65534, extra_groups=[],
+                                       text=True, cwd="/", timeout=TIME_LIMIT)
+
+    assert ask("GET") == "200 #\n"
+    assert ask("POST") == "405 only\n"
+    assert job.process.poll() is None, job.wait()
+    job.signal(signal.SIGTERM)
+    job.wait()
+
+
+@pytest.mark.parametrize("umask", ["077", "022"])
+def test_the_umask_says_who_may_read_the_metrics_in_a_file(sandbox: Sandbox, umask: str) -> None:
+    file = sandbox.files / "train.prom"
+    job = sandbox.start("-c", f'umask {umask}; exec "$@"', "sh", HVDRUN, "-np", 1, "--metrics", file, "--grace", "0.3", "sleep", "1000",
+                        tool="/bin/sh")
+    wait_until(file.exists, "the file")
+    assert file.stat().st_mode & 0o777 == 0o666 & ~int(umask, 8)
+    job.signal(signal.SIGTERM)
+    job.wait()
+
+
 # The tests of each row of the page's table.
 TESTS_OF_ROWS = {
     "the link between hvdrun and its agent on its host":
@@ -297,12 +335,14 @@ TESTS_OF_ROWS = {
         "ArePrivateAndRemovedWithTheirContents",
     "hvdrun's socket for `hvdrun top` and others, in `$XDG_RUNTIME_DIR/hvdrun` or `/tmp/hvdrun-UID` (mode 0700)":
         "TheFolderIsPrivateAndTheSocketIsRemoved AFolderThatOthersMayEnterIsNotUsed",
+    "`--metrics :PORT`, on 127.0.0.1: the numbers of `hvdrun top`, to read":
+        "test_other_users_of_the_host_can_only_read_the_metrics_at_a_port",
+    "`--metrics FILE`":
+        "test_the_umask_says_who_may_read_the_metrics_in_a_file DoesNotWriteThroughALink",
     "shared memory of libhvd without hvdrun, in `/dev/shm` (mode 0600)":
         "IsAPrivateFileUntilItsNameIsRemoved OfAnotherJobOrSizeIsRefused",
     "buffers that ranks share (`hvd_alloc`), in memory without a file name":
         "test_another_user_cannot_read_a_ranks_memory AFileOfAnotherProcessIsNotMapped",
-    "buffers that ranks share (`hvd_alloc`), in memory without a file name":
-        "AFileOfAnotherProcessIsNotMapped",
     "memory of a rank, for large collectives on its host (`process_vm_readv`)":
         "test_another_user_cannot_read_a_ranks_memory RefusesAProcessWithoutTheNumber",
     "environment of the ranks, with both secrets":

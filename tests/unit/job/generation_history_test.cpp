@@ -131,7 +131,7 @@ action::Go generation_of(std::initializer_list<std::uint32_t> members) {
   return go;
 }
 
-TEST(GenerationHistory, CountsResetsButNoNewRanks) {
+TEST(GenerationHistory, HasOneResetForEachLossAndNoneForNewRanks) {
   GenerationHistory history(2);
   EXPECT_EQ(history.resets_with(generation_of({0, 1})), 0u);
   history.add(generation_of({0, 1}), 0);

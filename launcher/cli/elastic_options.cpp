@@ -30,7 +30,7 @@ constexpr Option kOptions[] = {
      "TIME",
      "120",
      "with --min-np: after a loss, end a rank that does not come within this time; and the job, if "
-     "no rank has called hvd_init within a quarter of it",
+     "no rank has called hvd_init by then",
      [](JobSpec& job, Value v) { return store(parse_time_limit(v), job.elastic.reset_timeout); }},
     {"max-np",
      {"--max-np", "--max-num-proc"},
@@ -77,8 +77,7 @@ constexpr Option kOptions[] = {
      "N",
      "",
      "with --min-np: stop the job instead of repairing it more than N times after losses; taking "
-     "in "
-     "new ranks does not count",
+     "in new ranks does not count",
      [](JobSpec& job, Value v) { return store(parse_whole(v, 0), job.elastic.reset_limit); }},
 };
 

@@ -45,9 +45,6 @@ std::string in_short(std::string how) {
   return how;
 }
 
-// After a loss, a rank may take this part of --reset-timeout until the first hvd_init.
-constexpr int kInitPart = 4;
-
 // Returns "was killed by SIGKILL".
 std::string how_lost(const RankReport& rank) {
   if (rank.stopped_by_us && !failed_by_itself(rank)) return "was stopped by its agent";
@@ -141,7 +138,7 @@ void Membership::ended(const RankReport& rank) {
 // ever.
 void Membership::await_init(const std::string& loss) {
   if (one_has_come_ || init_deadline_.pending() || attempt_.table.all_ended()) return;
-  const auto patience = attempt_.job.spec.elastic.reset_timeout / kInitPart;
+  const auto patience = attempt_.job.spec.elastic.reset_timeout;
   init_deadline_.start(patience);
   attempt_.note(warning_text(
       fmt::format("{}, and no rank has called hvd_init yet: the job ends in {} unless one does, "
@@ -213,7 +210,7 @@ bool Membership::has_finished_on(std::size_t host) const {
 void Membership::resume() {
   if (deadline_.pending()) watch_deadline(true);
   if (init_deadline_.pending())
-    init_deadline_.start(attempt_.job.spec.elastic.reset_timeout / kInitPart);
+    init_deadline_.start(attempt_.job.spec.elastic.reset_timeout);
 }
 
 // --- what is decided -----------------------------------------------------------------------------

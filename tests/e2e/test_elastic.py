@@ -428,7 +428,7 @@ def test_a_program_that_never_calls_hvd_has_one_warning(sandbox: Sandbox) -> Non
 
 
 def test_a_loss_in_a_program_without_hvd_is_named_and_ends_the_job(sandbox: Sandbox) -> None:
-    done = sandbox.run("--min-np", 1, "-np", 2, "--reset-timeout", "2", "--grace", "0.3", "sh", "-c",
+    done = sandbox.run("--min-np", 1, "-np", 2, "--reset-timeout", "0.5", "--grace", "0.3", "sh", "-c",
                        '[ $HVD_RANK = 0 ] || kill -9 $$; exec sleep 1000').expect(137)
     assert (f"warning: rank 1 on {HOSTNAME} was lost (killed by SIGKILL), and no rank has called hvd_init yet: "
             "the job ends in 0.5 s unless one does") in done.err_text, done

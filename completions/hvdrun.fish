@@ -107,7 +107,7 @@ complete -c hvdrun -n '__hvdrun_takes_options' -l pmix -x -a 'auto on off' -d 'r
 complete -c hvdrun -n '__hvdrun_takes_options' -l wrap -x -d 'start each rank, or only RANKS, by a debugger or profiler: COMMAND program arguments; a shell on the rank\'s host expands $RANK in it'
 complete -c hvdrun -n '__hvdrun_takes_options' -l start-timeout -x -d 'give up if the job has not started after this time'
 complete -c hvdrun -n '__hvdrun_takes_options' -l min-np -l min-num-proc -x -d 'continue without ranks that are lost, as long as M are left: the others stay in their processes; the program must use hvd::elastic or hvd_reform'
-complete -c hvdrun -n '__hvdrun_takes_options' -l reset-timeout -x -d 'with --min-np: after a loss, end a rank that does not come within this time'
+complete -c hvdrun -n '__hvdrun_takes_options' -l reset-timeout -x -d 'with --min-np: after a loss, end a rank that does not come within this time; and the job, if no rank has called hvd_init by then'
 complete -c hvdrun -n '__hvdrun_takes_options' -l max-np -l max-num-proc -x -d 'with --min-np: begin with a rank for each slot, at most X; -np is then the least that must be there'
 complete -c hvdrun -n '__hvdrun_takes_options' -l spares -x -d 'with --min-np: start K more processes in free slots, which wait, and take the place of ranks that are lost'
 complete -c hvdrun -n '__hvdrun_takes_options' -l replace -x -a 'auto off' -d 'with --min-np: start a new process in the place of a lost rank; the others take it in when it is ready'

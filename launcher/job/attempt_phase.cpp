@@ -24,6 +24,11 @@ StopCause lost_agent(const AgentState& agent, const std::string& why) {
           kExitLauncher};
 }
 
+void AttemptParts::note_problem(const std::string& text) const {
+  note(warning_text(text));
+  if (job.on_report_note) job.on_report_note(text);
+}
+
 void AttemptParts::stop_for_start_timeout(std::vector<UnreachableHost> unreached) const {
   for (const auto& agent : agents->every())
     if (const auto stage = agents->stage(agent); !agent.life.gone() && !stage.empty())

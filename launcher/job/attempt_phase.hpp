@@ -49,6 +49,8 @@ struct JobParts {
   const MakeAgents& make_agents;
   // A host has answered what its ranks do, for a command that looks into the job.
   std::function<void(std::size_t host_index, const StatesMessage& message)> on_look = {};
+  // The report has this note.
+  std::function<void(const std::string& text)> on_report_note = {};
 };
 
 // What the phases of an attempt share.
@@ -74,6 +76,8 @@ struct AttemptParts {
   void stop_for_start_timeout(std::vector<UnreachableHost> unreached) const;
 
   void note(const std::string& text) const { job.output.note(text); }
+  // Notes a problem that the report has, too.
+  void note_problem(const std::string& text) const;
   const Placement& placement() const { return job.plan.placement; }
 };
 

@@ -14,6 +14,7 @@
 #include "output/user_terminal.hpp"
 #include "report/advice.hpp"
 #include "report/report_text.hpp"
+#include "resources/place.hpp"
 #include "slurm/host_list.hpp"
 
 #include <chrono>
@@ -142,7 +143,8 @@ Result<AttemptEnd> Job::run_attempt() {
       JobParts{spec_, context_, loop_, *output_, input_, terminal_.get(), plan_, make_agents_,
                [this](std::size_t host, const StatesMessage& states) {
                  if (view_) view_->take(host, states);
-               }},
+               },
+               [this](const std::string& text) { notes_.push_back(text); }},
       identity_);
   auto result = attempt_->run();
   attempt_.reset();
@@ -269,6 +271,8 @@ Report Job::finish(Report report) {
     report.reason = "hvdrun's last lines could not be written";
   }
   report.notes = std::move(notes_);
+  if (auto note = spares_without_slot(spec_, plan_.allocation, plan_.placement); !note.empty())
+    report.notes.push_back(std::move(note));
   for (auto& loss : output_->losses()) report.notes.push_back(std::move(loss));
   return report;
 }

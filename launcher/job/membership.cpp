@@ -6,7 +6,6 @@
 #include "model/rank_set.hpp"
 #include "protocol/member_messages.hpp"
 #include "report/first_failure.hpp"
-#include "report/generations_end.hpp"
 #include "report/report_text.hpp"
 
 #include <algorithm>
@@ -248,7 +247,9 @@ void Membership::watch_newcomers() {
   if (!new_ranks_.may_come()) return carry_out(generations_.newcomers_deadline_passed());
   if (newcomers_deadline_.pending()) return;
   newcomers_deadline_.start(attempt_.job.spec.elastic.elastic_timeout);
-  attempt_.note(too_few().reason + ": waiting for new ones");
+  const auto losses = describe_losses(named(losses_));
+  attempt_.note(fmt::format("{}{}{}: waiting for new ones", losses, losses.empty() ? "" : ": ",
+                            too_few().reason));
 }
 
 // Stops the job if its ranks have come together as often as they may. Returns whether it did.
@@ -284,17 +285,22 @@ void Membership::end_member(const action::EndMember& action) {
   ending_.insert(rank);
 }
 
+std::vector<Repair::Lost> Membership::named(const std::vector<action::Lost>& losses) const {
+  std::vector<Repair::Lost> named;
+  for (const auto& loss : losses) {
+    const auto& rank = attempt_.table.ranks()[loss.member];
+    const bool by_itself = rank.exited && !rank.stopped_by_us;
+    named.push_back({loss.member, rank.host, by_itself ? describe_end(rank) : in_short(loss.text)});
+  }
+  return named;
+}
+
 void Membership::note_opened() {
   const auto& list = generations_.state().list;
   const auto losses = std::exchange(losses_, {});
   const auto before = std::exchange(opened_, list);
   Repair repair;
-  for (const auto& loss : losses) {
-    const auto& rank = attempt_.table.ranks()[loss.member];
-    const bool by_itself = rank.exited && !rank.stopped_by_us;
-    repair.lost.push_back(
-        {loss.member, rank.host, by_itself ? describe_end(rank) : in_short(loss.text)});
-  }
+  repair.lost = named(losses);
   using enum Generations::Member::State;
   for (const auto member : before)
     if (const auto state = generations_.state().members[member].state;

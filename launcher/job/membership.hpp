@@ -15,6 +15,7 @@
 #include "model/generation.hpp"
 #include "protocol/frame.hpp"
 #include "protocol/messages.hpp"
+#include "report/generations_end.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -69,6 +70,7 @@ class Membership {
   void carry_out(const Actions& actions);
   void send(const Action& action);
   void end_member(const action::EndMember& action);
+  std::vector<Repair::Lost> named(const std::vector<action::Lost>& losses) const;
   void note_opened();
   // Limits the time in which a rank may still call hvd_init, after this loss: "rank 1 on n1 was
   // lost (exit code 1)".

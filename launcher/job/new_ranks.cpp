@@ -101,11 +101,11 @@ void NewRanks::ended(std::uint32_t number, const RankReport& rank) {
     attempt_.note(fmt::format("new rank {} on {} ended before it had joined ({})",
                               rank.placement.rank, rank.host, how_it_ended(rank)));
   if (left_out == Slots::LeftOut::nothing) return;
-  attempt_.note(warning_text(fmt::format(
+  attempt_.note_problem(fmt::format(
       "{} processes one after the other ended in slot {} of {} before their first commit: hvdrun "
       "starts no more {}",
       kMostFailuresInSlot, member.slot, rank.host,
-      left_out == Slots::LeftOut::host ? "on this host" : "in this slot")));
+      left_out == Slots::LeftOut::host ? "on this host" : "in this slot"));
 }
 
 }  // namespace hvdrun

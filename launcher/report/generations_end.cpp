@@ -138,9 +138,9 @@ void mark_members(const GenerationsReport& generations, std::vector<RankReport>&
       for (const auto& lost : generation.lost) ranks[lost.member].continued_without = true;
 }
 
-std::string describe_repair(const Repair& repair) {
+std::string describe_losses(const std::vector<Repair::Lost>& losses) {
   std::string line;
-  const std::span lost(repair.lost);
+  const std::span lost(losses);
   const auto alike = [](const Repair::Lost& a, const Repair::Lost& b) {
     return a.host == b.host && a.how == b.how;
   };
@@ -157,6 +157,11 @@ std::string describe_repair(const Repair& repair) {
                           end == lost.size() ? " were lost" : "");
     }
   }
+  return line;
+}
+
+std::string describe_repair(const Repair& repair) {
+  auto line = describe_losses(repair.lost);
   for (const auto& one : repair.joined)
     line += fmt::format("{}new rank {} on {}", line.empty() ? "" : ", ", one.member, one.host);
   if (!repair.joined.empty()) line += repair.joined.size() == 1 ? " has joined" : " have joined";

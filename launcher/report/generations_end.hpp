@@ -54,6 +54,10 @@ struct Repair {
   std::vector<Joined> joined = {};
 };
 
+// Returns "rank 3 on n2 was lost (killed by SIGKILL)", or "rank 3 on n2 (killed by SIGKILL), rank 1
+// on n1 (exit code 1) were lost"; "" without losses.
+std::string describe_losses(const std::vector<Repair::Lost>& lost);
+
 // Returns a line for the user: "rank 3 on n2 was lost (killed by SIGKILL): 7 ranks continue from
 // step 1204 after 9 ms; rank 7 is now rank 3 in the program". If ranks have joined: "new rank 8 on
 // n1 has joined: 8 ranks continue from step 1204 after 5 ms; rank 8 is rank 3 in the program".

@@ -224,12 +224,6 @@ void number_across_hosts(Placement& placement) {
       host.ranks[local].cross_size = seen[local];
 }
 
-// Says that spares have no slot. `missing`: how many of `wanted`.
-std::string say_without_slot(int missing, int wanted) {
-  return fmt::format("{} of {} spares (--spares) {} no slot: the hosts of the ranks have no more",
-                     missing, wanted, missing == 1 ? "has" : "have");
-}
-
 std::string say_to_ask(const std::vector<std::string>& hosts) {
   return fmt::format(
       "how many slots {} {} is not known before {} asked; --ranks-per-host, or a "
@@ -239,6 +233,23 @@ std::string say_to_ask(const std::vector<std::string>& hosts) {
 }
 
 }  // namespace
+
+std::string spares_without_slot(const JobSpec& spec, const Allocation& allocation,
+                                const Placement& placement) {
+  auto missing = static_cast<std::size_t>(spec.elastic.spares);
+  for (const auto& host : placement.hosts) missing -= host.spares.size();
+  if (missing == 0 || placement.hosts.empty()) return {};
+  std::string way = "HOST:N in -H or a hostfile, or more tasks of SLURM";
+  const auto& host = allocation.hosts.front();
+  const bool is_given =
+      allocation.from == HostSource::this_machine || allocation.from == HostSource::request;
+  if (is_given && allocation.hosts.size() == 1)
+    way = fmt::format("-H {}:{}", host.is_this_machine ? "localhost" : host.address,
+                      placement.size + spec.elastic.spares);
+  return fmt::format(
+      "{} of {} spares (--spares) {} no slot: a spare needs one besides those of the ranks ({})",
+      missing, spec.elastic.spares, missing == 1 ? "has" : "have", way);
+}
 
 std::string name_gpu(const Gpu& gpu, int index) {
   if (!gpu.name.empty()) return fmt::format("GPU {} ({}, {})", index, gpu.name, gpu.pci_address);
@@ -256,7 +267,6 @@ Result<Placement> place(const JobSpec& spec, const Allocation& allocation) {
     return placement;
   }
   HostNotes notes;
-  int missing = spec.elastic.spares;
   for (std::size_t i = 0; i < counted.by_host.size(); ++i) {
     const Host& host = allocation.hosts[i];
     if (counted.by_host[i] == 0) {
@@ -264,7 +274,6 @@ Result<Placement> place(const JobSpec& spec, const Allocation& allocation) {
       continue;
     }
     const int spares = counted.spares[i];
-    missing -= spares;
     HVD_TRY(HostPlacement placed,
             place_on_host(spec, host, counted.by_host[i] + spares, spares, notes));
     placement.hosts.push_back(std::move(placed));
@@ -274,7 +283,8 @@ Result<Placement> place(const JobSpec& spec, const Allocation& allocation) {
   number_across_hosts(placement);
   auto lines = notes.lines();
   std::move(lines.begin(), lines.end(), std::back_inserter(placement.notes));
-  if (missing > 0) placement.notes.push_back(say_without_slot(missing, spec.elastic.spares));
+  if (auto note = spares_without_slot(spec, allocation, placement); !note.empty())
+    placement.notes.push_back(std::move(note));
   return placement;
 }
 

@@ -33,6 +33,11 @@ namespace hvdrun {
 // Errors (kExitUsage) say what the hosts have and what to type.
 Result<Placement> place(const JobSpec& spec, const Allocation& allocation);
 
+// Returns the note that spares of this placement have no slot, and how to give them one; "" if all
+// have one.
+std::string spares_without_slot(const JobSpec& spec, const Allocation& allocation,
+                                const Placement& placement);
+
 // Returns a GPU's name for people: "GPU 3 (NVIDIA H200, 0000:3b:00.0)". `index`: in its host's
 // inventory.
 std::string name_gpu(const Gpu& gpu, int index);

@@ -269,7 +269,8 @@ def test_new_ranks_have_the_local_ranks_of_the_lost_ones(sandbox: Sandbox, undis
 def test_a_job_below_its_minimum_waits_for_new_ranks(sandbox: Sandbox, undisturbed: float) -> None:
     done = train(sandbox, "--replace", "auto", least=4, die="step:1:1:kill:7")
     expect_trained(done, undisturbed, [ALL, [0, 2, 3, 4]])
-    assert done.err_text.count("3 ranks are left, fewer than --min-np 4: waiting for new ones") == 1, done
+    assert done.err_text.count(f"rank 1 on {HOSTNAME} was lost (killed by SIGKILL): 3 ranks are left, fewer than --min-np 4: "
+                               "waiting for new ones") == 1, done
 
 
 def waits_for_others(pid: int) -> bool:
@@ -293,6 +294,12 @@ def test_a_spare_takes_the_place_of_a_lost_rank_at_once(sandbox: Sandbox, undist
     assert newcomers_of(done)[4] == (3, 4), done
 
 
+def test_a_spare_without_a_slot_is_in_the_report(sandbox: Sandbox) -> None:
+    done = sandbox.run("--min-np", 1, "-np", 1, "-H", "localhost:1", "--spares", 1, "true").expect(0)
+    note = "1 of 1 spares (--spares) has no slot: a spare needs one besides those of the ranks (-H localhost:2)"
+    assert done.report["notes"] == [note] and note in done.err_text, done
+
+
 @pytest.mark.slow
 def test_a_spare_that_is_killed_is_replaced(sandbox: Sandbox, undisturbed: float) -> None:
     held = Held(sandbox, "-H", "localhost:5", "--spares", 1)
@@ -309,7 +316,8 @@ def test_new_ranks_that_fail_end_with_the_first_cause(sandbox: Sandbox) -> None:
     done = sandbox.run("--min-np", RANKS, "-np", RANKS, "--replace", "auto", "sh", "-c",
                        f'[ -z "$HVD_NEWCOMER" ] || exit 3; exec {TRAINER} --die step:1:1:exit7:7', env=ENVIRONMENT).expect(7)
     assert done.report["first_failure"] == 1, done
-    assert done.err_text.count("3 processes one after the other ended in slot 1") == 1, done
+    text = "3 processes one after the other ended in slot 1"
+    assert done.err_text.count(text) == 1 and any(note.startswith(text) for note in done.report["notes"]), done
     assert done.err_text.count("ended before it had joined (exit code 3)") == 3, done
 
 

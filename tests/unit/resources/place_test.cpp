@@ -157,6 +157,19 @@ TEST(Place, SparesAreBesideTheRanksOfTheirHosts) {
   }
 }
 
+TEST(Place, SaysHowToGiveSparesSlots) {
+  JobSpec spec = job(2);
+  spec.elastic.spares = 1;
+  auto allocation = allocation_of({cpu_host("n1", 2)});
+  allocation.from = HostSource::request;
+  allocation.hosts.front().address = "n1";
+  const std::string text =
+      "1 of 1 spares (--spares) has no slot: a spare needs one besides those of the ranks ";
+  EXPECT_EQ(place(spec, allocation)->notes.back(), text + "(-H n1:3)");
+  allocation.hosts.front().is_this_machine = true;
+  EXPECT_EQ(place(spec, allocation)->notes.back(), text + "(-H localhost:3)");
+}
+
 TEST(Place, CrossRanksFollowTheOrderOfHostsAlsoByNode) {
   JobSpec spec = job();
   spec.map_by = MapBy::node;

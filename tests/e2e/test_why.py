@@ -284,6 +284,17 @@ def test_a_throttled_rank_is_named_and_is_only_slow(throttled: Path, sandbox: Sa
     assert hang["blamed"] == [1] and hang["kind"] == "slow", hang
 
 
+def test_a_program_below_a_script_that_is_the_program_is_found(sandbox: Sandbox) -> None:
+    script = write(sandbox, PLAIN, "time.sleep(500)")
+    launch = sandbox.files / "run.sh"
+    launch.write_text(f"#!/bin/sh\n{PYTHON} {script}\ntrue\n")
+    launch.chmod(0o755)
+    job = sandbox.start("-np", 2, "--grace", "200ms", launch)
+    wait_until(lambda: job.out.count(b"ready") == 2, "the ranks to begin")
+    ask_until(job, ("rank 1 is in train.py:6 other(), sleeping",))
+    end(job)
+
+
 @pytest.mark.slow
 def test_a_program_below_a_shell_is_found_and_a_debugger_is_named(sandbox: Sandbox) -> None:
     script = write(sandbox, PLAIN, "time.sleep(500)")

@@ -255,9 +255,15 @@ def test_a_quiet_job_is_ended_with_the_verdict(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.slow
-def test_a_job_that_computes_is_not_quiet(sandbox: Sandbox) -> None:
-    sandbox.run("-np", 2, "--quiet-timeout", "1", PYTHON, "-c",
-                "import time; end = time.monotonic() + 4\nwhile time.monotonic() < end: pass").expect(0)
+@pytest.mark.parametrize("share", [0.03, 1])
+def test_a_job_that_computes_is_not_quiet(share: float, sandbox: Sandbox) -> None:
+    sandbox.run("-np", 2, "--quiet-timeout", "2", PYTHON, "-c",
+                f"import os, time; end = time.monotonic() + 5\n"
+                f"while os.environ['RANK'] == '0' and time.monotonic() < end:\n"
+                f"    until = time.process_time() + 0.5 * {share}\n"
+                f"    while time.process_time() < until: pass\n"
+                f"    time.sleep(0.5 * (1 - {share}))\n"
+                f"time.sleep(max(0, end - time.monotonic()))").expect(0)
 
 
 @pytest.fixture

@@ -13,6 +13,16 @@
 
 namespace hvdrun {
 
+namespace {
+
+std::string ranks_cell(const JobAbout& about) {
+  if (about.ranks == 0) return "-";
+  const auto ranks = std::to_string(about.ranks);
+  return about.spares == 0 ? ranks : ranks + ", " + plural(about.spares, "spare");
+}
+
+}  // namespace
+
 std::string jobs_here_table(const std::vector<RunningJob>& jobs, std::time_t now,
                             std::size_t columns) {
   if (jobs.empty()) return {};
@@ -26,8 +36,7 @@ std::string jobs_here_table(const std::vector<RunningJob>& jobs, std::time_t now
     }
     const auto& about = job.about;
     const auto elapsed = std::max<std::int64_t>(now - static_cast<std::time_t>(about.begun), 0);
-    rows.push_back({std::to_string(job.pid), escape(about.phase),
-                    about.ranks > 0 ? std::to_string(about.ranks) : "-",
+    rows.push_back({std::to_string(job.pid), escape(about.phase), ranks_cell(about),
                     about.hosts > 0 ? std::to_string(about.hosts) : "-",
                     duration_text(std::chrono::seconds(elapsed)),
                     about.slurm_job.empty() ? "-" : escape(about.slurm_job),

@@ -65,9 +65,9 @@ class Logs {
   Result<int> run() {
     HVD_TRY(const auto about_json, client_.ask("about", ControlJson::object(), kLogsTimeout));
     const auto about = job_about_from(about_json);
-    if (options_.ranks && about.ranks > 0 && options_.ranks->highest() >= about.ranks)
+    if (options_.ranks && about.ranks_in_all > 0 && options_.ranks->highest() >= about.ranks_in_all)
       return fail(fmt::format("there is no rank {}: the job has {}", options_.ranks->highest(),
-                              plural(about.ranks, "rank")),
+                              plural(about.ranks_in_all, "rank")),
                   kExitUsage);
     HVD_TRY(auto lines, take());
     auto last = lines_.unfinished();

@@ -231,8 +231,7 @@ std::vector<ScreenLine> top_summary(const TopRates& rates) {
   const auto& about = now.about;
   std::string job =
       fmt::format("hvdrun {}: {}, {}", about.pid, about.phase, format_duration(now.seconds));
-  if (about.ranks > 0)
-    job += fmt::format(", {} on {}", plural(about.ranks, "rank"), plural(about.hosts, "host"));
+  if (about.ranks > 0) job += ", " + size_text(about);
   if (!about.slurm_job.empty()) job += ", SLURM job " + escape(about.slurm_job);
   if (about.restarts > 0) job += ", " + plural(about.restarts, "restart");
   std::vector<ScreenLine> lines{{job + ": " + escape(command_text(about.command))}};

@@ -12,7 +12,9 @@ inline constexpr auto fields_of(const JobAbout*) {
   return std::tuple(field("id", &T::id), field("pid", &T::pid), field("version", &T::version),
                     field("slurm_job", &T::slurm_job), field("command", &T::command),
                     field("folder", &T::folder), field("begun", &T::begun),
-                    field("phase", &T::phase), field("ranks", &T::ranks), field("hosts", &T::hosts),
+                    field("phase", &T::phase), field("ranks", &T::ranks),
+                    field("spares", &T::spares), field("lost", &T::lost),
+                    field("ranks_in_all", &T::ranks_in_all), field("hosts", &T::hosts),
                     field("restarts", &T::restarts), field("output_folder", &T::output_folder));
 }
 
@@ -37,10 +39,10 @@ inline constexpr auto fields_of(const RankNow*) {
   using json_fields::field;
   return std::tuple(
       field("rank", &T::rank), field("host", &T::host), field("pid", &T::pid),
-      field("state", &T::state), field("end", &T::end), field("succeeded", &T::succeeded),
-      field("gpu", &T::gpu), field("epoch", &T::epoch), field("epochs", &T::epochs),
-      field("step", &T::step), field("steps", &T::steps), field("samples", &T::samples),
-      field("samples_per_second", &T::samples_per_second),
+      field("state", &T::state), field("role", &T::role), field("end", &T::end),
+      field("succeeded", &T::succeeded), field("gpu", &T::gpu), field("epoch", &T::epoch),
+      field("epochs", &T::epochs), field("step", &T::step), field("steps", &T::steps),
+      field("samples", &T::samples), field("samples_per_second", &T::samples_per_second),
       field("since_progress", &T::since_progress), field("loss", &T::loss),
       field("collective_seconds", &T::collective_seconds),
       field("waiting_seconds", &T::waiting_seconds), field("collective", &T::collective),

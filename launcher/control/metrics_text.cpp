@@ -52,6 +52,8 @@ Number if_running(const RankInJob& in, double value) {
 constexpr auto kOfRanks = std::to_array<Family>({
     {"rank_up", Kind::gauge, "", "1 while the rank's process runs",
      [](const RankInJob& in) { return Number(has_ended(in.rank) ? 0 : 1); }},
+    {"rank_in_job", Kind::gauge, "", "1 while the rank is in the job; 0: a spare, or lost",
+     [](const RankInJob& in) { return Number(in.rank.role == "member" ? 1 : 0); }},
     {"rank_steps", Kind::counter, "", "steps that the program has reported",
      [](const RankInJob& in) { return if_known(static_cast<double>(in.rank.step)); }},
     {"rank_samples", Kind::counter, "", "samples that the program has reported",
@@ -155,7 +157,9 @@ class MetricsWriter {
     };
     one("job_start_time_seconds", Kind::gauge, "seconds", "when hvdrun was started, since 1970",
         about.begun);
-    one("job_ranks", Kind::gauge, "", "the job's ranks", about.ranks);
+    one("job_ranks", Kind::gauge, "", "the ranks that are in the job", about.ranks);
+    one("job_spares", Kind::gauge, "", "processes that are not in the job yet", about.spares);
+    one("job_lost_ranks", Kind::gauge, "", "ranks without which the job continued", about.lost);
     one("job_hosts", Kind::gauge, "", "the job's hosts", about.hosts);
     one("job_restarts", Kind::counter, "", "how often hvdrun has started the program again",
         about.restarts);

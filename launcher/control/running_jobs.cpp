@@ -153,11 +153,16 @@ Result<ControlClient> connect_to_job(const std::vector<RunningJob>& jobs,
 std::string job_line(const RunningJob& job) {
   if (!job.trouble.empty()) return fmt::format("  {:<8} {}", job.pid, job.trouble);
   const auto& about = job.about;
-  auto size = about.ranks == 0 ? about.phase
-                               : fmt::format("{} on {}", plural(about.ranks, "rank"),
-                                             plural(about.hosts, "host"));
+  auto size = about.ranks == 0 ? about.phase : size_text(about);
   if (!about.slurm_job.empty()) size += ", SLURM job " + about.slurm_job;
   return fmt::format("  {:<8} {}  {}", job.pid, size, command_text(about.command));
+}
+
+std::string size_text(const JobAbout& about) {
+  auto text = plural(about.ranks, "rank");
+  if (about.spares > 0) text += " and " + plural(about.spares, "spare");
+  text += " on " + plural(about.hosts, "host");
+  return about.lost == 0 ? text : fmt::format("{}, {} lost", text, about.lost);
 }
 
 std::string command_text(const std::vector<std::string>& words) {

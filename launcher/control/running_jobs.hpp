@@ -41,6 +41,9 @@ Result<ControlClient> connect_to_job(const std::vector<RunningJob>& jobs,
 // Returns a job in a line: "4321  2 ranks on 1 host  python train.py".
 std::string job_line(const RunningJob& job);
 
+// Returns "2 ranks and 1 spare on 1 host, 1 lost".
+std::string size_text(const JobAbout& about);
+
 // Returns the words as a shell takes them.
 std::string command_text(const std::vector<std::string>& words);
 

@@ -104,6 +104,13 @@ bool Attempt::is_outside(int rank) const {
   return membership != nullptr && attempt_.table.has(rank) && !membership->has_joined(rank);
 }
 
+std::string_view Attempt::role_of(int rank) const {
+  if (is_outside(rank)) return "spare";
+  const auto* const membership = running_ ? running_->membership() : nullptr;
+  const bool may_be_lost = membership != nullptr && attempt_.table.has(rank);
+  return may_be_lost && membership->is_lost(rank) ? "lost" : "member";
+}
+
 std::vector<RankState> Attempt::members_among(std::vector<RankState> ranks) const {
   const auto* const membership = running_ ? running_->membership() : nullptr;
   return membership != nullptr ? membership->members_among(std::move(ranks)) : ranks;

@@ -68,6 +68,8 @@ class Attempt {
   std::vector<RankState> members_among(std::vector<RankState> ranks) const;
   // Returns whether the rank was started later, and is in no generation yet.
   bool is_outside(int rank) const;
+  // Returns what the rank is in a job that may lose some: see RankNow::role.
+  std::string_view role_of(int rank) const;
 
   // SIGUSR1, SIGUSR2, SIGQUIT, SIGTSTP, SIGCONT and SIGWINCH, as the user sent them to hvdrun.
   void on_signal(int signal);

@@ -112,6 +112,7 @@ void describe_attempt(const Attempt& attempt, const std::map<std::size_t, States
     const auto host = parts.table.host_index(rank.rank);
     rank.host = static_cast<int>(host);
     rank.pid = report.pid;
+    rank.role = attempt.role_of(rank.rank);
     rank.state = report.pid == 0 ? "starting" : "unknown";
     const bool is_later = rank.rank >= parts.placement().size;
     if (is_later && host < now.hosts.size()) now.hosts[host].ranks.push_back(rank.rank);
@@ -121,7 +122,7 @@ void describe_attempt(const Attempt& attempt, const std::map<std::size_t, States
   for (const auto& state : states) {
     auto& rank = now.ranks[static_cast<std::size_t>(state.rank)];
     add_state(state, rank);
-    if (attempt.is_outside(state.rank)) rank.state += ", not in the job yet";
+    if (rank.role == "spare") rank.state += ", not in the job yet";
   }
   for (const auto& report : reports)
     if (report.exited) add_end(report, now.ranks[static_cast<std::size_t>(report.placement.rank)]);

@@ -83,10 +83,20 @@ std::string JobView::phase() const {
   return std::string(job_.attempt ? job_.attempt->phase_name() : "restarting");
 }
 
-// Returns how many ranks there are, with those that were started later.
-int JobView::ranks() const {
+// Returns how many ranks there are, with those that were started later and those that are lost.
+int JobView::ranks_in_all() const {
   return job_.attempt ? static_cast<int>(job_.attempt->parts().table.ranks().size())
                       : job_.plan.placement.size;
+}
+
+void JobView::count_roles(JobAbout& about) const {
+  about.ranks = 0;
+  for (const auto& rank : job_.attempt->parts().table.ranks()) {
+    const auto role = job_.attempt->role_of(rank.placement.rank);
+    if (role == "member") ++about.ranks;
+    if (role == "lost") ++about.lost;
+    if (role == "spare" && !rank.exited) ++about.spares;
+  }
 }
 
 JobAbout JobView::describe() const {
@@ -100,7 +110,8 @@ JobAbout JobView::describe() const {
   about.folder = job_.spec.working_directory.string();
   about.begun = static_cast<double>(begun_);
   about.phase = phase();
-  about.ranks = ranks();
+  about.ranks = about.ranks_in_all = ranks_in_all();
+  if (job_.attempt) count_roles(about);
   about.hosts = static_cast<int>(job_.plan.placement.hosts.size());
   about.restarts = job_.identity.restart_count;
   about.output_folder = job_.spec.output.directory.string();
@@ -135,7 +146,7 @@ std::string JobView::logs_after(std::uint64_t number, std::uint64_t& last) const
                     {"begins_line", chunk->begins_line},
                     {"text", text_of_bytes(chunk->bytes)}});
   }
-  return json_line({{"chunks", std::move(list)}, {"ranks", ranks()}});
+  return json_line({{"chunks", std::move(list)}, {"ranks", ranks_in_all()}});
 }
 
 JobView::~JobView() {

@@ -68,7 +68,8 @@ class JobView {
   void logs(const ControlJson& arguments, const ControlAnswer& answer);
   std::string logs_after(std::uint64_t number, std::uint64_t& last) const;
   std::string phase() const;
-  int ranks() const;
+  int ranks_in_all() const;
+  void count_roles(JobAbout& about) const;
   JobAbout describe() const;
   void with_state(std::function<void()> ready);
   void ask_agents();

@@ -6,12 +6,12 @@
 
 #include "base/event_loop.hpp"
 #include "job/attempt_phase.hpp"
+#include "job/quiet_time.hpp"
 #include "job/rank_states.hpp"
 #include "protocol/messages.hpp"
 
 #include <chrono>
-#include <cstdint>
-#include <optional>
+#include <cstddef>
 
 namespace hvdrun {
 
@@ -29,19 +29,14 @@ class QuietWatch {
   void lose(std::size_t host);
 
  private:
-  struct Use {
-    double cpu_seconds = 0;
-    std::uint64_t calls = 0;  // collectives that ranks have completed, and steps
-  };
+  void begin_anew();
   void look();
   void judge(const StateAnswers::Answer& states);
   std::chrono::milliseconds interval() const;
 
   AttemptParts& attempt_;
   bool has_printed_ = false;  // since the last look
-  EventLoop::Clock::time_point quiet_since_;
-  EventLoop::Clock::time_point looked_;
-  std::optional<Use> use_;  // at the last look
+  QuietTime time_;
   StateAnswers answers_;
   Timer timer_;
 };

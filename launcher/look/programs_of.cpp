@@ -53,12 +53,20 @@ std::vector<pid_t> living_children(pid_t pid) {
   return children;
 }
 
+// Returns whether one of the process's two names says so: a script that is itself the program has
+// the script's name, and the shell's executable.
+bool only_starts_others(pid_t pid, const std::string& name) {
+  const auto words = words_of(pid);
+  const auto executable = std::filesystem::path(read_proc_link(pid, "exe")).filename().string();
+  return starts_others(name, words) || starts_others(executable, words);
+}
+
 void follow(pid_t pid, int depth, std::vector<pid_t>& programs) {
   if (programs.size() >= kMostPrograms) return;
   const auto stat = read_stat(pid);
   if (!stat) return;
   const auto children = depth < kDeepest ? living_children(pid) : std::vector<pid_t>();
-  if (children.empty() || !starts_others(stat->name, words_of(pid))) {
+  if (children.empty() || !only_starts_others(pid, stat->name)) {
     programs.push_back(pid);
     return;
   }

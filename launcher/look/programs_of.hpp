@@ -15,8 +15,8 @@ namespace hvdrun {
 // subprocess.run(), is the program.
 std::vector<pid_t> programs_of(pid_t pid);
 
-// Returns whether a command only starts another program and waits for it. `name`: the process's,
-// at most 15 bytes. `words`: its command line.
+// Returns whether a command only starts another program and waits for it. `name`: that of the
+// process, at most 15 bytes, or of its executable's file. `words`: its command line.
 bool starts_others(const std::string& name, const std::vector<std::string>& words);
 
 }  // namespace hvdrun

@@ -16,10 +16,13 @@ struct JobAbout {
   std::string version;    // of hvdrun
   std::string slurm_job;  // its number; "": it runs in none
   std::vector<std::string> command;
-  std::string folder;  // the working directory of the ranks
-  double begun = 0;    // seconds since 1970
-  std::string phase;   // "starting", "running", "stopping", "restarting", "over"
-  int ranks = 0;       // 0: not known yet
+  std::string folder;    // the working directory of the ranks
+  double begun = 0;      // seconds since 1970
+  std::string phase;     // "starting", "running", "stopping", "restarting", "over"
+  int ranks = 0;         // that are in the job, without spares and lost ones; 0: not known yet
+  int spares = 0;        // processes that run and are not in the job yet (--spares, --replace)
+  int lost = 0;          // ranks without which the job continued, or will
+  int ranks_in_all = 0;  // how many numbers of ranks were given
   int hosts = 0;
   int restarts = 0;
   std::string output_folder;  // of --output-filename; "": none
@@ -50,9 +53,10 @@ struct RankNow {
   // "starting", "running", "sleeping", "waiting for a device", "stopped", "ended", "unknown": its
   // host has not answered
   std::string state;
-  std::string end;         // how it has ended: "exit code 3"; "": it has not
-  bool succeeded = false;  // it has ended with exit code 0
-  std::optional<int> gpu;  // index in HostNow::gpus
+  std::string role = "member";  // "spare": it is not in the job yet; "lost": no longer
+  std::string end;              // how it has ended: "exit code 3"; "": it has not
+  bool succeeded = false;       // it has ended with exit code 0
+  std::optional<int> gpu;       // index in HostNow::gpus
   std::optional<std::uint64_t> epoch;
   std::uint64_t epochs = 0;  // in all; 0: not known, as the next four
   std::uint64_t step = 0;

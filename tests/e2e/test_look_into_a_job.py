@@ -251,6 +251,18 @@ def test_top_says_which_rank_is_a_spare(sandbox: Sandbox) -> None:
     end(job)
 
 
+def test_spares_and_lost_ranks_are_no_ranks_of_the_job(sandbox: Sandbox) -> None:
+    job = start(sandbox, "--min-np", 1, "-np", 2, "-H", "localhost:3", "--spares", 1, "--metrics", "train.prom", "sleep", 1000)
+    wait_until(lambda: "2 ranks and 1 spare on 1 host: " in look(sandbox, "top", "--once", job.pid), "the spare")
+    assert " 2, 1 spare " in look(sandbox, "jobs", "--here")
+    os.kill(sandbox.ranks()[1], signal.SIGKILL)
+    wait_until(lambda: "1 rank and 1 spare on 1 host, 1 lost: " in look(sandbox, "top", "--once", job.pid), "the loss")
+    now = json.loads(look(sandbox, "top", "--once", "--json", job.pid))
+    assert [rank["role"] for rank in now["ranks"]] == ["member", "lost", "spare"], now
+    assert [now["job"][count] for count in ("ranks", "spares", "lost", "ranks_in_all")] == [1, 1, 1, 3], now
+    end(job)
+
+
 def drawn(child: pexpect.spawn) -> None:
     """Waits for the whole screen."""
     child.expect_exact(ENTER)

@@ -255,9 +255,15 @@ def test_a_quiet_job_is_ended_with_the_verdict(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.slow
-def test_a_job_that_computes_is_not_quiet(sandbox: Sandbox) -> None:
-    sandbox.run("-np", 2, "--quiet-timeout", "1", PYTHON, "-c",
-                "import time; end = time.monotonic() + 4\nwhile time.monotonic() < end: pass").expect(0)
+@pytest.mark.parametrize("share", [0.03, 1])
+def test_a_job_that_computes_is_not_quiet(share: float, sandbox: Sandbox) -> None:
+    sandbox.run("-np", 2, "--quiet-timeout", "2", PYTHON, "-c",
+                f"import os, time; end = time.monotonic() + 5\n"
+                f"while os.environ['RANK'] == '0' and time.monotonic() < end:\n"
+                f"    until = time.process_time() + 0.5 * {share}\n"
+                f"    while time.process_time() < until: pass\n"
+                f"    time.sleep(0.5 * (1 - {share}))\n"
+                f"time.sleep(max(0, end - time.monotonic()))").expect(0)
 
 
 @pytest.fixture
@@ -282,6 +288,17 @@ def test_a_throttled_rank_is_named_and_is_only_slow(throttled: Path, sandbox: Sa
     ask_until(job, ("rank 1 has not come to allreduce", f"train.py:{BODY_LINE[HVD]}", "its control group was throttled", "it is slow, or loops"))
     hang = end(job)
     assert hang["blamed"] == [1] and hang["kind"] == "slow", hang
+
+
+def test_a_program_below_a_script_that_is_the_program_is_found(sandbox: Sandbox) -> None:
+    script = write(sandbox, PLAIN, "time.sleep(500)")
+    launch = sandbox.files / "run.sh"
+    launch.write_text(f"#!/bin/sh\n{PYTHON} {script}\ntrue\n")
+    launch.chmod(0o755)
+    job = sandbox.start("-np", 2, "--grace", "200ms", launch)
+    wait_until(lambda: job.out.count(b"ready") == 2, "the ranks to begin")
+    ask_until(job, ("rank 1 is in train.py:6 other(), sleeping",))
+    end(job)
 
 
 @pytest.mark.slow

@@ -84,6 +84,20 @@ TEST(MetricsText, ARankThatHasEndedHasNoMemoryAndOneThatIsUnknownIsLeftOut) {
   EXPECT_THAT(text, Not(HasSubstr("rank=\"1\"")));
 }
 
+TEST(MetricsText, SparesAndLostRanksAreCountedApart) {
+  auto job = a_job();
+  job.about.ranks = 1;
+  job.about.spares = 2;
+  job.about.lost = 3;
+  job.ranks[1].role = "spare";
+  const auto text = metrics_text(job, MetricsFormat::prometheus);
+  for (const auto* const line : {"job_ranks{job_id=\"abc\"} 1\n", "job_spares{job_id=\"abc\"} 2\n",
+                                 "job_lost_ranks{job_id=\"abc\"} 3\n"})
+    EXPECT_THAT(text, HasSubstr(line));
+  EXPECT_THAT(text, HasSubstr("rank_in_job{job_id=\"abc\",rank=\"0\",host=\"n\\\"1\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("rank_in_job{job_id=\"abc\",rank=\"1\",host=\"n\\\"1\"} 0\n"));
+}
+
 // Sends the text to the server while the loop runs, and returns what comes until the end.
 std::string exchange(EventLoop& loop, std::uint16_t port, const std::string& request) {
   const Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));

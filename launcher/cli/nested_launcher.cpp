@@ -1,11 +1,13 @@
 #include "cli/nested_launcher.hpp"
 
+#include "cli/translated_command.hpp"
 #include "common/text.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
+#include <span>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -29,11 +31,6 @@ constexpr std::array kLaunchers{
     Launcher{"mpiexec", "", false},
     Launcher{"srun", "", false},
 };
-
-// Options by which torchrun and accelerate are given their host's place among several.
-constexpr std::array<std::string_view, 8> kSeveralHosts{
-    "--nnodes",       "--rdzv",         "--node_rank",    "--node-rank",
-    "--num_machines", "--num-machines", "--machine_rank", "--machine-rank"};
 
 std::string_view base_name(std::string_view path) {
   return path.substr(path.rfind('/') + 1);
@@ -60,13 +57,6 @@ const Launcher* find_launcher(const std::vector<std::string>& command) {
   return at == kLaunchers.end() ? nullptr : at;
 }
 
-bool names_several_hosts(const std::vector<std::string>& command) {
-  return std::any_of(command.begin() + 1, command.end(), [](std::string_view word) {
-    return std::any_of(kSeveralHosts.begin(), kSeveralHosts.end(),
-                       [word](std::string_view option) { return word.starts_with(option); });
-  });
-}
-
 // The variables of a process that hvdrun, Open MPI's mpirun or MPICH's mpiexec has started.
 struct RankVariables {
   std::string_view rank;
@@ -74,14 +64,6 @@ struct RankVariables {
 };
 constexpr std::array kRankVariables{RankVariables{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
                                     RankVariables{"PMI_RANK", "PMI_SIZE"}};
-
-// Options of the launchers that have a value in the next word.
-constexpr std::array<std::string_view, 17> kWithValue{
-    "-np",   "-n",     "-N",        "-c",         "--ntasks",        "-H",
-    "-host", "--host", "-hosts",    "--hostfile", "-hostfile",       "-machinefile",
-    "-x",    "-genv",  "--bind-to", "--map-by",   "--nproc_per_node"};
-constexpr std::array<std::string_view, 6> kCounts{
-    "-np", "-n", "--ntasks", "--nproc_per_node", "--nproc-per-node", "--num_processes"};
 
 // With these alone, launchers only print something.
 constexpr std::array<std::string_view, 4> kQuestions{"--version", "-V", "--help", "-h"};
@@ -97,45 +79,16 @@ std::string join(std::vector<std::string>::const_iterator word,
   return text;
 }
 
-// Returns the program that the launcher would start, as far as its words show it: a Python script
-// or module, or the first word after options that are known. Otherwise "program".
-std::string program_in(const std::vector<std::string>& command, bool by_module) {
-  const auto first = command.begin() + 1;
-  const auto script = std::find_if(first, command.end(), [](std::string_view word) {
-    return word.ends_with(".py") && !word.starts_with('-');
-  });
-  if (script != command.end()) return "python3 " + join(script, command.end());
-  if (!by_module) {
-    const auto module = std::find(first, command.end(), "-m");
-    if (module != command.end() && command.front().ends_with("torchrun"))
-      return "python3 " + join(module, command.end());
-    auto word = first;
-    while (word != command.end() && word->starts_with('-')) {
-      const bool has_value = is_one_of(kWithValue, *word) || is_one_of(kCounts, *word);
-      if (!has_value && word->find('=') == std::string::npos) return "program";
-      word += std::min<std::ptrdiff_t>(has_value ? 2 : 1, command.end() - word);
-    }
-    if (word != command.end() && command.front().find("accelerate") == std::string::npos)
-      return join(word, command.end());
-  }
-  return "program";
-}
-
-// Returns how many processes the launcher is asked for, or "N".
-std::string count_in(const std::vector<std::string>& command) {
-  const auto is_number = [](std::string_view text) {
-    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
-  };
-  for (std::size_t i = 1; i < command.size(); ++i) {
-    const std::string_view word = command[i];
-    const auto equals = word.find('=');
-    if (!is_one_of(kCounts, word.substr(0, equals))) continue;
-    if (equals != std::string_view::npos && is_number(word.substr(equals + 1)))
-      return std::string(word.substr(equals + 1));
-    if (equals == std::string_view::npos && i + 1 < command.size() && is_number(command[i + 1]))
-      return command[i + 1];
-  }
-  return "N";
+// Returns the words after the launcher: after its name, after `accelerate launch`, or after the
+// module of Python.
+std::span<const std::string> words_of(const std::vector<std::string>& command,
+                                      const Launcher& launcher) {
+  auto from = command.begin() + 1;
+  if (!module_of(command).empty())
+    from = std::find(command.begin(), command.end(), "-m") + 2;
+  else if (launcher.name.find(' ') != std::string_view::npos)
+    ++from;
+  return {from, command.end()};
 }
 
 }  // namespace
@@ -146,19 +99,23 @@ Result<void> check_nested_launcher(const std::vector<std::string>& command, cons
   const auto* const launcher = find_launcher(command);
   if (launcher == nullptr) return {};
   if (command.size() == 2 && is_one_of(kQuestions, command[1])) return {};
-  if (launcher->one_per_host && (spec.ranks_per_host == 1 || names_several_hosts(command)))
-    return {};
+  if (launcher->one_per_host && spec.ranks_per_host == 1) return {};
   std::string line = subcommand.empty() ? "hvdrun " : fmt::format("hvdrun {} ", subcommand);
-  if (launcher->name == "hvdrun")
+  std::string left_out;
+  if (launcher->name == "hvdrun") {
     line += join(command.begin() + 1, command.end());
-  else
-    line += fmt::format("-np {} {}{}", count_in(command), subcommand.empty() ? "" : "-- ",
-                        program_in(command, !module_of(command).empty()));
+  } else {
+    auto translated = translated_command(launcher->name, words_of(command, *launcher),
+                                         subcommand.empty() ? "" : "-- ");
+    line += translated.line;
+    left_out = std::move(translated.left_out);
+  }
   auto text =
       fmt::format("{} starts ranks itself, and hvdrun would start it once in each slot: type {}",
                   launcher->name, line);
   if (launcher->name != "hvdrun" && subcommand.empty())
     text += fmt::format(", or {} without hvdrun", launcher->name);
+  if (!left_out.empty()) text += "; the line leaves out " + left_out;
   if (launcher->one_per_host) text += "; hvdrun --ranks-per-host 1 starts it once on each host";
   return fail(text, kExitUsage);
 }

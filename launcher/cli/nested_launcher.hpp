@@ -14,7 +14,8 @@ namespace hvdrun::cli {
 
 // Checks the words of the program, which may be `python3 -m MODULE`. One rank may be a launcher,
 // and so may one rank per host if it is torchrun or accelerate. `subcommand`: sbatch or salloc, if
-// the job is one of theirs. Error (kExitUsage): it says what to type.
+// the job is one of theirs. Error (kExitUsage): it says what to type, with the launcher's options
+// translated, and which of them that leaves out.
 Result<void> check_nested_launcher(const std::vector<std::string>& command, const JobSpec& spec,
                                    std::string_view subcommand = {});
 

@@ -85,7 +85,7 @@ constexpr Option kOptions[] = {
      "N",
      "as many as needed",
      "use the first N hosts, each with an equal share of the ranks",
-     [](JobSpec& job, Value v) { return store(parse_whole(v, 1), job.nodes); }},
+     [](JobSpec& job, Value v) { return store(parse_hosts_count(v), job.nodes); }},
     {"ranks-per-host",
      {"--ranks-per-host"},
      number,

@@ -42,6 +42,15 @@ Result<int> parse_ranks_per_host(std::string_view text) {
   return parse_whole(text, 1);
 }
 
+Result<int> parse_hosts_count(std::string_view text) {
+  const auto middle = text.find_first_of(":-", 1);
+  if (middle != npos && parse_whole(text.substr(0, middle), 1) &&
+      parse_whole(text.substr(middle + 1), 1))
+    return usage_error("needs one number of hosts, not " + quote(text) +
+                       ": --min-np M --max-np X lets the number of ranks change");
+  return parse_whole(text, 1);
+}
+
 Result<BindTo> parse_binding(std::string_view text) {
   auto choice = parse_choice<BindTo>(text, {{"core", BindTo::core},
                                             {"numa", BindTo::numa},

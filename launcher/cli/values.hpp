@@ -24,6 +24,10 @@ Result<int> parse_whole(std::string_view text, int minimum);
 // Reads a number of ranks. The error for a word of torchrun's, "gpu", says what to do.
 Result<int> parse_ranks_per_host(std::string_view text);
 
+// Reads a number of hosts. The error for a range, torchrun's "1:4" or SLURM's "1-4", says what to
+// do.
+Result<int> parse_hosts_count(std::string_view text);
+
 // Reads core, numa, none or auto.
 Result<BindTo> parse_binding(std::string_view text);
 

@@ -317,4 +317,8 @@ Result<SplitWords> split_words(const std::vector<std::string>& args, const Optio
   return WordWalk(args, options).run();
 }
 
+std::string long_spelling(std::string_view typed) {
+  return with_two_dashes(with_dashes(typed), run_options(), false);
+}
+
 }  // namespace hvdrun::cli

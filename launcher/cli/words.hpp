@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace hvdrun::cli {
@@ -40,5 +41,9 @@ struct SplitWords {
 // (": -np 1 ./b").
 Result<SplitWords> split_words(const std::vector<std::string>& args,
                                const OptionSet& options = run_options());
+
+// Returns the spelling by which the tables of hvdrun's and other launchers' options know a word
+// that was typed: "--num-proc" for "-num_proc". Returns other words with their "_" as "-".
+std::string long_spelling(std::string_view typed);
 
 }  // namespace hvdrun::cli

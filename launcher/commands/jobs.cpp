@@ -32,7 +32,7 @@ output can be read here.
   --here  only those that run on this machine; SLURM is not asked
   --me    only your jobs, as without it; -u NAME with your own name does the same
   --json  print an array of objects: durations in seconds, times in seconds since 1970; without --here
-          those in SLURM's queue
+          those in SLURM's queue, but where there is no SLURM those that run on this machine
   --help  this text
 
 See also: hvdrun top, hvdrun logs, hvdrun follow JOB, hvdrun cancel JOB
@@ -85,10 +85,13 @@ Result<int> run_jobs(const std::vector<std::string>& args, const Environment& en
   if (all) command.emplace_back("--states=all");
   if (!table.empty()) print_text(table + "\n");
   auto asked = run_slurm({std::move(command), query_environment(environment), {}});
-  if (!table.empty() && (!asked ? is_not_installed(asked.error()) : has_no_cluster(*asked)))
-    return kExitOk;
+  const bool has_slurm = asked ? !has_no_cluster(*asked) : !is_not_installed(asked.error());
+  if (json && !has_slurm) return print_text(jobs_here_json(running_jobs(environment)));
+  if (!table.empty() && !has_slurm) return kExitOk;
   HVD_TRY(const auto end, std::move(asked));
-  if (end.code != 0) return fail("SLURM did not list the jobs: squeue: " + complaint(end));
+  if (end.code != 0)
+    return fail("SLURM did not list the jobs: squeue: " + complaint(end) +
+                "; hvdrun jobs --here lists those that run on this machine");
   const auto jobs = parse_jobs(end.out);
   if (json) return print_text(jobs_json(jobs));
   if (jobs.empty()) print_own_line("you have no jobs in the queue");

@@ -142,6 +142,26 @@ def test_top_says_once_what_each_rank_does(sandbox: Sandbox) -> None:
     end(job)
 
 
+@pytest.mark.parametrize("slurm", ["is missing", "has no cluster", "fails"])
+def test_where_there_is_no_slurm_json_has_the_jobs_of_this_machine(sandbox: Sandbox, slurm: str) -> None:
+    job = start_two_ranks(sandbox)
+    answers = {"has no cluster": 'echo "fatal: Could not establish a configuration source" >&2; exit 1', "fails": "echo refused >&2; exit 1"}
+    folder = sandbox.files / "programs"
+    folder.mkdir()
+    if slurm in answers:
+        (folder / "squeue").write_text(f"#!/bin/sh\n{answers[slurm]}\n")
+        (folder / "squeue").chmod(0o755)
+    done = subprocess.run([HVDRUN, "jobs", "--json"], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL,
+                          env={**sandbox.environment(), "PATH": str(folder)})
+    if slurm == "fails":
+        assert done.returncode == 125, done
+        assert "squeue: refused; hvdrun jobs --here lists those that run on this machine" in done.stderr, done
+    else:
+        assert done.returncode == 0, done
+        assert [each["phase"] for each in json.loads(done.stdout) if each["pid"] == job.pid] == ["running"], done
+    end(job)
+
+
 # ---- --metrics
 
 # The grammar of Prometheus' text format 0.0.4: a comment, or a sample with its labels and its value.

@@ -196,6 +196,9 @@ TEST_F(CommandLine, RefusesInvalidValuesAndNamesTheOption) {
        "--include takes names of hosts only, such as n[1-4],n7, not \"n1:4\""},
       {{"--exclude", "n[4-1]"}, "--exclude is not valid: \"n[4-1]\" counts backwards at \"4-1\""},
       {{"--nnodes", "0"}, "--nnodes needs a whole number of 1 or more, not \"0\""},
+      {{"--nnodes=1:4"},
+       "--nnodes needs one number of hosts, not \"1:4\": --min-np M --max-np X lets the number of "
+       "ranks change"},
       {{"--map-by", "core"}, "--map-by must be slot or node, not \"core\""},
       {{"--hostfile", ""}, "--hostfile needs a name that is not empty"},
       {{"--for", "jax,tf"},
@@ -258,26 +261,74 @@ TEST_F(CommandLine, RefusesAProgramThatStartsRanksItself) {
             "hvdrun -np 2 python3 train.py \"a b\", or torchrun without hvdrun; hvdrun "
             "--ranks-per-host 1 starts it once on each host");
   EXPECT_THAT(error({"mpirun", "--bind-to", "core", "-n", "4", "./a.out", "-x"}).message,
-              HasSubstr(": type hvdrun -np 4 ./a.out -x, or mpirun without hvdrun"));
-  EXPECT_THAT(error({"mpirun", "--unknown", "4", "./a.out"}).message,
-              HasSubstr(": type hvdrun -np N program, or"));
+              HasSubstr(": type hvdrun -np 4 --bind-to core ./a.out -x, or mpirun without"));
+  EXPECT_THAT(error({"mpirun", "--unknown", "4", "-H", "a", "./a.out"}).message,
+              HasSubstr(": type hvdrun -np N program, or mpirun without hvdrun; the line leaves "
+                        "out --unknown and what follows it"));
   EXPECT_THAT(error({"torchrun", "--nproc-per-node=8", "-m", "pkg.train"}).message,
               HasSubstr(": type hvdrun -np 8 python3 -m pkg.train, or"));
   EXPECT_THAT(error({"-np", "2", "hvdrun", "jobs", "--all"}).message,
               testing::EndsWith(": type hvdrun jobs --all"));
   EXPECT_THAT(
       cli::check_nested_launcher({"srun", "-n2", "./a"}, JobSpec(), "sbatch").error().message,
-      testing::EndsWith(": type hvdrun sbatch -np N -- program"));
+      testing::EndsWith(": type hvdrun sbatch -np 2 -- ./a"));
   const std::vector<std::vector<std::string>> taken = {
       {"run", "-np", "2", "mpirun-of-no-path"},
       {"-np", "1", "torchrun", "train.py"},
       {"--ranks-per-host", "1", "torchrun", "train.py"},
-      {"torchrun", "--nnodes=2", "train.py"},
       {"accelerate", "config"},
       {"-np", "2", "mpirun", "--version"},
       {"-np", "2", "python3-of-no-path", "-m", "train", "-m", "torch.distributed.run"},
   };
   for (const auto& words : taken) EXPECT_EQ(error(words).exit_code, kExitNotFound) << words.front();
+}
+
+TEST_F(CommandLine, TranslatesTheOptionsOfAnotherLauncherOrSaysThatTheyAreLeftOut) {
+  struct Case {
+    std::vector<std::string> typed;
+    std::string line;
+    std::string left_out;  // what the message says of it
+  };
+  const std::vector<Case> cases = {
+      {{"mpirun", "-np", "2", "--host", "a:2", "-x", "FOO=1", "python", "-u", "t.py"},
+       "-np 2 -H a:2 -x FOO=1 python -u t.py",
+       ""},
+      {{"mpirun", "--mca", "btl", "tcp,self", "-N", "2", "./a", "-x"},
+       "-x OMPI_MCA_btl=tcp,self --ranks-per-host 2 ./a -x",
+       ""},
+      {{"mpiexec", "-hosts", "a,b", "-ppn", "2", "-genv", "A", "two words", "./a"},
+       "--hosts a,b --ranks-per-host 2 -x \"A=two words\" ./a",
+       ""},
+      {{"srun", "-n2", "-N", "2", "-w", "n1,n2", "--gres", "gpu:2", "./a"},
+       "-np 2 --nnodes 2 -H n1,n2 ./a",
+       "--gres (use -np N: one rank per GPU"},
+      {{"horovodrun", "-np", "2", "--min-np", "1", "--max-np", "4", "--host-discovery-script",
+        "./hosts.sh", "python", "t.py"},
+       "--horovod -np 2 --min-np 1 --max-np 4 python t.py",
+       "--host-discovery-script (a job keeps its hosts; --min-np M continues"},
+      {{"torchrun", "--nnodes=1", "--nproc-per-node=2", "t.py"}, "-np 2 python3 t.py", ""},
+      {{"torchrun", "--nnodes=1:4", "--nproc_per_node", "2", "--rdzv-id=7", "--tee", "3", "t.py"},
+       "-H HOST,… --min-np 2 --max-np 8 python3 t.py",
+       "--rdzv-id and --tee"},
+      {{"torchrun", "--nnodes", "2", "--nproc-per-node", "4", "--no-python", "./a"},
+       "-H HOST,… --nnodes 2 --ranks-per-host 4 ./a",
+       ""},
+      {{"accelerate", "launch", "--num_processes", "4", "--config_file", "c.yaml", "t.py"},
+       "--for accelerate -np 4 python3 t.py",
+       "--config-file"},
+      {{"deepspeed", "--num_gpus=2", "--include", "localhost:0", "t.py", "--deepspeed"},
+       "--ranks-per-host 2 python3 t.py --deepspeed",
+       "--include"},
+      {{"mpirun", "-np"}, "-np VALUE program", ""},
+  };
+  for (const auto& [typed, line, left_out] : cases) {
+    const auto message = error(typed).message;
+    EXPECT_THAT(message, HasSubstr(": type hvdrun " + line + ", or "));
+    if (left_out.empty())
+      EXPECT_THAT(message, testing::Not(HasSubstr("leaves out")));
+    else
+      EXPECT_THAT(message, HasSubstr("; the line leaves out " + left_out));
+  }
 }
 
 TEST_F(CommandLine, WarnsRankZeroOfAnotherLauncherThatHvdrunRunsSeveralTimes) {

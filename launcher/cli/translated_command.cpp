@@ -1,0 +1,302 @@
+#include "cli/translated_command.hpp"
+
+#include "cli/foreign_options.hpp"
+#include "cli/option_sets.hpp"
+#include "cli/words.hpp"
+#include "common/text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <iterator>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace hvdrun::cli {
+namespace {
+
+constexpr auto kNowhere = std::string_view::npos;
+constexpr std::string_view kDigits = "0123456789";
+
+// What an option of one launcher means, where the tables for all launchers say something else.
+struct Meaning {
+  std::string_view launcher;
+  std::string_view spelling;
+  std::string_view ours;  // hvdrun's option; empty: it has none
+};
+constexpr std::array kMeanings{
+    Meaning{"mpirun", "-c", "-np"},
+    Meaning{"mpiexec", "-c", "-np"},
+    Meaning{"mpirun", "-N", "--ranks-per-host"},
+    Meaning{"srun", "-N", "--nnodes"},
+    Meaning{"srun", "-w", "-H"},
+    Meaning{"srun", "--nodelist", "-H"},
+    Meaning{"srun", "-x", "--exclude"},
+    Meaning{"srun", "-p", ""},
+    Meaning{"srun", "-i", ""},
+    Meaning{"deepspeed", "-H", "--hostfile"},
+    Meaning{"deepspeed", "-i", ""},
+    Meaning{"deepspeed", "--include", ""},
+    Meaning{"deepspeed", "-e", ""},
+    Meaning{"deepspeed", "--exclude", ""},
+    Meaning{"accelerate launch", "--config-file", ""},
+};
+
+// Options with two values that set a variable: their names, and what the variable's name begins
+// with.
+constexpr std::array kVariables{
+    std::pair<std::string_view, std::string_view>{"--mca", "OMPI_MCA_"},
+    std::pair<std::string_view, std::string_view>{"-genv", ""},
+    std::pair<std::string_view, std::string_view>{"-env", ""},
+};
+
+// Options without a translation that have a value in the next word. Of others without "=" it is not
+// known, so the program is not, either.
+constexpr std::array<std::string_view, 30> kWithValue{"--host-discovery-script",
+                                                      "--slots-per-host",
+                                                      "--blacklist-cooldown-range",
+                                                      "--mpi-args",
+                                                      "--rdzv-backend",
+                                                      "--rdzv-endpoint",
+                                                      "--rdzv-id",
+                                                      "--rdzv-conf",
+                                                      "--node-rank",
+                                                      "--master-addr",
+                                                      "--master-port",
+                                                      "--log-dir",
+                                                      "--redirects",
+                                                      "--tee",
+                                                      "--role",
+                                                      "--machine-rank",
+                                                      "--main-process-ip",
+                                                      "--main-process-port",
+                                                      "--mixed-precision",
+                                                      "--gpu-ids",
+                                                      "--rankfile",
+                                                      "--gres",
+                                                      "--gpus-per-node",
+                                                      "--gpus-per-task",
+                                                      "--time",
+                                                      "-t",
+                                                      "--output",
+                                                      "-o",
+                                                      "--cpu-bind",
+                                                      "--rank-by"};
+
+bool contains_word(const auto& list, std::string_view word) {
+  return std::find(list.begin(), list.end(), word) != list.end();
+}
+
+std::optional<int> number_in(std::string_view text) {
+  if (text.empty() || text.size() > 6 || text.find_first_not_of(kDigits) != kNowhere) return {};
+  return std::stoi(std::string(text));
+}
+
+class Translation {
+ public:
+  Translation(std::string_view launcher, std::span<const std::string> words)
+      : launcher_(launcher), words_(words) {}
+
+  TranslatedCommand run(std::string_view separator) {
+    while (next_ < words_.size() && !is_lost_ && words_[next_].size() > 1 &&
+           words_[next_].front() == '-' && words_[next_] != "--")
+      take_option(words_[next_++]);
+    settle_counts();
+    if (!has_count_) options_.insert(options_.begin(), "-np N");
+    if (launcher_ == "horovodrun") options_.insert(options_.begin(), "--horovod");
+    if (launcher_ == "accelerate launch") options_.insert(options_.begin(), "--for accelerate");
+    const auto program = program_text();
+    return {fmt::format("{} {}{}", fmt::join(options_, " "), separator, program), left_out_text()};
+  }
+
+ private:
+  struct LeftOut {
+    std::string name;
+    std::string_view instead;
+  };
+
+  bool is_torchrun() const { return launcher_ == "torchrun"; }
+
+  void take_option(const std::string& word) {
+    const auto equals = word.find('=');
+    auto spelling = long_spelling(std::string_view(word).substr(0, equals));
+    std::optional<std::string> attached;
+    if (equals != kNowhere) attached = word.substr(equals + 1);
+    const auto digit = word.find_first_of(kDigits);
+    if (word[1] != '-' && digit != kNowhere && digit >= 2 &&
+        number_in(word.substr(digit))) {  // "-n2"
+      spelling = word.substr(0, digit);
+      attached = word.substr(digit);
+    }
+    if (const auto* const variable = variable_of(spelling); variable != nullptr)
+      return take_variable(variable->second);
+    for (const auto& [launcher, known, ours] : kMeanings)
+      if (launcher == launcher_ && known == spelling) return take_meant(spelling, ours, attached);
+    if (is_torchrun() && (spelling == "--nnodes" || spelling == "--nproc-per-node")) {
+      auto& count = spelling == "--nnodes" ? hosts_ : ranks_per_host_;
+      count = attached ? *attached : next_word();
+      return;
+    }
+    if (const auto* const option = find_option_by_spelling(spelling); option != nullptr)
+      return take_own(spelling, takes_value(*option), attached);
+    if (const auto* const option = find_foreign_option(spelling); option != nullptr)
+      return take_foreign(*option, spelling, attached);
+    leave_out(spelling, "", attached.has_value());
+  }
+
+  static const std::pair<std::string_view, std::string_view>* variable_of(std::string_view word) {
+    const auto* const at = std::find_if(kVariables.begin(), kVariables.end(),
+                                        [&](const auto& each) { return each.first == word; });
+    return at == kVariables.end() ? nullptr : at;
+  }
+
+  void take_variable(std::string_view prefix) {
+    const auto name = next_word();
+    add("-x", fmt::format("{}{}={}", prefix, name, next_word()));
+  }
+
+  void take_meant(const std::string& spelling, std::string_view ours,
+                  const std::optional<std::string>& attached) {
+    const auto value = attached ? *attached : next_word();
+    if (ours.empty())
+      left_out_.push_back({spelling, ""});
+    else
+      add(ours, value);
+  }
+
+  void take_own(const std::string& spelling, bool has_value,
+                const std::optional<std::string>& attached) {
+    if (has_value) return add(spelling, attached ? *attached : next_word());
+    options_.push_back(spelling);
+  }
+
+  void take_foreign(const ForeignOption& option, const std::string& spelling,
+                    const std::optional<std::string>& attached) {
+    using Kind = ForeignOption::Kind;
+    switch (option.kind) {
+      case Kind::same:
+        return add(option.text, attached ? *attached : next_word());
+      case Kind::flag: {
+        const auto equals = option.text.find('=');
+        const auto value = option.text.substr(equals + 1);
+        if (equals == kNowhere || value == "true")
+          options_.emplace_back(option.text.substr(0, equals));
+        else
+          add(option.text.substr(0, equals), value);
+        return;
+      }
+      case Kind::module:
+        is_module_ = true;
+        return;
+      case Kind::accepted:
+        if (spelling == "--no-python") is_python_ = false;
+        if (option.takes_value && !attached) next_word();
+        return;
+      case Kind::refused:
+        return leave_out(spelling, option.text, attached.has_value());
+    }
+  }
+
+  // Notes an option that has no translation. The program is lost if a value may follow.
+  void leave_out(const std::string& spelling, std::string_view instead, bool has_value) {
+    left_out_.push_back({spelling, instead});
+    if (has_value) return;
+    if (contains_word(kWithValue, spelling))
+      next_word();
+    else
+      is_lost_ = next_ < words_.size() && !words_[next_].starts_with('-');
+  }
+
+  std::string next_word() { return next_ < words_.size() ? words_[next_++] : std::string("VALUE"); }
+
+  void add(std::string_view option, std::string_view value) {
+    constexpr std::array<std::string_view, 9> kCounts{
+        "-np",      "--np", "--num-proc", "--ranks-per-host", "--min-np",
+        "--nnodes", "-H",   "--hosts",    "--hostfile"};
+    if (contains_word(kCounts, option)) has_count_ = true;
+    auto text = fmt::format("{} {}", option, quote_if_needed(value));
+    if (option == "-np")  // where people look for it
+      options_.insert(options_.begin(), std::move(text));
+    else
+      options_.push_back(std::move(text));
+  }
+
+  // Translates torchrun's numbers: of hosts, which may be a range, and of ranks on each.
+  void settle_counts() {
+    if (hosts_.empty() && ranks_per_host_.empty()) return;
+    const auto colon = hosts_.find(':');
+    const auto least = number_in(std::string_view(hosts_).substr(0, colon));
+    const auto most =
+        colon == kNowhere ? least : number_in(std::string_view(hosts_).substr(colon + 1));
+    const auto each = ranks_per_host_.empty() ? std::optional<int>(1) : number_in(ranks_per_host_);
+    if (hosts_.empty() || (least == 1 && most == 1)) {
+      add("-np", each ? std::to_string(*each) : "N");
+      return;
+    }
+    options_.emplace_back("-H HOST,…");
+    if (colon != kNowhere && least && most) {
+      add("--min-np", each ? std::to_string(*least * *each) : "M");
+      add("--max-np", each ? std::to_string(*most * *each) : "X");
+    } else {
+      add("--nnodes", hosts_);
+      if (each) add("--ranks-per-host", std::to_string(*each));
+    }
+  }
+
+  // Returns the program with its arguments. After an option that is not understood, it is known
+  // only if it is a Python script.
+  std::string program_text() {
+    if (!is_lost_ && next_ < words_.size() && words_[next_] == "--") ++next_;
+    auto from = words_.begin() + static_cast<std::ptrdiff_t>(std::min(next_, words_.size()));
+    if (is_lost_)
+      from = std::find_if(from, words_.end(), [](const auto& word) {
+        return word.ends_with(".py") && !word.starts_with('-');
+      });
+    if (from == words_.end()) return "program";
+    std::vector<std::string> parts;
+    const bool starts_scripts =
+        is_torchrun() || launcher_ == "accelerate launch" || launcher_ == "deepspeed";
+    if (is_module_)
+      parts.emplace_back("python3 -m");
+    else if ((starts_scripts && is_python_) || is_lost_)
+      parts.emplace_back("python3");
+    for (; from != words_.end(); ++from) parts.push_back(quote_if_needed(*from));
+    return fmt::format("{}", fmt::join(parts, " "));
+  }
+
+  std::string left_out_text() const {
+    if (left_out_.empty()) return {};
+    if (left_out_.size() == 1 && !is_lost_ && !left_out_.front().instead.empty())
+      return fmt::format("{} ({})", left_out_.front().name, left_out_.front().instead);
+    std::vector<std::string> names;
+    for (const auto& each : left_out_) names.push_back(each.name);
+    if (is_lost_) names.emplace_back("what follows it");
+    const auto last = std::move(names.back());
+    names.pop_back();
+    return names.empty() ? last : fmt::format("{} and {}", fmt::join(names, ", "), last);
+  }
+
+  const std::string_view launcher_;
+  const std::span<const std::string> words_;
+  std::size_t next_ = 0;
+  bool is_lost_ = false;  // an option is not understood, and the next word may be its value
+  bool is_module_ = false;
+  bool is_python_ = true;
+  bool has_count_ = false;
+  std::string hosts_;           // torchrun's --nnodes
+  std::string ranks_per_host_;  // torchrun's --nproc-per-node
+  std::vector<std::string> options_;
+  std::vector<LeftOut> left_out_;
+};
+
+}  // namespace
+
+TranslatedCommand translated_command(std::string_view launcher, std::span<const std::string> words,
+                                     std::string_view separator) {
+  return Translation(launcher, words).run(separator);
+}
+
+}  // namespace hvdrun::cli

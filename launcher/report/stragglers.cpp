@@ -4,6 +4,7 @@
 #include "report/quantities.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 
 #include <fmt/format.h>
@@ -27,9 +28,9 @@ double median_of(std::vector<const T*> items, const Value& value) {
   return value(**middle);
 }
 
-bool are_missing(const Stragglers& stragglers, const CollectiveWait& wait) {
-  return std::all_of(stragglers.ranks.begin(), stragglers.ranks.end(), [&](int rank) {
-    return std::find(wait.missing.begin(), wait.missing.end(), rank) != wait.missing.end();
+bool are_missing(const std::vector<const RankReport*>& ranks, const CollectiveWait& wait) {
+  return std::ranges::all_of(ranks, [&](const RankReport* rank) {
+    return std::ranges::count(wait.missing, rank->placement.rank) > 0;
   });
 }
 
@@ -52,18 +53,28 @@ double waited_in_the_last(double seconds, const RankReport& rank) {
   return std::max(0.0, waiting_of(rank) - std::max(0.0, time_of(rank) - seconds));
 }
 
-// Returns whether the others waited long for a rank that was started later. What they waited before
-// it had joined them is not its fault. A wait of the job's end is, if the rank was missing then.
-bool is_slow_newcomer(const RankReport& rank, const std::vector<const RankReport*>& others,
-                      const std::vector<CollectiveWait>& waits) {
-  const double seconds = time_of(rank);
+// Returns how long one of these ranks was with the others at most; infinity if one was not started
+// later.
+double longest_time(const std::vector<const RankReport*>& ranks) {
+  double seconds = 0;
+  for (const RankReport* rank : ranks)
+    seconds = std::max(seconds, rank->seconds_with_others.value_or(HUGE_VAL));
+  return seconds;
+}
+
+// Returns how long the others have surely waited for these ranks, and not before one of them had
+// joined. In a wait of the job's end they did, if the ranks were missing then.
+// If one was there from the start: the median of their waits.
+double waited_for(const std::vector<const RankReport*>& slow,
+                  const std::vector<const RankReport*>& others,
+                  const std::vector<CollectiveWait>& waits) {
+  const double seconds = longest_time(slow);
   double waited = median_of(
       others, [seconds](const RankReport& other) { return waited_in_the_last(seconds, other); });
   for (const auto& wait : waits)
-    if (are_missing({.ranks = {rank.placement.rank}}, wait))
+    if (std::isfinite(seconds) && are_missing(slow, wait))
       waited = std::max(waited, std::min(wait.seconds, seconds));
-  return waited >=
-         std::max({kLeastSeconds, kLeastShare * seconds, kTimesAsLong * waiting_of(rank)});
+  return waited;
 }
 
 }  // namespace
@@ -83,21 +94,23 @@ std::optional<Stragglers> find_stragglers(const std::vector<RankReport>& ranks,
     (kTimesAsLong * share_of(*rank) > typical ? others : slow).push_back(rank);
   if (others.empty()) return std::nullopt;
   std::erase_if(slow, [&](const RankReport* rank) {
-    return rank->seconds_with_others && !is_slow_newcomer(*rank, others, waits);
+    return rank->seconds_with_others && waited_for({rank}, others, waits) <
+                                            std::max({kLeastSeconds, kLeastShare * time_of(*rank),
+                                                      kTimesAsLong * waiting_of(*rank)});
   });
+  if (slow.empty()) return std::nullopt;
   Stragglers found;
   for (const RankReport* rank : slow) {
     found.ranks.push_back(rank->placement.rank);
     found.waiting_seconds = std::max(found.waiting_seconds, waiting_of(*rank));
   }
-  if (found.ranks.empty()) return std::nullopt;
-  found.others_waiting_seconds = median_of(others, waiting_of);
-  const double time = median_of(others, time_of);
+  found.others_waiting_seconds = waited_for(slow, others, waits);
+  const double time = std::min(median_of(others, time_of), longest_time(slow));
   if (time > 0) found.share = found.others_waiting_seconds / time;
   if (found.others_waiting_seconds < kLeastSeconds || found.share < kLeastShare)
     return std::nullopt;
   for (const CollectiveWait& wait : waits)
-    if (wait.seconds >= kStuckShare * found.others_waiting_seconds && are_missing(found, wait))
+    if (wait.seconds >= kStuckShare * found.others_waiting_seconds && are_missing(slow, wait))
       found.missed = wait.collective;
   return found;
 }

@@ -494,6 +494,7 @@ TEST(Stragglers, AreNotBlamedForWaitsBeforeTheyJoined) {
   ASSERT_TRUE(found);
   EXPECT_EQ(found->ranks, std::vector{1});
   EXPECT_EQ(found->missed, "allreduce grad");
+  EXPECT_EQ(found->others_waiting_seconds, 20);
 }
 
 TEST(Stragglers, AreStuckIfTheyNeverReachedTheCollective) {

@@ -135,6 +135,11 @@ std::optional<CollectiveCall> find_collective(const std::vector<LookFrame>& stac
   return found;
 }
 
+bool is_of_libhvd(const LookFrame& frame) {
+  return !frame.is_python &&
+         std::filesystem::path(frame.library).filename().string().starts_with("libhvd");
+}
+
 bool is_users(const LookFrame& frame, const std::string& program) {
   const auto has = [](const std::string& text, std::string_view part) {
     return text.find(part) != std::string::npos;
@@ -144,11 +149,12 @@ bool is_users(const LookFrame& frame, const std::string& program) {
     return !frame.file.empty() && !frame.file.starts_with("<frozen") &&
            !has(frame.file, "-packages/") && !has(frame.file, "/lib/python3") &&
            !has(frame.file, "/lib64/python3") && !is_of_hvd(frame);
+  if (is_system_header(frame.file)) return false;
   if (frame.library == program) return frame.function != "_start";
   const auto name = std::filesystem::path(frame.library).filename().string();
   return !frame.library.empty() && frame.library[0] == '/' && !has(frame.library, "-packages/") &&
          !has(frame.library, "/lib/python3") && !frame.library.starts_with("/lib") &&
-         !frame.library.starts_with("/usr/lib") && !name.starts_with("libhvd") &&
+         !frame.library.starts_with("/usr/lib") && !is_of_libhvd(frame) &&
          !name.starts_with("libpython") && !name.starts_with("libmpi") &&
          !name.starts_with("libnccl") && !name.starts_with("libcuda");
 }

@@ -25,4 +25,7 @@ std::optional<CollectiveCall> find_collective(const std::vector<LookFrame>& stac
 // `program`: the path of the process's executable.
 bool is_users(const LookFrame& frame, const std::string& program);
 
+// Returns whether a frame is a native function of libhvd.
+bool is_of_libhvd(const LookFrame& frame);
+
 }  // namespace hvdrun

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -37,23 +38,51 @@ bool begins_every_stack(const LookFrame& frame) {
          name == "start_thread" || name == "__clone3" || name == "clone";
 }
 
-// Leaves out the interpreter's own functions, and functions without a name that follow another.
-std::vector<std::string> frame_lines(const ThreadLook& thread) {
+// Returns the frames that are shown: without the interpreter's own functions, those that begin
+// every stack, and functions without a name that follow another.
+std::vector<const LookFrame*> shown_frames(const ThreadLook& thread) {
   const bool has_python = std::ranges::any_of(thread.stack, &LookFrame::is_python);
-  std::vector<std::string> lines;
-  std::string last;
-  std::size_t left_out = 0;
+  std::vector<const LookFrame*> frames;
   for (const auto& frame : thread.stack) {
     if ((has_python && frame.interpreter) || begins_every_stack(frame)) continue;
-    const auto line = frame_line(frame);
-    if (frame.function == "?" && line == last) continue;
-    last = line;
-    if (lines.size() < kMostFrames)
-      lines.push_back("    " + line);
-    else
-      ++left_out;
+    const bool is_again = !frames.empty() && frame.function == "?" &&
+                          frames.back()->function == "?" &&
+                          frame_line(frame) == frame_line(*frames.back());
+    if (!is_again) frames.push_back(&frame);
   }
-  if (left_out > 0) lines.push_back(fmt::format("    … {} more", plural(left_out, "function")));
+  return frames;
+}
+
+// Of libhvd's functions, which call each other, the one that the user called is shown. Of a long
+// stack the user's functions are shown, wherever they are.
+std::vector<std::string> frame_lines(const ThreadLook& thread, const std::string& program) {
+  const auto frames = shown_frames(thread);
+  std::vector<std::string> lines;
+  std::size_t folded = 0;
+  std::size_t left_out = 0;
+  std::size_t shown = 0;
+  const auto add_count = [&lines](std::size_t& count, std::string_view words) {
+    if (count > 0) lines.push_back(fmt::format("    … {} {}", plural(count, "function"), words));
+    count = 0;
+  };
+  for (std::size_t index = 0; index < frames.size(); ++index) {
+    const auto& frame = *frames[index];
+    const bool is_inner =
+        is_of_libhvd(frame) && index + 1 < frames.size() && is_of_libhvd(*frames[index + 1]);
+    if (is_inner) {
+      ++folded;
+      continue;
+    }
+    add_count(folded, "of libhvd");
+    if (shown >= kMostFrames && (shown >= 2 * kMostFrames || !is_users(frame, program))) {
+      ++left_out;
+      continue;
+    }
+    add_count(left_out, "more");
+    lines.push_back("    " + frame_line(frame));
+    ++shown;
+  }
+  add_count(left_out, "more");
   return lines;
 }
 
@@ -84,7 +113,7 @@ void add_other_threads(const ProcessLook& look, const ThreadLook* shown,
   std::vector<Threads> groups;
   for (const auto& thread : look.threads) {
     if (&thread == shown) continue;
-    Threads one{thread_words(thread), frame_lines(thread), {printable(thread.name)}};
+    Threads one{thread_words(thread), frame_lines(thread, look.program), {printable(thread.name)}};
     const auto same = std::ranges::find_if(groups, [&](const Threads& other) {
       return other.title == one.title && other.frames == one.frames;
     });
@@ -119,7 +148,7 @@ std::vector<Group> group_ranks(const std::vector<const RankFacts*>& ranks) {
       const ThreadLook* thread = key_thread(look);
       if (thread != nullptr) {
         one.title = thread_words(*thread);
-        one.frames = frame_lines(*thread);
+        one.frames = frame_lines(*thread, look.program);
       } else {
         one.title = state_words(look.state);
       }

@@ -1,6 +1,6 @@
-// elfutils' libdw, opened at run time, for native stacks. Declares the functions of libdwfl that
-// native_stack.cpp uses, by elfutils/libdwfl.h; they are the same since elfutils 0.158. So neither
-// the build nor a machine without it needs elfutils. load() for any thread.
+// elfutils' libdw, opened at run time, for native stacks. Declares the functions that
+// native_stack.cpp uses, by elfutils/libdwfl.h and libdw.h; they are the same since elfutils 0.158.
+// So neither the build nor a machine without it needs elfutils. load() for any thread.
 #pragma once
 
 #include "common/result.hpp"
@@ -11,6 +11,7 @@
 
 #include <sys/types.h>
 
+struct Dwarf_Files;
 struct Dwfl;
 struct Dwfl_Frame;
 struct Dwfl_Line;
@@ -48,8 +49,29 @@ struct DwflSymbol {
   std::uint64_t size;
 };
 
+// A node of a program's debug information, and one of its values.
+struct DwarfDie {
+  void* at;
+  void* unit;
+  void* abbreviation;
+  long padding;
+};
+struct DwarfAttribute {
+  unsigned code;
+  unsigned form;
+  unsigned char* at;
+  void* unit;
+};
+
 // The functions: X(name, type of the result, parameters).
 #define HVD_LIBDW_FUNCTIONS(X)                                                                  \
+  X(dwarf_attr, DwarfAttribute*, (DwarfDie*, unsigned, DwarfAttribute*))                        \
+  X(dwarf_filesrc, const char*, (Dwarf_Files*, std::size_t, std::uint64_t*, std::uint64_t*))    \
+  X(dwarf_formudata, int, (DwarfAttribute*, std::uint64_t*))                                    \
+  X(dwarf_getscopes, int, (DwarfDie*, std::uint64_t, DwarfDie**))                               \
+  X(dwarf_getscopes_die, int, (DwarfDie*, DwarfDie**))                                          \
+  X(dwarf_getsrcfiles, int, (DwarfDie*, Dwarf_Files**, std::size_t*))                           \
+  X(dwarf_tag, int, (DwarfDie*))                                                                \
   X(dwfl_addrmodule, Dwfl_Module*, (Dwfl*, std::uint64_t))                                      \
   X(dwfl_attach_state, bool, (Dwfl*, Elf*, pid_t, const DwflThreadCallbacks*, void*))           \
   X(dwfl_begin, Dwfl*, (const DwflCallbacks*))                                                  \
@@ -59,6 +81,7 @@ struct DwflSymbol {
   X(dwfl_getthread_frames, int, (Dwfl*, pid_t, int (*)(Dwfl_Frame*, void*), void*))             \
   X(dwfl_lineinfo, const char*,                                                                 \
     (Dwfl_Line*, std::uint64_t*, int*, int*, std::uint64_t*, std::uint64_t*))                   \
+  X(dwfl_module_addrdie, DwarfDie*, (Dwfl_Module*, std::uint64_t, std::uint64_t*))              \
   X(dwfl_module_addrinfo, const char*,                                                          \
     (Dwfl_Module*, std::uint64_t, std::uint64_t*, DwflSymbol*, std::uint32_t*, Elf**,           \
      std::uint64_t*))                                                                           \

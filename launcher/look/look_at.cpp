@@ -265,6 +265,12 @@ class Look {
 
 }  // namespace
 
+bool is_system_header(std::string_view file) {
+  const auto has = [file](std::string_view part) { return file.find(part) != file.npos; };
+  return file.starts_with("/usr/include/") || file.starts_with("/usr/lib/") ||
+         has("/include/c++/") || has("/lib/gcc/");
+}
+
 std::string state_words(char state) {
   switch (state) {
     case 'R':

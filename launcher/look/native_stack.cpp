@@ -2,11 +2,13 @@
 
 #include "common/fd.hpp"
 #include "look/elf_image.hpp"
+#include "look/process_look.hpp"
 
 #include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <set>
 
 #include <cxxabi.h>
@@ -18,6 +20,9 @@
 namespace hvdrun {
 namespace {
 
+constexpr int kInlinedSubroutine = 0x1d;  // the numbers of DWARF
+constexpr unsigned kCallFile = 0x58;
+constexpr unsigned kCallLine = 0x59;
 constexpr std::size_t kLongestName = 1000;
 constexpr std::size_t kKernelPage = 4096;
 constexpr std::string_view kDeleted = " (deleted)";
@@ -27,6 +32,8 @@ struct Walk {
   std::size_t depth;
   const Libdw& libdw;
 };
+
+using Scopes = std::unique_ptr<DwarfDie, decltype(&std::free)>;  // libdw's malloc
 
 int no_file(Dwfl_Module*, void**, const char*, std::uint64_t, char**, Elf**) {
   return -1;
@@ -188,8 +195,40 @@ NativeFrame NativeStacks::frame_at(Address address) {
   if (auto* line = libdw_.dwfl_module_getsrc(module, address)) {
     const char* file = libdw_.dwfl_lineinfo(line, nullptr, &frame.line, nullptr, nullptr, nullptr);
     if (file != nullptr) frame.file = file;
+    if (is_system_header(frame.file)) leave_headers(module, address, frame);
   }
   return frame;
+}
+
+// A function of a system's header was inlined here: takes the line of the user's that calls it.
+void NativeStacks::leave_headers(Dwfl_Module* module, Address address, NativeFrame& frame) {
+  std::uint64_t bias = 0;
+  auto* unit = libdw_.dwfl_module_addrdie(module, address, &bias);
+  Dwarf_Files* files = nullptr;
+  if (unit == nullptr || libdw_.dwarf_getsrcfiles(unit, &files, nullptr) != 0) return;
+  DwarfDie* found = nullptr;
+  if (libdw_.dwarf_getscopes(unit, address - bias, &found) <= 0) return;
+  const Scopes innermost(found, std::free);
+  // The scopes around it in the code, not around its definition.
+  const int count = libdw_.dwarf_getscopes_die(innermost.get(), &found);
+  if (count <= 0) return;
+  const Scopes scopes(found, std::free);
+  const auto number = [this](DwarfDie* scope, unsigned name) {
+    DwarfAttribute attribute{};
+    std::uint64_t value = 0;
+    const bool has = libdw_.dwarf_attr(scope, name, &attribute) != nullptr &&
+                     libdw_.dwarf_formudata(&attribute, &value) == 0;
+    return has ? value : 0;
+  };
+  for (int index = 0; index < count; ++index) {
+    auto* scope = scopes.get() + index;
+    if (libdw_.dwarf_tag(scope) != kInlinedSubroutine) continue;
+    const char* file = libdw_.dwarf_filesrc(files, number(scope, kCallFile), nullptr, nullptr);
+    if (file == nullptr || is_system_header(file)) continue;
+    frame.file = file;
+    frame.line = static_cast<int>(number(scope, kCallLine));
+    return;
+  }
 }
 
 }  // namespace hvdrun

@@ -46,6 +46,7 @@ class NativeStacks {
   void report(pid_t pid, const Memory& memory, const std::vector<Mapping>& mappings);
   void report_kernel_page(Address start);
   NativeFrame frame_at(Address address);
+  void leave_headers(Dwfl_Module* module, Address address, NativeFrame& frame);
   static int on_frame(Dwfl_Frame* frame, void* walk);
   static pid_t next_thread(Dwfl* dwfl, void* self, void** thread);
   static bool get_thread(Dwfl* dwfl, pid_t tid, void* self, void** thread);

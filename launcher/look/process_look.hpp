@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <sys/types.h>
@@ -75,6 +76,10 @@ struct ProcessLook {
   std::vector<std::string> problems;
   std::string unfinished;  // what the look was doing when it was cut short
 };
+
+// Returns whether a file of source belongs to the system or the compiler: a header of the C or C++
+// library.
+bool is_system_header(std::string_view file);
 
 // Returns "sleeping", "running", "waiting in the kernel, cannot be interrupted".
 std::string state_words(char state);

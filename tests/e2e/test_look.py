@@ -157,6 +157,28 @@ def test_a_loop_in_c_is_named(sandbox: Sandbox) -> None:
     end(process)
 
 
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
+@pytest.mark.parametrize("level", ["-O1", "-O2"])
+def test_a_frame_in_an_inlined_header_has_the_users_line(level: str, sandbox: Sandbox) -> None:
+    source = sandbox.files / "spin.cpp"
+    source.write_text("""#include <atomic>
+#include <cstdio>
+std::atomic<long> word;
+int main() {
+  std::puts("ready");
+  std::fflush(stdout);
+  while (word.load() == 0) word.fetch_sub(0);
+}
+""")
+    subprocess.run(["g++", "-std=c++17", "-g", level, "-o", "spin", source], cwd=sandbox.files, check=True)
+    process = sandbox.start(tool=sandbox.files / "spin")
+    process.wait_for(b"ready")
+    seen = look_at(process)
+    frames = [(frame["function"], frame.get("file"), frame.get("line")) for frame in seen["threads"][0]["stack"]]
+    assert ("main", str(source), 7) in frames, frames
+    end(process)
+
+
 def test_a_mutex_and_its_holder_are_named(sandbox: Sandbox) -> None:
     process = victim(sandbox, "mutex")
     [waiter] = [thread for thread in look_at(process)["threads"] if thread["name"] == "waiter"]

@@ -51,6 +51,15 @@ TEST(CollectiveCalls, FunctionsOfPackagesAndOfTheSystemAreNotTheUsers) {
   EXPECT_FALSE(
       is_users(python_frame("get", "/usr/lib/python3.11/queue.py", 1), "/usr/bin/python3"));
   EXPECT_FALSE(is_users(native_frame("read"), "/home/u/a.out"));
+  auto inlined = native_frame("take_second()", "/home/u/a.out");
+  for (const auto* const header :
+       {"/usr/include/x86_64-linux-gnu/c++/12/bits/gthr-default.h",
+        "/opt/gcc/include/c++/14/atomic", "/usr/lib/gcc/x86_64-linux-gnu/12/include/emmintrin.h"}) {
+    inlined.file = header;
+    EXPECT_FALSE(is_users(inlined, "/home/u/a.out")) << header;
+  }
+  inlined.file = "/home/u/include/queue.hpp";
+  EXPECT_TRUE(is_users(inlined, "/home/u/a.out"));
   EXPECT_TRUE(is_users(python_frame("main", "/home/u/train.py", 1), "/usr/bin/python3"));
   EXPECT_TRUE(is_users(native_frame("main", "/home/u/a.out"), "/home/u/a.out"));
 }

@@ -185,5 +185,27 @@ TEST(Verdict, ItsJsonHasWhoIsToBlame) {
   EXPECT_THAT(text, HasSubstr(R"("blamed":[1])"));
 }
 
+TEST(Verdict, TheUsersLinesAreShownBelowALongStackOfLibhvd) {
+  std::vector<LookFrame> stack{native_frame("poll")};
+  for (int depth = 0; depth < 30; ++depth)
+    stack.push_back(native_frame("hvd::inner" + std::to_string(depth), "/usr/lib/libhvd.so.0"));
+  stack.push_back(native_frame("hvd_allreduce", "/usr/lib/libhvd.so.0"));
+  stack.push_back(python_frame("train", "/home/u/train.py", 12));
+  const auto report = judge_hang(facts_of({sleeping(stack), in_loader()}));
+  EXPECT_THAT(report.stacks, Contains("    … 30 functions of libhvd"));
+  EXPECT_THAT(report.stacks, Contains("    hvd_allreduce (libhvd.so.0)"));
+  EXPECT_THAT(report.stacks, Contains("    train (/home/u/train.py:12)"));
+}
+
+TEST(Verdict, TheUsersLinesAreShownBelowALongStackOfOtherLibraries) {
+  std::vector<LookFrame> stack;
+  for (int depth = 0; depth < 20; ++depth)
+    stack.push_back(native_frame("inner" + std::to_string(depth), "/usr/lib/libtorch_cpu.so"));
+  stack.push_back(python_frame("train", "/home/u/train.py", 12));
+  const auto report = judge_hang(facts_of({sleeping(stack), in_loader()}));
+  EXPECT_THAT(report.stacks, Contains("    … 4 functions more"));
+  EXPECT_THAT(report.stacks, Contains("    train (/home/u/train.py:12)"));
+}
+
 }  // namespace
 }  // namespace hvdrun

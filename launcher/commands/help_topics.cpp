@@ -100,6 +100,14 @@ std::vector<HelpTopic> find_topics(const fs::path& folder) {
     else if (place != folder)
       topics.push_back({place.filename(), file});
   }
+  const auto depth = [](const HelpTopic& topic) {
+    return std::distance(topic.file.begin(), topic.file.end());
+  };
+  std::ranges::sort(topics, {},
+                    [&](const auto& each) { return std::pair(each.name, depth(each)); });
+  for (std::size_t i = topics.size(); i-- > 1;)  // the others keep the names before them
+    if (topics[i].name == topics[i - 1].name)
+      topics[i].name = topics[i].file.parent_path().filename() / topics[i].name;
   std::ranges::sort(topics, {}, &HelpTopic::name);
   return topics;
 }
@@ -111,6 +119,8 @@ Result<HelpTopic> find_topic(const std::vector<HelpTopic>& topics,
     letter =
         letter == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
   if (name.ends_with(".md")) name.resize(name.size() - 3);
+  const auto whole = std::ranges::find(topics, name, &HelpTopic::name);  // "formats/scaling"
+  if (whole != topics.end()) return *whole;
   if (const auto slash = name.rfind('/'); slash != std::string::npos) name.erase(0, slash + 1);
   const auto other =
       std::ranges::find(kOtherNames, name, &std::pair<std::string_view, std::string_view>::first);

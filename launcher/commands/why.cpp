@@ -21,7 +21,7 @@ stopped for at most 50 ms. Works for every program, whether it uses hvd or not.
   --json  prints the same as JSON, on one line
   --help  this text
 
-See also: hvdrun-look(1) for a single process, docs/debug/hangs.md
+See also: hvdrun help hangs; for a single process: hvdrun help stacks
 )";
 
 // More than hvdrun gives the agents.

@@ -141,6 +141,22 @@ def test_horovods_cache_computes_once(sandbox: Sandbox) -> None:
         assert [cached(), cached(), cached(1)] == [1, 1, 2]""").expect(0)
 
 
+def test_modules_of_the_frameworks_have_what_the_documents_call_hvd(sandbox: Sandbox) -> None:
+    """Not in __all__: `import *` would take a program's own "data"."""
+    names = {"torch": ["progress", "checkpoint", "errors", "callbacks", "data"], "tensorflow": ["progress", "checkpoint", "errors"]}
+    code = f"""if True:
+        import importlib, hvd
+        for framework, names in {names!r}.items():
+            try:
+                importlib.import_module(framework)
+            except ImportError:
+                continue
+            module = importlib.import_module(f"hvd.{{framework}}")
+            assert all(getattr(module, name) is getattr(hvd, name) for name in names), framework
+            print(framework)"""
+    assert "torch" in run_code(sandbox, code).expect(0).out_lines
+
+
 def test_horovod_torch_has_every_public_name_of_hvd_torch(sandbox: Sandbox) -> None:
     run_code(sandbox, """if True:
         import hvd.torch, horovod.torch

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import _framework  # noqa: F401 (first: reports a missing TensorFlow)
-from .. import errors
+from .. import checkpoint as checkpoint, errors
 from ..capabilities import (ccl_built, cuda_built, ddl_built, gloo_built, gloo_enabled, mpi_built, mpi_enabled,
                             mpi_threads_supported, nccl_built, rocm_built)
 from ..errors import Error
@@ -21,6 +21,7 @@ from ..job import (cross_rank, cross_size, init, is_homogeneous, is_initialized,
                    rank, shutdown, size)
 from ..process_sets import (ProcessSet, add_process_set, get_process_set_ids_and_ranks, global_process_set,
                             process_set_ids, remove_process_set)
+from ..status import progress as progress
 from ..timeline import start_timeline, stop_timeline
 from ..types import Adasum, Average, Max, Min, Product, ReduceOp, Sum
 from . import elastic

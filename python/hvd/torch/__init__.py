@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from . import _framework  # noqa: F401 (first: reports a missing PyTorch)
+from .. import callbacks as callbacks, checkpoint as checkpoint, data as data, errors as errors  # those of hvd, too
 from ..capabilities import (ccl_built, cuda_built, ddl_built, gloo_built, gloo_enabled, mpi_built, mpi_enabled,
                             mpi_threads_supported, nccl_built, rocm_built)
 from ..errors import Error as HorovodInternalError
@@ -16,6 +17,7 @@ from ..job import (cross_rank, cross_size, init, is_homogeneous, is_initialized,
                    rank, shutdown, size)
 from ..objects import allgather_object, broadcast_object
 from ..process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
+from ..status import progress as progress
 from ..timeline import start_timeline, stop_timeline
 from ..types import Adasum, Average, Max, Min, Product, Sum
 from . import elastic

@@ -40,5 +40,18 @@ TEST(HelpTopics, AreThePagesByNameAndTheIndexOfAFolderByThatOfTheFolder) {
   EXPECT_TRUE(find_topics(folder.path() / "nosuch").empty());
 }
 
+TEST(HelpTopics, OfPagesWithOneNameTheOneWithTheShorterPathHasIt) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder.path() / "reference/formats");
+  std::filesystem::create_directory(folder.path() / "train");
+  for (const auto* name : {"reference/formats/scaling.md", "train/scaling.md"})
+    std::ofstream(folder.path() / name) << "# Title\n";
+  const auto topics = find_topics(folder.path());
+  ASSERT_EQ(topics.size(), 2u);
+  EXPECT_EQ(find_topic(topics, kCommands, "scaling")->file, folder.path() / "train/scaling.md");
+  EXPECT_EQ(find_topic(topics, kCommands, "formats/scaling")->file,
+            folder.path() / "reference/formats/scaling.md");
+}
+
 }  // namespace
 }  // namespace hvdrun

@@ -298,7 +298,7 @@ def test_a_look_that_hangs_is_given_up_and_the_process_continues(sandbox: Sandbo
     if b"no userfaultfd" in process.out:
         process.wait()
         pytest.skip("needs userfaultfd(2)")
-    seen = look_at(process, "--time-limit", 1)
+    seen = look_at(process, "--time-limit", 3)
     assert seen["unfinished"] == "reading its memory" and len(seen["threads"]) == 2
     assert process_state(process.pid) == "S"
     process.process.stdin.close()

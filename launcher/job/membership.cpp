@@ -208,8 +208,7 @@ bool Membership::has_finished_on(std::size_t host) const {
 
 void Membership::resume() {
   if (deadline_.pending()) watch_deadline(true);
-  if (init_deadline_.pending())
-    init_deadline_.start(attempt_.job.spec.elastic.reset_timeout);
+  if (init_deadline_.pending()) init_deadline_.start(attempt_.job.spec.elastic.reset_timeout);
 }
 
 // --- what is decided -----------------------------------------------------------------------------

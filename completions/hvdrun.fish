@@ -152,7 +152,7 @@ complete -c hvdrun -n '__hvdrun_takes_options' -l config-file -r -F -d 'read set
 complete -c hvdrun -n '__hvdrun_takes_options' -l explain -f -d 'print each setting and where it comes from, without starting anything'
 complete -c hvdrun -n '__hvdrun_takes_options' -o cb -l check-build -f -d 'print what this hvdrun can do, and which libraries it finds'
 complete -c hvdrun -n '__hvdrun_takes_options' -s v -l version -s V -f -d 'print the version and how it was built'
-complete -c hvdrun -n '__hvdrun_takes_options' -s h -l help -f -d 'print the most used options; all'
+complete -c hvdrun -n '__hvdrun_takes_options' -s h -l help -f -d '-h prints the most used options, --help all'
 complete -c hvdrun -n '__hvdrun_takes_batch_options' -l nodes -s N -x -d 'number of nodes'
 complete -c hvdrun -n '__hvdrun_takes_batch_options' -l gpus-per-node -x -d 'number of GPUs that a node has; the job requests one per rank. 0: ranks without GPUs'
 complete -c hvdrun -n '__hvdrun_takes_batch_options' -l cpus-per-node -x -d 'number of CPUs (as SLURM counts them) that a node has, for its ranks to share'

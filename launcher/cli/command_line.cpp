@@ -68,6 +68,11 @@ bool is_key_of_ssh(const std::filesystem::path& file) {
 // Adds notes about options that are accepted but have no effect.
 void add_notes(const JobSpec& job, const Environment& environment,
                std::vector<std::string>& notes) {
+  const ElasticSpec usual;
+  if (!job.elastic.min_ranks && job.elastic.elastic_timeout != usual.elastic_timeout)
+    notes.push_back("--elastic-timeout has no effect without --min-np");
+  if (!job.elastic.min_ranks && job.elastic.reset_timeout != usual.reset_timeout)
+    notes.push_back("--reset-timeout has no effect without --min-np");
   if (job.json && !job.dry_run) notes.push_back("--json has no effect without --dry-run");
   for (const auto& change : job.environment)
     if (!change.value && find_variable(environment, change.name) == nullptr)

@@ -32,12 +32,13 @@ hvdrun stops them all and reports which failed first, and why.
 
 While a job runs, in another terminal:
   hvdrun why         why it hangs: which rank the others wait for, and where
+  hvdrun top         what the ranks of a job do; also logs, its last lines
+  hvdrun jobs        your jobs on this machine, and in SLURM's queue
 
 With SLURM (see also hvdrun WORD --help):
   hvdrun sbatch      a batch script from a template; --follow submits it
   hvdrun salloc      an allocation, and a program or a shell in it
-  hvdrun jobs        your jobs in the queue; also follow JOB, cancel JOB
-  hvdrun top         what the ranks of a job do; also logs, its last lines
+  hvdrun follow      the state and the output of a job; also cancel JOB
   hvdrun templates   the templates of batch scripts
   hvdrun scale       a program at several numbers of ranks, compared
 )";

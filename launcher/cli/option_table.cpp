@@ -569,7 +569,13 @@ constexpr Option kOptions[] = {
      "",
      "",
      "print the version and how it was built"},
-    {"help", {"-h", "--help"}, action, information, "", "", "print the most used options; all"},
+    {"help",
+     {"-h", "--help"},
+     action,
+     information,
+     "",
+     "",
+     "-h prints the most used options, --help all"},
 };
 
 }  // namespace

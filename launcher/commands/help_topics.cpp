@@ -1,6 +1,7 @@
 #include "commands/help_topics.hpp"
 
 #include "base/files.hpp"
+#include "cli/option_sets.hpp"
 #include "cli/program.hpp"
 #include "commands/page_text.hpp"
 #include "commands/subcommand.hpp"
@@ -13,6 +14,7 @@
 #include <system_error>
 #include <utility>
 
+#include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -81,6 +83,10 @@ int print_paged(const std::string& text, const Environment& environment) {
 // Returns where else the word is explained; "" if that is not known.
 std::string other_place(std::string_view word) {
   if (word.starts_with('-')) return "; hvdrun --help lists the options";
+  for (const auto table : cli::run_options())
+    for (const auto& option : table)
+      if (option.name == word || option.name.starts_with(std::string(word) + "-"))
+        return fmt::format("; --{} is an option: man hvdrun", option.name);
   const bool is_number = !word.empty() && word.find_first_not_of("0123456789") == word.npos;
   return is_number ? "; hvdrun help exit-codes has the numbers" : "";
 }

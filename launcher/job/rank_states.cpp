@@ -3,6 +3,7 @@
 #include "report/report_text.hpp"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
@@ -26,10 +27,14 @@ std::vector<std::string> table_of(const StateAnswers::Answer& ranks,
   if (!ranks) return {};
   std::vector<std::string> lines{fmt::format("{:>6} {:<16} {:>8} {:>6} {:>9}  {}", "rank", "host",
                                              "pid", "epoch", "step", "state")};
-  for (const auto& state : *ranks)
+  for (const auto& state : *ranks) {
+    const bool is_silent = state.epoch == 0 && state.step == 0;  // it has reported no progress
     lines.push_back(fmt::format("{:>6} {:<16} {:>8} {:>6} {:>9}  {}", state.rank,
                                 reports[static_cast<std::size_t>(state.rank)].host, state.pid,
-                                state.epoch, state.step, what_it_does(state, reports)));
+                                is_silent ? "-" : std::to_string(state.epoch),
+                                is_silent ? "-" : std::to_string(state.step),
+                                what_it_does(state, reports)));
+  }
   return lines;
 }
 

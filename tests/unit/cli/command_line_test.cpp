@@ -499,6 +499,10 @@ TEST_F(CommandLine, NotesOptionsWithoutEffect) {
                          "hvdrun does not use",
                   "--json has no effect without --dry-run",
                   "-x NOPE has no effect: it is not set in your environment"));
+  EXPECT_THAT(parse({"--elastic-timeout", "1", "--reset-timeout", "1", "prog"})->notes,
+              ElementsAre("--elastic-timeout has no effect without --min-np",
+                          "--reset-timeout has no effect without --min-np"));
+  EXPECT_THAT(parse({"--elastic-timeout", "1", "--min-np", "1", "prog"})->notes, ElementsAre());
 }
 
 std::vector<std::string> hosts_of(const Result<Invocation>& invocation) {

@@ -37,6 +37,11 @@ TEST(HelpTopics, AreThePagesByNameAndTheIndexOfAFolderByThatOfTheFolder) {
             "topics lists all");
   EXPECT_THAT(find_topic(topics, kCommands, "-np").error().message,
               ::testing::HasSubstr("\"-np\"; hvdrun --help lists the options; hvdrun help topics"));
+  EXPECT_THAT(
+      find_topic(topics, kCommands, "fold").error().message,
+      ::testing::HasSubstr("\"fold\"; --fold-lines is an option: man hvdrun; hvdrun help topics"));
+  EXPECT_THAT(find_topic(topics, kCommands, "output").error().message,
+              ::testing::HasSubstr("; --output-filename is an option"));
   EXPECT_TRUE(find_topics(folder.path() / "nosuch").empty());
 }
 

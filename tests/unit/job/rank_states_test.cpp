@@ -26,6 +26,14 @@ TEST(StateTable, IsCompleteWhenTheLastAgentHasAnswered) {
       "     1 n1                     11      2         7  sleeping, in allreduce grad for 12.3 s");
 }
 
+TEST(StateTable, ARankThatReportsNoProgressHasNoNumbers) {
+  StateTable table;
+  table.expect({0});
+  const auto lines = table.add(0, {{{0, 10, "R", 0, 0, "", 0}}}, two_ranks());
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[1], "     0 n1                     10      -         -  running");
+}
+
 TEST(StateTable, IgnoresUnrequestedAnswers) {
   StateTable table;
   EXPECT_TRUE(table.add(0, {{{0, 10, "R", 0, 0, "", 0}}}, two_ranks()).empty());

@@ -466,6 +466,7 @@ def test_without_libdw_all_but_native_stacks_is_there(sandbox: Sandbox) -> None:
     folder = sandbox.files / "no-libdw"
     folder.mkdir()
     (folder / "libdw.so.1").write_text("not a library")
+    wait_until(lambda: places(look_at(process)["threads"][0], file)[-1] == ("<module>", 24), "the script to wait")
     done = subprocess.run([LOOK, str(process.pid)], capture_output=True, text=True, timeout=60,
                           env={"LD_LIBRARY_PATH": str(folder)})
     seen = json.loads(done.stdout)

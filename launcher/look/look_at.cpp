@@ -32,6 +32,7 @@ class Look {
   Look(pid_t pid, const LookOptions& options) : pid_(pid), options_(options), memory_(pid) {}
 
   void run() {
+    if (options_.stopped_too_long) settle();
     if (!read_facts(pid_, look_, calls_)) return;
     look_.asked = options_.asked != 0 ? options_.asked : pid_;
     if (look_.state == 'Z' && look_.threads.size() <= 1) return publish_finished();
@@ -81,16 +82,20 @@ class Look {
     return taken;
   }
 
-  // Waits until the threads that slept before the stop sleep again.
+  // Waits until the threads that slept before the stop sleep again; all, if they are not known.
   void settle() const {
     const auto deadline = std::chrono::steady_clock::now() + kMostSettle;
-    const auto runs = [this](const ThreadLook& thread) {
-      const auto stat = read_stat(pid_, "task/" + std::to_string(thread.tid) + "/stat");
-      return thread.state == 'S' && stat && stat->state == 'R';
+    std::vector<pid_t> slept;
+    for (const auto& thread : look_.threads)
+      if (thread.state == 'S') slept.push_back(thread.tid);
+    if (look_.threads.empty()) slept = threads_of(pid_);
+    const auto runs = [this](pid_t tid) {
+      const auto stat = read_stat(pid_, "task/" + std::to_string(tid) + "/stat");
+      return stat && stat->state == 'R';
     };
     do {
       std::this_thread::sleep_for(kSettle);
-    } while (std::any_of(look_.threads.begin(), look_.threads.end(), runs) &&
+    } while (std::any_of(slept.begin(), slept.end(), runs) &&
              std::chrono::steady_clock::now() < deadline);
   }
 

@@ -85,7 +85,8 @@ class Worker {
     start(false);
   }
 
-  int fd() const { return out_.get(); }
+  // Returns -1 if there is nothing to read for now.
+  int fd() const { return is_ending_ ? -1 : out_.get(); }
   bool done() const { return !out_; }
   bool is_young() const { return !done() && Clock::now() - started_ < kYoung; }
   const std::string& text() const { return text_; }
@@ -104,18 +105,25 @@ class Worker {
   }
 
   void check_time() {
+    if (Clock::now() > deadline_) return finish();
+    if (is_ending_) return start_again();
     const std::uint64_t began = *began_;
     const auto longest = std::chrono::nanoseconds(kLongestStop).count();
-    if (began != 0 && monotonic_ns() - began > static_cast<std::uint64_t>(longest)) {
-      finish();
-      *began_ = 0;
-      start(true);
-    } else if (Clock::now() > deadline_) {
-      finish();
-    }
+    if (began == 0 || monotonic_ns() - began <= static_cast<std::uint64_t>(longest)) return;
+    ::kill(child_, SIGKILL);
+    is_ending_ = true;
   }
 
  private:
+  // Looks again, without a stop, when the killed look is gone: until then it may hold the process.
+  void start_again() {
+    if (::waitpid(child_, nullptr, WNOHANG) == 0) return;
+    is_ending_ = false;
+    received_.clear();
+    *began_ = 0;
+    start(true);
+  }
+
   // `again`: this time without a stop.
   void start(bool again) {
     std::array<int, 2> ends{};
@@ -157,6 +165,7 @@ class Worker {
   Clock::time_point deadline_;
   const Clock::time_point started_ = Clock::now();
   pid_t child_ = 0;
+  bool is_ending_ = false;  // killed to look again
   Fd out_;
   std::string received_;
   std::string text_;

@@ -70,6 +70,7 @@ void Membership::begin() {
 }
 
 void Membership::leave() {
+  new_ranks_.leave();
   init_deadline_.cancel();
   deadline_.cancel();
   newcomers_deadline_.cancel();

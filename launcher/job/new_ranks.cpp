@@ -76,7 +76,10 @@ void NewRanks::start_all() {
     const auto slot = static_cast<std::uint32_t>(place.local_rank);
     const auto numbers = generations_.planned(host_number, slot);
     slots_.take(host, place.local_rank);
-    generations_.add(host_number, slot);
+    const auto member = generations_.add(host_number, slot);
+    const auto timer =
+        late_.try_emplace(member, attempt_.job.loop, [this, member] { warn_of_late(member); });
+    timer.first->second.start(attempt_.job.spec.elastic.elastic_timeout);
     place.rank = attempt_.table.add(host, name, place);
     attempt_.job.output.add(name, place);
     messages[host].ranks.push_back(new_rank(attempt_.job.spec, attempt_.job.plan, attempt_.identity,
@@ -84,6 +87,18 @@ void NewRanks::start_all() {
   }
   for (const auto& [host, message] : messages)
     attempt_.agents->on_host(host).send(FrameType::start_more, pack(message));
+}
+
+void NewRanks::warn_of_late(std::uint32_t number) {
+  using enum Generations::Member::State;
+  const auto& member = generations_.state().members[number];
+  if (member.joined || member.came || member.state != running) return;
+  const auto& rank = attempt_.table.ranks()[number];
+  attempt_.note(warning_text(fmt::format(
+      "new rank {} on {} (pid {}) has not called hvd_init within {} (--elastic-timeout), and the "
+      "others run without it: hvdrun why says where it is; if it is killed, {}",
+      number, rank.host, rank.pid, seconds_text(attempt_.job.spec.elastic.elastic_timeout),
+      attempt_.job.spec.elastic.replaces ? "another one is started" : "none takes its place")));
 }
 
 void NewRanks::note(const action::Go& go) {

@@ -4,6 +4,7 @@
 // Membership owns it. Loop thread only. A process that cannot be started has failed.
 #pragma once
 
+#include "base/event_loop.hpp"
 #include "job/attempt_phase.hpp"
 #include "job/generations.hpp"
 #include "job/slots.hpp"
@@ -28,6 +29,9 @@ class NewRanks {
   // Takes the end of a member's process. Says if its slot is left out.
   void ended(std::uint32_t member, const RankReport& rank);
 
+  // The job ends: warns of no rank any more.
+  void leave() { late_.clear(); }
+
   // Returns whether a process may still come that is not in the job.
   bool may_come() const;
 
@@ -35,12 +39,15 @@ class NewRanks {
   // Leaves out those of hosts without an agent.
   std::vector<Slots::Slot> usable(std::vector<Slots::Slot> slots) const;
   void start_all();
+  // Warns of a process that has not come to hvd_init. It is not ended: it may be reading its data.
+  void warn_of_late(std::uint32_t member);
 
   AttemptParts& attempt_;
   Generations& generations_;
   Slots slots_;
   std::map<std::uint32_t, std::uint64_t>
       commits_at_first_;  // of members, in their first generation
+  std::map<std::uint32_t, TimeoutTimer> late_;  // by member
 };
 
 }  // namespace hvdrun

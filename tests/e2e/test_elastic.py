@@ -327,6 +327,20 @@ def test_a_job_waits_for_new_ranks_for_a_while(sandbox: Sandbox) -> None:
     assert done.report["first_failure"] == 1 and "waiting for new ones" in done.err_text, done
 
 
+def test_a_new_rank_that_does_not_come_to_hvd_init_is_named(sandbox: Sandbox) -> None:
+    go, ready = sandbox.files / "go", sandbox.files / "ready"
+    running = sandbox.start("--min-np", RANKS, "-np", RANKS, "-H", f"localhost:{RANKS + 1}", "--spares", 1, "--elastic-timeout", "0.3", "--grace", 0.3,
+                            "sh", "-c", f'[ -z "$HVD_NEWCOMER" ] || exec sleep 1000; exec {TRAINER} --hold 7:1:{go} --ready {ready}', env=ENVIRONMENT)
+    for rank in (RANKS, RANKS + 1):  # the second one takes the place of the first
+        running.wait_for(f"new rank {rank} on {HOSTNAME} (pid ".encode(), "err")
+        told = rf"warning: new rank {rank} on {HOSTNAME} \(pid (\d+)\) has not called hvd_init within 0.3 s \(--elastic-timeout\), and the others run"
+        [pid] = re.findall(told, running.err.decode())
+        os.kill(int(pid), signal.SIGKILL)
+    go.touch()
+    done = running.wait().expect(0)
+    assert done.err_text.count("has not called hvd_init within") >= 2, done
+
+
 def test_a_job_stops_at_its_reset_limit(sandbox: Sandbox) -> None:
     done = train(sandbox, "--reset-limit", 1, die="step:1:1:kill:5,step:2:2:exit7:12").expect(7)
     assert done.report["first_failure"] == 2 and len(done.report["generations"]) == 2, done

@@ -308,7 +308,7 @@ void Generations::settle(Actions& actions) {
   if (state_.phase == Phase::open) settle_open(actions);
 }
 
-// Ends the job if all members have left and then failed: nobody takes in those that wait outside.
+// Ends the job if all members have left and then failed: no member can take in those that wait.
 void Generations::settle_open(Actions& actions) {
   const auto is_lost = [this](std::uint32_t number) {
     return state_.members[number].state == MemberState::lost;

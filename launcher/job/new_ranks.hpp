@@ -46,7 +46,7 @@ class NewRanks {
   Generations& generations_;
   Slots slots_;
   std::map<std::uint32_t, std::uint64_t>
-      commits_at_first_;  // of members, in their first generation
+      commits_at_first_;                        // of members, in their first generation
   std::map<std::uint32_t, TimeoutTimer> late_;  // by member
 };
 

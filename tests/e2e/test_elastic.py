@@ -333,8 +333,8 @@ def test_a_new_rank_that_does_not_come_to_hvd_init_is_named(sandbox: Sandbox) ->
                             "sh", "-c", f'[ -z "$HVD_NEWCOMER" ] || exec sleep 1000; exec {TRAINER} --hold 7:1:{go} --ready {ready}', env=ENVIRONMENT)
     for rank in (RANKS, RANKS + 1):  # the second one takes the place of the first
         running.wait_for(f"new rank {rank} on {HOSTNAME} (pid ".encode(), "err")
-        told = rf"warning: new rank {rank} on {HOSTNAME} \(pid (\d+)\) has not called hvd_init within 0.3 s \(--elastic-timeout\), and the others run"
-        [pid] = re.findall(told, running.err.decode())
+        warning = rf"warning: new rank {rank} on {HOSTNAME} \(pid (\d+)\) has not called hvd_init within 0.3 s \(--elastic-timeout\), and the others run"
+        [pid] = re.findall(warning, running.err.decode())
         os.kill(int(pid), signal.SIGKILL)
     go.touch()
     done = running.wait().expect(0)

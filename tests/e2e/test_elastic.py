@@ -481,9 +481,14 @@ def test_a_forked_child_that_calls_hvd_costs_a_generation(sandbox: Sandbox, undi
     assert "called in a process that was forked after hvd_init" in done.out_text, done
 
 
-@pytest.mark.slow
 def test_mpi_is_refused(sandbox: Sandbox) -> None:
-    done = train(sandbox, env={"HVD_TRANSPORT": "mpi"}).expect(134)  # of the program, for hvd_init's error
+    done = train(sandbox, env={"HVD_TRANSPORT": "mpi"}).expect(2)
+    assert "--min-np does not work with HVD_TRANSPORT=mpi: MPI cannot lose a rank" in done.err_text, done
+
+
+@pytest.mark.slow
+def test_a_rank_that_chooses_mpi_itself_is_refused(sandbox: Sandbox) -> None:
+    done = sandbox.run("--min-np", 1, "-np", RANKS, "env", "HVD_TRANSPORT=mpi", TRAINER, env=ENVIRONMENT).expect(134)  # for hvd_init's error
     assert "HVD_TRANSPORT=mpi: MPI cannot lose a rank" in done.err_text, done
 
 

@@ -14,10 +14,11 @@ import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 
-from harness import HOSTNAME, HVDRUN, SOAK, Done, Running, Sandbox, load_report, process_state, program, wait_until
+from harness import parent_of, HOSTNAME, HVDRUN, SOAK, Done, Running, Sandbox, load_report, process_state, program, wait_until
 
 TRAINER = program("elastic_trainer")
 EPOCHS, STEPS = 4, 20
@@ -663,3 +664,27 @@ def test_a_new_rank_on_another_host(sandbox: Sandbox, undisturbed: float) -> Non
     done = train(sandbox, *on_two_hosts(sandbox), "--replace", "auto", die="step:3:1:kill:7", program_options=("--take-in", "12"))
     expect_trained(done, undisturbed, [ALL, [0, 1, 2], [0, 1, 2, 4]])
     assert newcomers_of(done) == {4: (3, 1)} and "new rank 4 on other has joined" in done.err_text, done
+
+
+def held_on_two_hosts(sandbox: Sandbox, *options: object) -> tuple[Running, Path]:
+    """A training in which rank 0 waits before step 7, on this host. Then it waits before step 12 until new ranks are ready."""
+    go, ready = sandbox.files / "go", sandbox.files / "ready"
+    running = start(sandbox, *on_two_hosts(sandbox), *options, program_options=(
+        "--hold", f"7:0:{go}", "--ready", str(ready), "--take-in", "12"))
+    wait_until(lambda: sandbox.lines_of("ready"), "rank 0 in its step")
+    return running, go
+
+
+def kill_agent_of(sandbox: Sandbox, rank: int) -> None:
+    os.kill(parent_of(sandbox.ranks()[rank]), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("hosts", ["localhost:2,other:2", "other:2,localhost:2"])
+def test_a_killed_agent_is_started_again_and_new_ranks_run_there(sandbox: Sandbox, undisturbed: float, hosts: str) -> None:
+    """Ranks 2 and 3 are on the other host, or on this one."""
+    running, go = held_on_two_hosts(sandbox, "-H", hosts, "--replace", "auto")
+    kill_agent_of(sandbox, 2)
+    running.wait_for(b"was started again", "err")
+    go.touch()
+    done = running.wait()
+    expect_trained(done, undisturbed, [ALL, [0, 1], [0, 1, 4, 5]])

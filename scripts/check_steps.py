@@ -78,7 +78,7 @@ def static_steps() -> Iterator[Step]:
 def gate_steps(options: Options) -> Iterator[Step]:
     def suite(folder: str, about: str, marks: str) -> Step:
         path = f"tests/{folder}"
-        return Step(folder, about, lambda log: run_pytest(log, options, path, marks), needs=("build",),
+        return Step(folder, about, lambda log: run_pytest(log, options, path, marks), needs=("build",), minutes=30 if everything else 10,
                     ignores=(*PROSE, "bench/", *(each for each in SUITES if each != f"{path}/")))
 
     everything = options.depth != GATE

@@ -289,7 +289,7 @@ void Running::consider_another_agent(AgentState& lost) {
   if (membership_->wants_another_agent(lost.host_index)) attempt_.agents->start_again(lost);
 }
 
-// All ranks have ended. An agent that has no link yet cannot be told.
+// All ranks have ended. One that has no link yet takes no message.
 void Running::forget_unstarted_agents() {
   const bool one_is_starting =
       std::ranges::any_of(attempt_.agents->every(), [](const AgentState& agent) {

@@ -666,11 +666,17 @@ def test_a_new_rank_on_another_host(sandbox: Sandbox, undisturbed: float) -> Non
     assert newcomers_of(done) == {4: (3, 1)} and "new rank 4 on other has joined" in done.err_text, done
 
 
-def held_on_two_hosts(sandbox: Sandbox, *options: object) -> tuple[Running, Path]:
-    """A training in which rank 0 waits before step 7, on this host. Then it waits before step 12 until new ranks are ready."""
-    go, ready = sandbox.files / "go", sandbox.files / "ready"
-    running = start(sandbox, *on_two_hosts(sandbox), *options, program_options=(
-        "--hold", f"7:0:{go}", "--ready", str(ready), "--take-in", "12"))
+def held_on_two_hosts(sandbox: Sandbox, *options: object, least: int = 1, login: str = "", newcomer: str = "true", take_in: int = 12,
+                      holds: str = "") -> tuple[Running, Path]:
+    """A training in which rank 0 waits before step 7, on this host. With `take_in`, it then waits before this step until new ranks are ready.
+
+    `login`: what the second login and later ones do first. `newcomer`: what a new rank's shell does first."""
+    go, ready, first = sandbox.files / "go", sandbox.files / "ready", sandbox.files / "first"
+    words = [*on_two_hosts(sandbox), *options, "--min-np", least, "-np", RANKS]
+    if login:
+        (sandbox.files / "ssh").write_text(f"#!/bin/sh\nmkdir {first} 2>/dev/null || {{ {login}; }}\n" + SSH)
+    trainer = f"{TRAINER} --hold 7:0:{go}{holds} --ready {ready}" + (f" --take-in {take_in}" if take_in else "")
+    running = sandbox.start(*words, "sh", "-c", f'[ -z "$HVD_NEWCOMER" ] || {newcomer}; exec {trainer}', env=ENVIRONMENT)
     wait_until(lambda: sandbox.lines_of("ready"), "rank 0 in its step")
     return running, go
 
@@ -686,5 +692,78 @@ def test_a_killed_agent_is_started_again_and_new_ranks_run_there(sandbox: Sandbo
     kill_agent_of(sandbox, 2)
     running.wait_for(b"was started again", "err")
     go.touch()
+    done = running.wait().expect(0)
+    results = results_of(done.out_text)
+    assert sorted(result.member for result in results) == [0, 1, 4, 5], done  # the last two came together, or one by one
+    assert all(abs(result.loss / undisturbed - 1) < 1e-5 for result in results), done
+    assert newcomers_of(done).keys() == {4, 5} and {local for _, local in newcomers_of(done).values()} == {0, 1}, done
+
+
+def test_without_new_ranks_no_agent_is_started_again(sandbox: Sandbox, undisturbed: float) -> None:
+    running, go = held_on_two_hosts(sandbox, take_in=0)
+    kill_agent_of(sandbox, 2)
+    go.touch()
     done = running.wait()
-    expect_trained(done, undisturbed, [ALL, [0, 1], [0, 1, 4, 5]])
+    expect_trained(done, undisturbed, [ALL, [0, 1]])
+    assert "started again" not in done.err_text, done
+
+
+def test_an_agent_that_is_killed_twice_is_started_twice(sandbox: Sandbox, undisturbed: float) -> None:
+    """The second time before its new ranks have joined."""
+    running, go = held_on_two_hosts(sandbox, "--replace", "auto", newcomer="[ $HVD_MEMBER -ge 6 ] || sleep 1000")
+    kill_agent_of(sandbox, 2)
+    go.touch()
+    wait_until(lambda: sandbox.ranks().get(5, 0), "two new ranks")
+    kill_agent_of(sandbox, 5)
+    done = running.wait().expect(0)
+    assert done.err_text.count("the agent on other was started again") == 2, done
+    assert set(newcomers_of(done)) <= {6, 7} and newcomers_of(done), done
+    assert all(abs(result.loss / undisturbed - 1) < 1e-5 for result in results_of(done.out_text)), done
+
+
+@pytest.mark.parametrize("hosts", [slow("localhost:2,other:2"), "other:2,localhost:2"])
+def test_a_job_below_its_minimum_waits_for_the_next_agent(sandbox: Sandbox, undisturbed: float, hosts: str) -> None:
+    running, go = held_on_two_hosts(sandbox, "-H", hosts, "--replace", "auto", least=4, take_in=0)
+    kill_agent_of(sandbox, 2)
+    go.touch()
+    done = running.wait()
+    expect_trained(done, undisturbed, [ALL, [0, 1, 4, 5]])
+    assert "2 ranks are left, fewer than --min-np 4: waiting for new ones" in done.err_text, done
+
+
+@pytest.mark.parametrize("least", [1, slow(4)])
+def test_an_agent_that_cannot_be_started_again_is_named(sandbox: Sandbox, undisturbed: float, least: int) -> None:
+    running, go = held_on_two_hosts(sandbox, "--replace", "auto", least=least, take_in=0,
+                                    login="echo 'user@other: Permission denied (publickey).' >&2; exit 255")
+    kill_agent_of(sandbox, 2)
+    running.wait_for(b"the agent on other could not be started again: ", "err")
+    go.touch()
+    done = running.wait()
+    if least == 1:
+        expect_trained(done, undisturbed, [ALL, [0, 1]])
+    else:
+        assert done.code == 125 and "other was lost" in done.report["reason"], done
+    [line] = [line for line in done.err_text.splitlines() if "could not be started again" in line]
+    assert "warning: " in line and "denied" in line and line.endswith(": no new ranks can run there"), done
+
+
+def test_a_job_ends_while_an_agent_is_started_again(sandbox: Sandbox, undisturbed: float) -> None:
+    waiting = sandbox.files / "waiting"
+    running, go = held_on_two_hosts(sandbox, "--replace", "auto", take_in=0, login=f"touch {waiting}; exec sleep 1000")
+    kill_agent_of(sandbox, 2)
+    wait_until(waiting.exists, "the second login")
+    go.touch()
+    expect_trained(running.wait(), undisturbed, [ALL, [0, 1]])
+
+
+def test_a_host_whose_new_ranks_end_its_agents_is_left_out(sandbox: Sandbox, undisturbed: float) -> None:
+    last = sandbox.files / "last"
+    running, go = held_on_two_hosts(sandbox, "--replace", "auto", take_in=0, newcomer="kill -9 $PPID", holds=f",12:0:{last}")
+    kill_agent_of(sandbox, 2)
+    go.touch()
+    running.wait_for(b"hvdrun starts no more in this slot", "err")
+    last.touch()
+    done = running.wait()
+    expect_trained(done, undisturbed, [ALL, [0, 1]])
+    assert done.err_text.count("the agent on other was started again") == 3, done  # ranks 2 and 3 had committed
+    assert done.err_text.count("hvdrun starts no more in this slot") == 2, done

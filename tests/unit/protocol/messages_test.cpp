@@ -40,7 +40,16 @@ LaunchMessage example_launch() {
   m.grace = std::chrono::milliseconds(250);
   m.stall_time = std::chrono::milliseconds(60'001);
   m.progress_interval = std::chrono::milliseconds(251);
+  m.elastic = true;
+  m.key = "00ff";
   return m;
+}
+
+TEST(Messages, AnAgentLearnsWhosePlaceItTakes) {
+  ConfigureMessage message;
+  EXPECT_EQ(parse<ConfigureMessage>(pack(message))->predecessor, std::nullopt);
+  message.predecessor = 3;
+  EXPECT_EQ(parse<ConfigureMessage>(pack(message))->predecessor, 3u);
 }
 
 TEST(Messages, LaunchMessageRoundTrips) {
@@ -52,6 +61,8 @@ TEST(Messages, LaunchMessageRoundTrips) {
   ASSERT_EQ(got->hosts.size(), 2u);
   EXPECT_EQ(got->hosts[0].ranks, (std::vector{0, 1}));
   EXPECT_EQ(got->pmix_namespace, sent.pmix_namespace);
+  EXPECT_TRUE(got->elastic);
+  EXPECT_EQ(got->key, "00ff");
   EXPECT_EQ(got->arguments, sent.arguments);
   EXPECT_EQ(got->working_directory, sent.working_directory);
   EXPECT_EQ(got->environment, sent.environment);

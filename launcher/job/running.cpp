@@ -280,12 +280,11 @@ void Running::note_not_again(const AgentState& agent, const std::string& why) co
                   agent.host.name, why.empty() ? "" : ": ", why)));
 }
 
-// A host that was cut off may still run its old ranks. One whose agent was killed has ended them,
-// or the next agent does.
+// A host that does not answer may still run its old ranks, and gets no other agent. On one that
+// answers, the next agent ends what the lost one has left.
 void Running::consider_another_agent(AgentState& lost) {
   const auto& life = lost.life;
-  const bool ended = life.loss().cause == Loss::Cause::agent && !life.loss().host_heard;
-  if (!ended || life.phase() != AgentPhase::running) return;
+  if (life.loss().cause != Loss::Cause::agent || life.phase() != AgentPhase::running) return;
   if (membership_->wants_another_agent(lost.host_index)) attempt_.agents->start_again(lost);
 }
 

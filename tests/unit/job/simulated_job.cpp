@@ -336,7 +336,8 @@ void SimulatedAgent::consider_leaving() {
   const bool any_alive = std::any_of(numbers.begin(), numbers.end(),
                                      [this](int number) { return !rank(number).reaped; });
   if (left || any_alive || !(launched || stopping)) return;
-  if (numbers.empty() && !stopping) return;  // starting failed: the launcher will send stop
+  // Starting failed, and the launcher will send stop; or ranks are to come.
+  if (numbers.empty() && !stopping && !released) return;
   if ((hosts > 1 || grows) && !stopping && !released) return;
   leave();
 }

@@ -6,6 +6,7 @@ again, and the report and the notes are true. HVD_START_TIMEOUT is longer than a
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -706,6 +707,26 @@ def test_without_new_ranks_no_agent_is_started_again(sandbox: Sandbox, undisturb
     done = running.wait()
     expect_trained(done, undisturbed, [ALL, [0, 1]])
     assert "started again" not in done.err_text, done
+
+
+def test_ranks_that_were_lost_with_their_agent_are_lost_for_top_too(sandbox: Sandbox) -> None:
+    """They do not hide for what the others wait."""
+    last = sandbox.files / "last"
+    running, go = held_on_two_hosts(sandbox, take_in=0, holds=f",12:0:{last}")
+    kill_agent_of(sandbox, 2)
+    go.touch()
+    now: dict = {}
+
+    def one_waits() -> bool:
+        done = subprocess.run([HVDRUN, "top", "--once", "--json", str(running.pid)], capture_output=True, text=True, env=sandbox.environment())
+        now.update(json.loads(done.stdout))
+        return bool(now["waits"])
+
+    wait_until(one_waits, "a rank that waits for rank 0")
+    assert [rank["state"] for rank in now["ranks"][2:]] == ["lost", "lost"], now
+    assert now["waits"][0]["missing"] == [0], now["waits"]
+    last.touch()
+    running.wait().expect(0)
 
 
 def test_an_agent_that_is_killed_twice_is_started_twice(sandbox: Sandbox, undisturbed: float) -> None:

@@ -83,6 +83,7 @@ if rank == 1:
     other()
 meet()
 """
+SILENT_FUSE = Path(__file__).with_name("silent_fuse.py")
 BODY_LINE = {HVD: 10, TORCH: 9, MPI: 9, PLAIN: 6}
 HELD_MUTEX = """libc = ctypes.CDLL(None); lock = ctypes.create_string_buffer(64); held = threading.Event()
     def hold():
@@ -203,6 +204,21 @@ def test_the_rank_and_the_line_are_named(name: str, sandbox: Sandbox) -> None:
     hang = end(job)
     assert hang["blamed"] == list(row.blamed), hang
     assert hang["kind"] == row.kind, hang
+
+
+def test_a_rank_that_waits_for_a_file_system_is_named(sandbox: Sandbox) -> None:
+    """A look makes the kernel wait in state D until the file system answers. The job ends, because it ends the file system."""
+    if not sandbox.isolated:
+        pytest.skip("only root may mount a file system that does not answer")
+    folder = sandbox.files / "mnt"
+    folder.mkdir()
+    server = f"import subprocess; subprocess.Popen([{PYTHON!r}, {str(SILENT_FUSE)!r}, {str(folder)!r}], stdout=subprocess.PIPE).stdout.readline()"
+    row = Row(PLAIN, f"{server}; open({str(folder / 'data')!r}).read()")
+    job = start(sandbox, row, "--grace", "200ms")
+    file = f"{folder / 'data'} (fuse.silent)"
+    ask_until(job, ("rank 1 is in train.py:6", file))
+    ask_until(job, ("rank 1 is in train.py:6", "hanging in the kernel", file))
+    assert end(job)["blamed"] == [1]
 
 
 def test_why_answers_from_another_terminal(sandbox: Sandbox) -> None:

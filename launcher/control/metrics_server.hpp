@@ -2,8 +2,8 @@
 // of this machine can ask, and one request for each connection.
 //
 // The job owns it, on its loop thread. It never blocks, and a client costs little: its request is
-// short and comes soon, or the connection closes. Connections that have sent nothing keep nobody
-// away: the kernel keeps them, and of those that have not sent a whole request the oldest is closed
+// short and comes soon, or the connection closes. A connection that sends nothing keeps no other
+// one away: the kernel keeps it. Of those that have sent a part of a request, the oldest is closed
 // for the next (common/net/acceptor.hpp). start() fails if the port is in use.
 #pragma once
 

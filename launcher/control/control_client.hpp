@@ -47,7 +47,7 @@ class ControlClient {
   std::optional<Result<ControlJson>> poll();
   int descriptor() const { return socket_.get(); }
 
-  // Returns what to tell the user while an answer is missing.
+  // Returns what the user learns while an answer is missing.
   Error silence() const;
 
   // Returns whether the connection has closed: the job has ended.

@@ -51,7 +51,7 @@ TEST(TopScreen, ANarrowScreenHasTheColumnsThatSayMost) {
   EXPECT_THAT(words_of(top_table(rates, {}, 1)[0].text), ElementsAre("RANK", "WAIT%", "STATE"));
 }
 
-TEST(TopScreen, AFoldedHostCountsTheRanksOfTheJob) {
+TEST(TopScreen, AFoldedHostHasTheRanksOfTheJob) {
   JobNow look;
   for (const auto* host : {"n1", "n2", "n3"})
     look.hosts.push_back({.host = host, .state = "running", .clock = 5, .ranks = {}, .gpus = {}});

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -239,6 +240,18 @@ def test_why_answers_from_another_terminal(sandbox: Sandbox) -> None:
     assert re.search(r"^rank 1 on .*, pid \d+ \(python3\): sleeping in", sent[-1], re.MULTILINE), sent
     verdict = json.loads(why("--json", job.pid).stdout)
     assert verdict["blamed"] == [1] and verdict["kind"] == "hangs", verdict
+    end(job)
+
+
+@pytest.mark.slow
+def test_an_agent_that_is_stopped_is_named_with_its_ranks(sandbox: Sandbox) -> None:
+    job = start(sandbox, ROWS["sleeps in a plain program"], "--grace", "200ms")
+    agent = job.helper("hvdrun-agent")
+    os.kill(agent, signal.SIGSTOP)
+    done = subprocess.run([HVDRUN, "why", str(job.pid)], capture_output=True, text=True, timeout=60, env=sandbox.environment())
+    os.kill(agent, signal.SIGCONT)
+    assert done.returncode == 0 and done.stdout.startswith("nothing could be seen of the ranks\n"), done
+    assert f": its hvdrun-agent is stopped; kill -CONT {agent} continues it; its ranks are missing here: 0-2\n" in done.stdout, done
     end(job)
 
 

@@ -201,7 +201,8 @@ int run_look(int argc, char** argv) {
 
 int run_words(int argc, char** argv) {
   if (argc > 2 && argv[1] == kLookArgument) return run_look(argc - 1, argv + 1);
-  if (argc == 2 && argv[1] == kAgentArgument) run_remote_agent();
+  if (argc == 2 && argv[1] == kAgentArgument) run_remote_agent(false);
+  if (argc == 3 && argv[1] == kAgentArgument && argv[2] == kHereArgument) run_remote_agent(true);
   if (argc == 3 && argv[1] == kAgentArgument && argv[2] == kSrunArgument) run_srun_agent();
   if (argc > 3 && argv[1] == kAgentArgument && argv[2] == kCleanupArgument)
     return run_cleanup({argv + 3, argv + argc});

@@ -279,7 +279,9 @@ class Sandbox:
         kept = {name: value for name, value in os.environ.items()
                 if name.endswith("SAN_OPTIONS") or name == "HVD_CHECK"}
         return {**kept, "PATH": "/usr/bin:/bin", "HOME": str(self.files), "LC_ALL": "C.UTF-8",
-                "TMPDIR": str(self.tmp), "HVD_TEST_COOKIE": f"{self.cookie}.{self._runs}.", **(changes or {})}
+                "TMPDIR": str(self.tmp), "HVD_TEST_COOKIE": f"{self.cookie}.{self._runs}.",
+                # Current versions of PyTorch leave it in TMPDIR.
+                "TORCHINDUCTOR_CACHE_DIR": str(self.files.parent / "inductor"), **(changes or {})}
 
     def command(self, words: Sequence[object]) -> list[str]:
         """Returns a command that runs the words with this sandbox's mounts. Each program calls exec, so that the pid stays the same."""

@@ -40,7 +40,7 @@ struct Lookup::Answers {
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<std::vector<Address>> ready;  // in the order of the names
-  bool unwanted = false;                   // nobody awaits them any more
+  bool unwanted = false;                   // no answer is awaited any more
 
   // Returns whether more answers are wanted.
   bool add(std::vector<Address> answer) {
@@ -52,11 +52,10 @@ struct Lookup::Answers {
 };
 
 Lookup::Lookup(std::vector<std::string> names) : answers_(std::make_shared<Answers>()) {
-  auto thread =
-      start_thread("looks up hosts", [names = std::move(names), answers = answers_] {
-        for (const auto& name : names)
-          if (!answers->add(addresses_of(name))) return;
-      });
+  auto thread = start_thread("looks up hosts", [names = std::move(names), answers = answers_] {
+    for (const auto& name : names)
+      if (!answers->add(addresses_of(name))) return;
+  });
   if (thread)
     thread->detach();
   else

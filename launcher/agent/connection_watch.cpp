@@ -104,7 +104,7 @@ void ConnectionWatch::on_timer() {
 }
 
 void ConnectionWatch::start(const LaunchMessage& job, const std::vector<HeldPort>& held) {
-  if (job.size < 2) return;
+  if (job.size < 2 || job.ranks.empty()) return;  // none: they come later, one by one
   ports_ = ports_of_ranks(job, held);
   has_tf_config_ = has_tf_config(job);
   stall_time_ = job.stall_time;

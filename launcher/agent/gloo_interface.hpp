@@ -20,8 +20,8 @@
 namespace hvdrun {
 
 // The interfaces with the routes to a job's other hosts, of which it looks up eight at most. The
-// names are looked up when the interfaces are needed for the first time. A name server that does not
-// answer costs kAnswerPatience.
+// names are looked up when the interfaces are needed for the first time. A name server that does
+// not answer costs kAnswerPatience.
 class InterfacesTowardsHosts {
  public:
   explicit InterfacesTowardsHosts(const LaunchMessage& job) : job_(job) {}

@@ -123,7 +123,8 @@ void report_death(const AgentEnd& end, OomWatch& memory, const Fd& death) {
   if (end.signal != 0) text = "killed by " + signal_name(end.signal);
   if (end.signal == SIGKILL && memory.happened())
     text += ", out of memory (the kernel's OOM killer)";
-  if (!death && end.signal != 0) std::fprintf(stderr, "the agent was %s\n", text.c_str());
+  if (!death && end.signal != 0)
+    std::fprintf(stderr, "%s%s\n", std::string(kAgentDeath).c_str(), text.c_str());
   if (!death || end.code == kExitOk) return;
   [[maybe_unused]] const auto put = ::write(death.get(), text.data(), text.size());
 }

@@ -17,12 +17,17 @@
 #include "common/fd.hpp"
 #include "protocol/link.hpp"
 
+#include <string_view>
+
 namespace hvdrun {
 
 // The guard's name, as ps shows it. `pkill -9 hvdrun` kills every process with "hvdrun" in its
 // name; with -f, in its command line. The guard has it in neither, so it survives and ends what is
 // left.
 inline constexpr char kGuardProcess[] = "hvd-guard";
+
+// Begins the guard's line on stderr that says how the agent was killed.
+inline constexpr std::string_view kAgentDeath = "the agent was ";
 
 // Turns the calling process, which must have one thread, into the guard. Never returns. Closes all
 // descriptors except 0, 1, 2 and the link's. Error: prints it and exits if no agent can be started.

@@ -29,8 +29,8 @@ class HostFactsSearch {
   HostFactsSearch(LinkRoute route, const std::vector<std::string>& names);
 
   // Returns the facts. Waits for answers, kAnswerPatience for each, and three seconds for all. A
-  // name without an answer by then counts as one that cannot be resolved: the launcher has the
-  // address by which it has reached that host.
+  // name without an answer by then is reported as unresolved: the launcher has the address by
+  // which it has reached that host.
   HostFacts finish();
 
  private:

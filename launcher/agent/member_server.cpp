@@ -89,11 +89,8 @@ MemberServer::MemberServer(const EventLoop& loop, FrameSender& link, const Launc
       warn_(std::move(warn)),
       accept_again_(loop, [this] { acceptable_.enable(); }),
       disconnected_timer_(loop, [this] { report_disconnected(); }) {
-  for (const auto& rank : job.ranks) {
-    members_.insert(static_cast<std::uint32_t>(rank.rank));
-    for (const auto& [name, value] : rank.environment)
-      if (name == HVD_ENV_JOB_KEY) key_ = from_hex(value);
-  }
+  for (const auto& rank : job.ranks) members_.insert(static_cast<std::uint32_t>(rank.rank));
+  if (!job.key.empty()) key_ = from_hex(job.key);
 }
 
 MemberServer::~MemberServer() = default;

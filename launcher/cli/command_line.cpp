@@ -214,7 +214,7 @@ Result<Invocation> parse_command_line(const std::vector<std::string>& args,
   Invocation invocation;
   auto& spec = invocation.spec;
   HVD_CHECK(cli::apply_settings(gathered.settings, spec));
-  HVD_CHECK(cli::settle_elastic(spec));
+  HVD_CHECK(cli::settle_elastic(spec, environment));
   settle_log(spec, environment);
   invocation.notes = std::move(words.notes);
   std::move(gathered.notes.begin(), gathered.notes.end(), std::back_inserter(invocation.notes));

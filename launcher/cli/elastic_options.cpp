@@ -1,7 +1,10 @@
 #include "cli/elastic_options.hpp"
 
 #include "cli/values.hpp"
+#include "common/variables.h"
 
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -93,13 +96,22 @@ Result<void> need_min_np(const JobSpec& spec) {
               kExitUsage);
 }
 
+// Returns whether libhvd is to use MPI (HVD_TRANSPORT).
+bool uses_mpi(const JobSpec& spec, const Environment& environment) {
+  std::optional<std::string> value;
+  if (const auto* own = find_variable(environment, HVD_ENV_TRANSPORT)) value = *own;
+  for (const auto& change : spec.environment)
+    if (change.name == HVD_ENV_TRANSPORT && change.value) value = change.value;
+  return value == "mpi";
+}
+
 }  // namespace
 
 std::span<const Option> elastic_option_table() {
   return kOptions;
 }
 
-Result<void> settle_elastic(JobSpec& spec) {
+Result<void> settle_elastic(JobSpec& spec, const Environment& environment) {
   auto& elastic = spec.elastic;
   if (!elastic.min_ranks) return need_min_np(spec);
   // A process keeps its PMIx job for life, so ranks that form another one do without PMIx.
@@ -107,6 +119,9 @@ Result<void> settle_elastic(JobSpec& spec) {
     return fail("--min-np does not work with --pmix on: a process cannot leave its PMIx job",
                 kExitUsage);
   spec.pmix = PmixMode::off;
+  if (uses_mpi(spec, environment))
+    return fail("--min-np does not work with " HVD_ENV_TRANSPORT "=mpi: MPI cannot lose a rank",
+                kExitUsage);
   elastic.replaces = elastic.replace.value_or(elastic.max_ranks || elastic.spares > 0);
   if (elastic.max_ranks && *elastic.max_ranks < spec.ranks.value_or(*elastic.min_ranks))
     return fail(

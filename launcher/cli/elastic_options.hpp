@@ -2,6 +2,7 @@
 // and what is checked when all are known.
 #pragma once
 
+#include "base/environment.hpp"
 #include "base/result.hpp"
 #include "cli/option.hpp"
 #include "model/job_spec.hpp"
@@ -12,7 +13,8 @@ namespace hvdrun::cli {
 
 std::span<const Option> elastic_option_table();
 
-// Fills in what follows from other options. Error (kExitUsage): options that do not fit together.
-Result<void> settle_elastic(JobSpec& spec);
+// Fills in what follows from other options. Error (kExitUsage): options that do not fit together,
+// or do not fit the environment of the ranks.
+Result<void> settle_elastic(JobSpec& spec, const Environment& environment);
 
 }  // namespace hvdrun::cli

@@ -29,7 +29,8 @@ std::string name_of(const JobNow& look, const RankNow& rank) {
 }
 
 bool lives(const RankNow& rank) {
-  return rank.pid != 0 && rank.end.empty() && rank.state != "starting" && rank.state != "unknown";
+  return rank.pid != 0 && rank.end.empty() && rank.state != "starting" && rank.state != "unknown" &&
+         rank.state != "lost";
 }
 
 std::optional<double> share(double from, double to, double seconds) {

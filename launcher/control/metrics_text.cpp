@@ -32,7 +32,8 @@ struct Family {
 };
 
 bool has_answered(const RankNow& rank) {
-  return rank.pid != 0 && rank.state != "starting" && rank.state != "unknown";
+  return rank.pid != 0 && rank.state != "starting" && rank.state != "unknown" &&
+         rank.state != "lost";
 }
 
 bool has_ended(const RankNow& rank) {

@@ -58,6 +58,10 @@ class AgentStarter {
 
   // Starts the agents, or the first of them.
   virtual void start() = 0;
+  // Returns whether start_again() may be called.
+  virtual bool can_start_again() const { return false; }
+  // Starts one more agent while the job runs.
+  virtual void start_again(AgentState& /*agent*/) {}
   // Starts more: another one has greeted or is gone.
   virtual void start_more() {}
   // All agents have greeted.

@@ -25,6 +25,18 @@ AgentState& Agents::add_agent(const Host& host) {
   return agent;
 }
 
+AgentState& Agents::add_successor(const AgentState& lost) {
+  const auto number = agents_.size();
+  auto& agent = agents_.emplace_back();
+  agent.number = number;
+  agent.host_index = lost.host_index;
+  agent.host = lost.host;
+  agent.interfaces = lost.interfaces;
+  agent.predecessor = lost.number;
+  by_host_[lost.host_index] = &agent;
+  return agent;
+}
+
 void Agents::assign(const Placement& placement) {
   launched_ = true;
   by_host_.clear();
@@ -82,7 +94,7 @@ void Agents::end(AgentState& agent) {
 
 bool Agents::all(AgentPhase phase) const {
   return std::ranges::all_of(agents_, [phase](const auto& agent) {
-    return agent.life.gone() || agent.dismissed || agent.life.has(phase);
+    return agent.life.gone() || agent.dismissed || agent.predecessor || agent.life.has(phase);
   });
 }
 

@@ -18,8 +18,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -51,8 +51,9 @@ struct AgentState {
   std::uint32_t credit_owed = kOutputWindow;  // for output that was taken from it
   std::map<int, int> step_signals;            // how often it has reported a signal of SLURM's
   AgentLife life;
-  bool unresponsive = false;  // it gives no sign of life, though its host answers
-  bool dismissed = false;     // no rank is placed on its host
+  std::optional<std::size_t> predecessor;  // the lost agent of its host, whose place it takes
+  bool unresponsive = false;               // it gives no sign of life, though its host answers
+  bool dismissed = false;                  // no rank is placed on its host
 
   void send(FrameType type, std::string_view payload = {}) {
     if (link) link->send(type, static_cast<std::uint32_t>(host_index), payload);
@@ -84,6 +85,12 @@ class Agents {
   // Starts the agents of the hosts. Error: no agent can be started. The failure of a single one is
   // reported by on_gone.
   virtual Result<void> start(Start start) = 0;
+
+  // Starts another agent on the host of one that was lost there, after its ranks had started. It
+  // has the host's index at once, and is one of every() too. If its start fails, that is reported
+  // by on_gone, perhaps before this returns. Returns false if agents of this kind cannot be started
+  // again.
+  virtual bool start_again(AgentState& /*lost*/) { return false; }
 
   // Take note of what an agent has said: its first message, that its ranks have started, its last.
   void greeted(AgentState& agent, const HelloMessage& hello);
@@ -124,10 +131,10 @@ class Agents {
   std::size_t size() const { return by_host_.size(); }
   AgentState& on_host(std::size_t host_index) { return *by_host_[host_index]; }
 
-  // Returns whether all agents that are neither gone nor dismissed have come so far.
+  // Returns whether all agents of the start that are neither gone nor dismissed have come so far.
   bool all(AgentPhase phase) const;
   bool all_gone() const;
-  const std::deque<AgentState>& every() const { return agents_; }
+  const std::list<AgentState>& every() const { return agents_; }
   // Returns the hosts whose agents are not gone, by host index.
   std::set<std::size_t> hosts_in_use() const;
 
@@ -168,6 +175,7 @@ class Agents {
   virtual void cut_starting() = 0;
 
   AgentState& add_agent(const Host& host);
+  AgentState& add_successor(const AgentState& lost);
 
   // The writers of AgentState::life.
   static void begin(AgentState& agent) { advance(agent, AgentPhase::starting); }
@@ -185,7 +193,8 @@ class Agents {
   void end(AgentState& agent);
 
   Events events_;
-  std::deque<AgentState> agents_;     // in the order of starts; a deque keeps their addresses
+  // In the order of starts. It may get more while it is read.
+  std::list<AgentState> agents_;
   std::vector<AgentState*> by_host_;  // by host index
   bool launched_ = false;             // assign() was called
 

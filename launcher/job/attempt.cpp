@@ -170,8 +170,7 @@ Result<void> Attempt::on_hello(AgentState& agent, const HelloMessage& hello) {
     return {};
   }
   attempt_.agents->greeted(agent, hello);
-  phase_->on_greeted();
-  return {};
+  return phase_->on_greeted(agent);
 }
 
 Result<void> Attempt::on_ports(AgentState& agent, PortsMessage ports) {
@@ -190,7 +189,7 @@ Result<void> Attempt::on_member(AgentState& agent, const Frame& frame) {
 void Attempt::on_started(AgentState& agent, const StartedMessage& started) {
   attempt_.agents->started(agent);
   for (const auto& [rank, pid] : started.pids) attempt_.table.started(rank, pid);
-  phase_->on_started();
+  phase_->on_started(agent);
   if (attempt_.agents->all(AgentPhase::running) && !stopping_) quiet_watch_.begin();
 }
 

@@ -102,9 +102,9 @@ class AttemptPhase {
   // Ends the phase: its timers no longer run.
   virtual void leave() {}
 
-  virtual void on_greeted() {}
+  virtual Result<void> on_greeted(AgentState& /*agent*/) { return {}; }
   virtual Result<void> on_ports(AgentState& /*agent*/, PortsMessage /*ports*/) { return {}; }
-  virtual void on_started() {}  // an agent's ranks
+  virtual void on_started(const AgentState& /*agent*/) {}  // its ranks
   virtual void on_exited(const RankReport& /*rank*/) {}
   virtual void on_progress(std::size_t /*host_index*/, const ProgressMessage& /*message*/) {}
   virtual void on_stalls(const StallsMessage& /*stalls*/) {}
@@ -122,7 +122,7 @@ class AttemptPhase {
   // Returns whether an agent that has reported its end may have ended.
   virtual bool may_end(const AgentState& agent) const = 0;
   // An agent was lost. `why`: as people read it; empty if it is not known.
-  virtual void on_lost(const AgentState& agent, std::string why) = 0;
+  virtual void on_lost(AgentState& agent, std::string why) = 0;
 };
 
 // Returns the cause of a stop that the loss of an agent is.

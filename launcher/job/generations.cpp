@@ -305,6 +305,16 @@ void Generations::end_job(action::CannotContinue::Why why, Actions& actions) {
 void Generations::settle(Actions& actions) {
   if (state_.phase == Phase::gathering) settle_gathering(actions);
   if (state_.phase == Phase::wiring) settle_wiring(actions);
+  if (state_.phase == Phase::open) settle_open(actions);
+}
+
+// Ends the job if all members have left and then failed: no member can take in those that wait.
+void Generations::settle_open(Actions& actions) {
+  const auto is_lost = [this](std::uint32_t number) {
+    return state_.members[number].state == MemberState::lost;
+  };
+  if (std::all_of(state_.list.begin(), state_.list.end(), is_lost))
+    end_job(action::CannotContinue::Why::all_lost, actions);
 }
 
 void Generations::settle_gathering(Actions& actions) {

@@ -197,6 +197,7 @@ class Generations {
   void go(const std::vector<std::uint32_t>& survivors, Actions& actions);
   void begin_generation(const std::vector<NumberedMember>& ranks, Actions& actions);
   void settle_wiring(Actions& actions);
+  void settle_open(Actions& actions);
   void open(Actions& actions);
   void announce_newcomers(Actions& actions) const;
   void dismiss_newcomers(Actions& actions);

@@ -3,6 +3,7 @@
 #include "agent/job_folders.hpp"
 #include "agent/process_tree.hpp"
 #include "base/version.hpp"
+#include "channels/executed_agent.hpp"
 #include "common/text.hpp"
 #include "job/srun_starter.hpp"
 #include "job/ssh_starter.hpp"
@@ -80,6 +81,24 @@ Result<void> HostAgents::start(Start start) {
   return heartbeats_.start(Silence::interval(remote_.host_timeout));
 }
 
+bool HostAgents::start_again(AgentState& lost) {
+  const bool is_here = lost.host.is_this_machine;
+  if (!is_here && !(starter_ && starter_->can_start_again())) return false;
+  auto& agent = add_successor(lost);
+  ranks_.push_back(ranks_[lost.number]);
+  if (!is_here) {
+    starter_->start_again(agent);
+    return true;
+  }
+  begin(agent);
+  auto channel = start_executed_agent(loop_, channel_events(agent));
+  if (channel)
+    agent.channel = std::move(*channel);
+  else
+    start_failed(agent, channel.error().message);
+  return true;
+}
+
 void HostAgents::make_starter(const Start& start, std::vector<AgentState*> agents) {
   StarterContext context{loop_,           remote_,   caller_,       agent_path_,
                          options_.job_id, sendings_, start.timeout, start.survives_hosts};
@@ -122,7 +141,7 @@ void HostAgents::attach(AgentState& agent, LinkEnd end) {
   if (agent.link) heartbeats_.remove(*agent.link);
   agent.link = std::move(link);
   begin_link(agent);
-  if (agent.host.is_this_machine) return;
+  if (agent.host.is_this_machine && !agent.predecessor) return;
   ConfigureMessage configure;
   configure.version = kVersion;
   configure.job_id = options_.job_id;
@@ -132,8 +151,9 @@ void HostAgents::attach(AgentState& agent, LinkEnd end) {
   configure.local_ranks = ranks_[agent.number];
   configure.host_timeout = remote_.host_timeout;
   configure.names = options_.names;
+  configure.predecessor = agent.predecessor;
   agent.send(FrameType::configure, pack(configure));
-  heartbeats_.add(remote_link);
+  if (!agent.host.is_this_machine) heartbeats_.add(remote_link);
 }
 
 // --- while they live -----------------------------------------------------------------------------

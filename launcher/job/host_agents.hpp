@@ -1,5 +1,6 @@
-// The agents of real hosts: on this host by fork, on the others by a starter. What an agent's life
-// is after its start does not depend on how it was started.
+// The agents of real hosts: on this host by fork, on the others by a starter. One that takes the
+// place of a lost one on this host is executed. What an agent's life is after its start does not
+// depend on how it was started.
 #pragma once
 
 #include "agent/descriptor_limit.hpp"
@@ -28,6 +29,7 @@ class HostAgents final : public Agents {
              const std::string& executable, Events events);
 
   Result<void> start(Start start) override;
+  bool start_again(AgentState& lost) override;
   std::string stage(const AgentState& agent) const override;
   void give_up(AgentState& agent, std::string why) override;
   std::vector<std::string> kill() override;

@@ -113,7 +113,7 @@ void describe_attempt(const Attempt& attempt, const std::map<std::size_t, States
     rank.host = static_cast<int>(host);
     rank.pid = report.pid;
     rank.role = attempt.role_of(rank.rank);
-    rank.state = report.pid == 0 ? "starting" : "unknown";
+    rank.state = rank.role == "lost" ? "lost" : report.pid == 0 ? "starting" : "unknown";
     const bool is_later = rank.rank >= parts.placement().size;
     if (is_later && host < now.hosts.size()) now.hosts[host].ranks.push_back(rank.rank);
     if (host < now.hosts.size() && host < parts.agents->size())
@@ -127,7 +127,10 @@ void describe_attempt(const Attempt& attempt, const std::map<std::size_t, States
   for (const auto& report : reports)
     if (report.exited) add_end(report, now.ranks[static_cast<std::size_t>(report.placement.rank)]);
   std::ranges::sort(states, {}, &RankState::rank);
-  if (states.size() != reports.size()) return;  // what is missing may not be the cause
+  const auto is_unknown = [](const RankNow& rank) {
+    return rank.role == "member" && (rank.state == "starting" || rank.state == "unknown");
+  };
+  if (std::ranges::any_of(now.ranks, is_unknown)) return;  // what is missing may not be the cause
   for (auto& wait : find_waits(attempt.members_among(std::move(states)), reports))
     now.waits.push_back({std::move(wait.text), std::move(wait.collective), wait.seconds,
                          std::move(wait.waiting), std::move(wait.missing)});

@@ -148,6 +148,7 @@ LaunchMessage launch_message(const JobSpec& spec, const Plan& plan, const JobIde
   message.mlx_hosts = mlx_hosts(spec, identity.ports, placement);
   message.gpus = gpus_to_watch(spec, plan, placement.hosts[host_index]);
   message.elastic = spec.elastic.min_ranks.has_value();
+  if (message.elastic) message.key = identity.key;
   message.grows = spec.elastic.replaces || spec.elastic.spares > 0;
   message.order_streams = same_place(STDOUT_FILENO, STDERR_FILENO);
   message.kill_signal = spec.stop.signal.value_or(SIGTERM);
@@ -171,6 +172,13 @@ LaunchMessage launch_message(const JobSpec& spec, const Plan& plan, const JobIde
     message.ranks.push_back(std::move(rank));
   }
   return message;
+}
+
+void leave_out_ranks(const JobContext& context, LaunchMessage& message) {
+  message.ranks.clear();
+  message.limits = context.limits;
+  message.umask = context.umask;
+  message.niceness = context.niceness;
 }
 
 LaunchRank new_rank(const JobSpec& spec, const Plan& plan, const JobIdentity& identity,

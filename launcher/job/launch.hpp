@@ -41,6 +41,10 @@ LaunchMessage launch_message(const JobSpec& spec, const Plan& plan, const JobIde
                              const std::vector<std::string>& interfaces = {},
                              const std::optional<TerminalSettings>& terminal = {});
 
+// Makes it the message for an agent that was started again: it gets its ranks later. It was
+// executed on the launcher's host, too, and has the launcher's limits.
+void leave_out_ranks(const JobContext& context, LaunchMessage& message);
+
 // Returns what an agent is asked to start while the job runs. `place`: its slot, and as its rank
 // the process's number. `numbers`: those that it is likely to have.
 LaunchRank new_rank(const JobSpec& spec, const Plan& plan, const JobIdentity& identity,

@@ -70,6 +70,7 @@ void Membership::begin() {
 }
 
 void Membership::leave() {
+  new_ranks_.leave();
   init_deadline_.cancel();
   deadline_.cancel();
   newcomers_deadline_.cancel();
@@ -199,6 +200,20 @@ void Membership::lose_host(std::size_t host, const std::string& reason, double l
   end_newcomers();
 }
 
+bool Membership::wants_another_agent(std::size_t host) {
+  using enum Generations::Member::State;
+  const auto& members = generations_.state().members;
+  if (std::ranges::none_of(members, [host](const auto& member) {
+        return member.host != host && member.joined && member.state == running;
+      }))
+    return false;
+  for (std::uint32_t member = 0; member < members.size(); ++member)
+    if (members[member].host == host &&
+        (members[member].state == running || members[member].state == left))
+      new_ranks_.lost_with_agent(member);
+  return new_ranks_.want(host);
+}
+
 bool Membership::has_finished_on(std::size_t host) const {
   const auto& members = generations_.state().members;
   return std::ranges::any_of(members, [host](const auto& member) {
@@ -270,7 +285,8 @@ void Membership::send(const Action& action) {
   std::set<std::uint32_t> hosts;
   for (const auto member : frame->to) hosts.insert(generations_.state().members[member].host);
   for (const auto host : hosts)
-    attempt_.agents->on_host(host).link->send_shared(frame->type, host, frame->payload);
+    if (const auto& link = attempt_.agents->on_host(host).link)
+      link->send_shared(frame->type, host, frame->payload);
 }
 
 void Membership::end_member(const action::EndMember& action) {

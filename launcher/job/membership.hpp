@@ -52,6 +52,12 @@ class Membership {
   void lose_host(std::size_t host, const std::string& reason, double last_heard,
                  const std::string& how);
 
+  // The agent of this host was killed, and with it its ranks, before lose_host(). Returns whether
+  // another agent may start new ones there: ranks of other hosts continue.
+  bool wants_another_agent(std::size_t host);
+  // Agents have come or gone, so that new ranks may be started, or may not come.
+  void agents_changed() { watch_newcomers(); }
+
   // Returns whether a member of this host has exited with 0.
   bool has_finished_on(std::size_t host) const;
 

@@ -4,13 +4,16 @@
 // Membership owns it. Loop thread only. A process that cannot be started has failed.
 #pragma once
 
+#include "base/event_loop.hpp"
 #include "job/attempt_phase.hpp"
 #include "job/generations.hpp"
 #include "job/slots.hpp"
 #include "model/report.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
+#include <vector>
 
 namespace hvdrun {
 
@@ -27,20 +30,41 @@ class NewRanks {
   void note(const action::Go& go);
   // Takes the end of a member's process. Says if its slot is left out.
   void ended(std::uint32_t member, const RankReport& rank);
+  // A member's process was lost with its agent: frees its slot. How often it has committed becomes
+  // clear in the next generation.
+  void lost_with_agent(std::uint32_t member);
+  // Returns whether new ranks would be started on this host.
+  bool want(std::size_t host) const;
+
+  // The job ends: warns of no rank any more.
+  void leave() { late_.clear(); }
 
   // Returns whether a process may still come that is not in the job.
   bool may_come() const;
 
  private:
-  // Leaves out those of hosts without an agent.
-  std::vector<Slots::Slot> usable(std::vector<Slots::Slot> slots) const;
+  // Leaves out those of hosts without an agent. `soon`: not those whose next agent is starting.
+  std::vector<Slots::Slot> usable(std::vector<Slots::Slot> slots, bool soon) const;
+  void say_left_out(Slots::LeftOut what, const Generations::Member& member) const;
   void start_all();
+  // Warns of a process that has not come to hvd_init. It is not ended: it may be reading its data.
+  void warn_of_late(std::uint32_t member);
 
   AttemptParts& attempt_;
   Generations& generations_;
   Slots slots_;
   std::map<std::uint32_t, std::uint64_t>
       commits_at_first_;  // of members, in their first generation
+  // The slots of processes that were lost with their agents, and how often the job had committed
+  // when they came.
+  struct Uncertain {
+    std::size_t host = 0;
+    int slot = 0;
+    std::uint64_t commits = 0;
+  };
+  std::vector<Uncertain> uncertain_;
+  std::uint64_t commits_ = 0;                   // of the last generation's root
+  std::map<std::uint32_t, TimeoutTimer> late_;  // by member
 };
 
 }  // namespace hvdrun

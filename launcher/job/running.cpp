@@ -22,6 +22,11 @@ using std::chrono::milliseconds;
 // After a rank has succeeded and others run on, this long before it is said.
 constexpr milliseconds kEarlyExitNote{5000};
 
+// Returns whether it takes the place of a lost agent, and has no ranks yet.
+bool is_not_ready_again(const AgentState& agent) {
+  return agent.predecessor && !agent.life.has(AgentPhase::running);
+}
+
 // Returns "was lost: the host has not answered for 5 s (--host-timeout)", or "was lost with the
 // agent: killed by SIGKILL".
 std::string how_lost(const AgentState& agent, const std::string& why) {
@@ -92,18 +97,36 @@ Result<void> Running::launch() {
       agents.size(), [&agents](std::size_t host, FrameType type, const SharedPayload& payload) {
         agents.on_host(host).link->send_shared(type, static_cast<std::uint32_t>(host), payload);
       });
-  for (std::size_t host = 0; host < agents.size(); ++host) {
-    auto& agent = agents.on_host(host);
-    auto message = launch_message(spec, attempt_.job.plan, attempt_.identity, attempt_.job.context,
-                                  host, agent.interfaces, attempt_.terminal.settings());
-    message.progress_interval = progress_interval(output.progress_style());
-    HVD_TRY(const auto packed, pack_for(agent.host.name, message));
-    agent.send(FrameType::launch, packed);
-  }
+  for (std::size_t host = 0; host < agents.size(); ++host)
+    HVD_CHECK(launch_on(agents.on_host(host)));
   return {};
 }
 
-void Running::on_started() {
+// An agent that was started again gets its ranks later.
+Result<void> Running::launch_on(AgentState& agent) {
+  const auto& job = attempt_.job;
+  auto message = launch_message(job.spec, job.plan, attempt_.identity, job.context,
+                                agent.host_index, agent.interfaces, attempt_.terminal.settings());
+  message.progress_interval = progress_interval(job.output.progress_style());
+  if (agent.predecessor) leave_out_ranks(job.context, message);
+  HVD_TRY(const auto packed, pack_for(agent.host.name, message));
+  agent.send(FrameType::launch, packed);
+  return {};
+}
+
+Result<void> Running::on_greeted(AgentState& agent) {
+  if (!agent.predecessor) return {};
+  attempt_.note(fmt::format("the agent on {} was started again", agent.host.name));
+  if (!attempt_.job.output.congested()) attempt_.agents->return_credit();
+  return launch_on(agent);
+}
+
+void Running::on_started(const AgentState& agent) {
+  if (agent.predecessor && membership_) return membership_->agents_changed();
+  begin_if_all_started();
+}
+
+void Running::begin_if_all_started() {
   if (!attempt_.agents->all(AgentPhase::running) || std::exchange(input_started_, true)) return;
   attempt_.start_timer.cancel();
   attempt_.status_line.started();
@@ -180,6 +203,7 @@ void Running::on_success() {
     note_timer_.cancel();
     exit_timer_.cancel();
     attempt_.agents->send_all(FrameType::release);
+    forget_unstarted_agents();
   } else if (++succeeded_ == 1) {
     note_timer_.start(kEarlyExitNote);
     const auto& timeout = attempt_.job.spec.stop.exit_timeout;
@@ -225,10 +249,11 @@ bool Running::may_end(const AgentState& agent) const {
 
 // --- lost agents ---------------------------------------------------------------------------------
 
-void Running::on_lost(const AgentState& agent, std::string why) {
+void Running::on_lost(AgentState& agent, std::string why) {
   const bool were_launched = attempt_.router.has_value();
   auto cause = lost_agent(agent, why);
   if (!membership_ || !were_launched) return attempt_.stop(std::move(cause));
+  if (is_not_ready_again(agent)) note_not_again(agent, why);
   const auto host = agent.host_index;
   std::erase(failed_, &agent);
   for (const int rank : attempt_.table.lose_host(host)) {
@@ -240,10 +265,38 @@ void Running::on_lost(const AgentState& agent, std::string why) {
   explain_stalls(stall_answers_.lose(host));
   // What they have written last may be lost with the agent.
   if (membership_->has_finished_on(host) && !agent.life.done()) late_loss_ = cause;
+  consider_another_agent(agent);
   lose_members(agent, cause, how_lost(agent, why));
   if (is_over_) return;  // too few ranks are left
+  if (agent.predecessor) membership_->agents_changed();
+  if (is_over_) return;
   if (attempt_.table.all_ended()) on_success();
-  on_started();
+  begin_if_all_started();
+}
+
+void Running::note_not_again(const AgentState& agent, const std::string& why) const {
+  attempt_.note(warning_text(
+      fmt::format("the agent on {} could not be started again{}{}: no new ranks can run there",
+                  agent.host.name, why.empty() ? "" : ": ", why)));
+}
+
+// A host that does not answer may still run its old ranks, and gets no other agent. On one that
+// answers, the next agent ends what the lost one has left.
+void Running::consider_another_agent(AgentState& lost) {
+  const auto& life = lost.life;
+  if (life.loss().cause != Loss::Cause::agent || life.phase() != AgentPhase::running) return;
+  if (membership_->wants_another_agent(lost.host_index)) attempt_.agents->start_again(lost);
+}
+
+// All ranks have ended. One that has no link yet takes no message.
+void Running::forget_unstarted_agents() {
+  const bool one_is_starting =
+      std::ranges::any_of(attempt_.agents->every(), [](const AgentState& agent) {
+        return agent.predecessor && !agent.life.gone() && !agent.life.has(AgentPhase::greeted);
+      });
+  if (!one_is_starting) return;
+  attempt_.agents->stop_starting(false);
+  if (attempt_.agents->all_gone()) attempt_.job.loop.stop();
 }
 
 // The agent still ends its ranks, and reports their ends.
@@ -253,6 +306,7 @@ bool Running::continues_without(AgentState& agent, const Error& error) {
   if (!membership_ || !were_launched || cause.kind != EndKind::agent_lost) return false;
   if (std::ranges::count(failed_, &agent) > 0) return true;
   failed_.push_back(&agent);
+  if (is_not_ready_again(agent)) note_not_again(agent, error.message);
   agent.send(FrameType::kill);
   failed_timer_.start(kAgentPatience);
   lose_members(agent, cause, "was lost: " + error.message);

@@ -26,7 +26,8 @@ class Running final : public AttemptPhase {
 
   void leave() override;
   Result<void> on_ports(AgentState& agent, PortsMessage ports) override;
-  void on_started() override;
+  Result<void> on_greeted(AgentState& agent) override;
+  void on_started(const AgentState& agent) override;
   void on_exited(const RankReport& rank) override;
   void on_progress(std::size_t host_index, const ProgressMessage& message) override;
   void on_stalls(const StallsMessage& stalls) override;
@@ -36,13 +37,19 @@ class Running final : public AttemptPhase {
   void on_resumed() override;
   bool continues_without(AgentState& agent, const Error& error) override;
   bool may_end(const AgentState& agent) const override;
-  void on_lost(const AgentState& agent, std::string why) override;
+  void on_lost(AgentState& agent, std::string why) override;
 
   // Null: the attempt ends when a rank is lost.
   const Membership* membership() const { return membership_ ? &*membership_ : nullptr; }
 
  private:
   Result<void> launch();
+  Result<void> launch_on(AgentState& agent);
+  void begin_if_all_started();
+  // Starts another agent in the place of one that was lost, if new ranks may run there.
+  void consider_another_agent(AgentState& lost);
+  void note_not_again(const AgentState& agent, const std::string& why) const;
+  void forget_unstarted_agents();
   void start_input();
   void on_member_exited(const RankReport& rank);
   void on_success();

@@ -36,6 +36,8 @@ class Slots {
   // After several that did not, one after the other, the slot is left out; after several such
   // slots, the host.
   LeftOut end(std::size_t host, int number, bool committed);
+  // The last process in the slot had committed a state after all.
+  void forgive(std::size_t host, int number) { entry(host, number).failures = 0; }
 
  private:
   struct Entry {

@@ -55,6 +55,12 @@ void SshStarter::start() {
   start_more();
 }
 
+void SshStarter::start_again(AgentState& agent) {
+  agents_.push_back(&agent);
+  tick_standstill();
+  start_more();
+}
+
 void SshStarter::start_more() {
   auto under_way = static_cast<std::size_t>(std::ranges::count_if(agents_, [](const auto* agent) {
     const auto phase = agent->life.phase();

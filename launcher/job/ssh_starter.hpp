@@ -23,6 +23,8 @@ class SshStarter final : public AgentStarter {
   std::size_t steady_descriptors() const override;
   std::size_t descriptors_of_one_start() const override;
   void start() override;
+  bool can_start_again() const override { return true; }
+  void start_again(AgentState& agent) override;
   void start_more() override;
   void on_all_greeted() override { standstill_tick_.cancel(); }
   void stop_starting() override { next_ = agents_.size(); }
@@ -35,7 +37,7 @@ class SshStarter final : public AgentStarter {
   void tick_standstill();
 
   const StarterContext context_;
-  const std::vector<AgentState*> agents_;
+  std::vector<AgentState*> agents_;
   const Events events_;
   std::size_t next_ = 0;         // the first agent that is not started yet
   std::size_t most_logins_ = 0;  // at a time

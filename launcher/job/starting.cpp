@@ -46,10 +46,11 @@ Result<void> Starting::begin() {
   return {};
 }
 
-void Starting::on_greeted() {
-  if (!unreached_.empty() || !attempt_.agents->all(AgentPhase::greeted)) return;
-  if (auto placed = place(); !placed) return attempt_.stop(agent_failure(placed.error()));
+Result<void> Starting::on_greeted(AgentState& /*agent*/) {
+  if (!unreached_.empty() || !attempt_.agents->all(AgentPhase::greeted)) return {};
+  HVD_CHECK(place());
   attempt_.ranks_are_placed();
+  return {};
 }
 
 Result<void> Starting::place() {
@@ -76,7 +77,7 @@ Result<void> Starting::begin_ranks() {
 }
 
 // Waits a little for what is wrong with other hosts.
-void Starting::on_lost(const AgentState& agent, std::string why) {
+void Starting::on_lost(AgentState& agent, std::string why) {
   unreached_.push_back({agent.host.name, std::move(why)});
   if (attempt_.agents->all(AgentPhase::greeted))
     give_up();

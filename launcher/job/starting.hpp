@@ -19,10 +19,10 @@ class Starting final : public AttemptPhase {
   Result<void> begin();
 
   void leave() override { unreached_timer_.cancel(); }
-  void on_greeted() override;
+  Result<void> on_greeted(AgentState& agent) override;
   void on_start_timeout() override;
   bool may_end(const AgentState&) const override { return false; }
-  void on_lost(const AgentState& agent, std::string why) override;
+  void on_lost(AgentState& agent, std::string why) override;
 
  private:
   Result<void> place();

@@ -71,7 +71,7 @@ std::string Stopping::describe(std::string_view key) const {
                      seconds_text(cause_.first_signal ? grace / 2 : grace), next, key, next);
 }
 
-void Stopping::on_lost(const AgentState& agent, std::string why) {
+void Stopping::on_lost(AgentState& agent, std::string why) {
   const auto& heard = agent.life.loss().host_heard;
   if (!heard || !has_ranks_) return;
   const std::chrono::duration<double> time = *heard - attempt_.begun;

@@ -31,7 +31,7 @@ class Stopping final : public AttemptPhase {
   std::string describe(std::string_view key) const;
 
   bool may_end(const AgentState&) const override { return true; }
-  void on_lost(const AgentState& agent, std::string why) override;
+  void on_lost(AgentState& agent, std::string why) override;
 
   const StopCause& cause() const { return cause_; }
   // The host that was heard least of those lost before the stop.

@@ -68,7 +68,7 @@ inline constexpr auto fields_of(const ConfigureMessage*) {
                     field("job_id", &T::job_id), field("agent", &T::agent),
                     field("restart_count", &T::restart_count), field("pmix", &T::pmix),
                     field("local_ranks", &T::local_ranks), field("host_timeout", &T::host_timeout),
-                    field("names", &T::names));
+                    field("names", &T::names), field("predecessor", &T::predecessor));
 }
 
 inline constexpr auto fields_of(const HelloMessage*) {
@@ -150,7 +150,7 @@ inline constexpr auto fields_of(const LaunchMessage*) {
       field("limits", &T::limits), field("umask", &T::umask), field("niceness", &T::niceness),
       field("ranks", &T::ranks), field("mlx_hosts", &T::mlx_hosts), field("gpus", &T::gpus),
       field("stall_time", &T::stall_time), field("progress_interval", &T::progress_interval),
-      field("elastic", &T::elastic), field("grows", &T::grows),
+      field("elastic", &T::elastic), field("key", &T::key), field("grows", &T::grows),
       field("order_streams", &T::order_streams), field("kill_signal", &T::kill_signal),
       field("grace", &T::grace));
 }

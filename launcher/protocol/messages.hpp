@@ -40,6 +40,8 @@ struct ConfigureMessage {
   // --host-timeout. Both sides send signs of life several times in this time.
   std::chrono::milliseconds host_timeout{0};
   std::vector<std::string> names = {};  // see AgentOptions
+  // The agent that was lost on this host, and whose place it takes.
+  std::optional<std::size_t> predecessor = {};
 };
 
 // agent → launcher, the first frame.
@@ -107,6 +109,7 @@ struct LaunchMessage {
   // How often to report the training's progress; 0: never.
   std::chrono::milliseconds progress_interval{0};
   bool elastic = false;        // the ranks are members, and the job continues when some are lost
+  std::string key;             // then: HVD_JOB_KEY of each rank, which proves that it is a member
   bool grows = false;          // more ranks may be started later: the agent waits for `release`
   bool order_streams = false;  // stdout and stderr come to one place: keep the order of writes
   // How to stop the ranks if the launcher is lost.

@@ -89,6 +89,9 @@ Result<ConfigureMessage> first_message(const LinkEnd& link) {
 Result<AgentOptions> first_options(const LinkEnd& link) {
   HVD_TRY(const ConfigureMessage message, first_message(link));
   HVD_TRY(AgentOptions options, agent_options(message));
+  // Its guard does the same, unless that was killed too.
+  if (message.predecessor && !clean_up(message.job_id, *message.predecessor))
+    return fail("processes of the agent that was lost cannot be ended");
   HVD_TRY(options.inventory, local_inventory(environment_from(environ)));
   if (options.local_ranks == 0)
     options.local_ranks = std::max(options.inventory->cores.size(), options.inventory->gpus.size());
@@ -161,20 +164,24 @@ Result<AgentOptions> agent_options(const ConfigureMessage& message) {
   return options;
 }
 
-void run_agent_on(LinkEnd link, const LinkRoute& route, bool ignores_signals, Fd death) {
+void run_agent_on(LinkEnd link, const AgentStart& start, Fd death) {
   ::signal(SIGPIPE, SIG_IGN);
   say_alive(link);
   auto options = first_options(link);
   if (!options) give_up(options.error());
-  options->route = route;
-  options->ignores_signals = ignores_signals;
+  options->route = start.route;
+  options->ignores_signals = start.ignores_signals;
+  options->launcher_is_here = start.launcher_is_here;
   become_guard(*options, std::move(link), std::move(death));
 }
 
-void run_remote_agent() {
+void run_remote_agent(bool launcher_is_here) {
   auto link = take_link();
   if (!link) give_up(link.error());
-  run_agent_on(std::move(*link), route_of_ssh(std::getenv("SSH_CONNECTION")), false);
+  AgentStart start;
+  start.ignores_signals = start.launcher_is_here = launcher_is_here;
+  if (!launcher_is_here) start.route = route_of_ssh(std::getenv("SSH_CONNECTION"));
+  run_agent_on(std::move(*link), start);
 }
 
 }  // namespace hvdrun

@@ -2,6 +2,7 @@
 //
 //   --internal-agent                      an agent that ssh has started; its link is stdin and
 //   stdout
+//   --internal-agent here                 an agent on the launcher's own host, while the job runs
 //   --internal-agent srun                 an agent that srun has started: srun_agent.hpp
 //   --internal-agent cleanup JOB AGENT…   ends what agent and guard left when both were killed at
 //   once
@@ -27,15 +28,24 @@ inline constexpr std::string_view kAgentArgument = "--internal-agent";
 // The argument after kAgentArgument for a cleanup, before the job's id and the numbers of agents.
 inline constexpr std::string_view kCleanupArgument = "cleanup";
 
-// Takes the link from the standard streams and continues as run_agent_on(). Never returns. ssh
-// carries stderr to the launcher.
-[[noreturn]] void run_remote_agent();
+// The argument after kAgentArgument for an agent on the launcher's own host.
+inline constexpr std::string_view kHereArgument = "here";
 
-// Waits for the first frame on the link, and becomes guard and agent. Never returns. Call it while
-// the process has one thread. Prints errors on stderr. `route` and `ignores_signals`: see
-// AgentOptions. `death`: see become_guard().
-[[noreturn]] void run_agent_on(LinkEnd link, const LinkRoute& route, bool ignores_signals,
-                               Fd death = {});
+// Takes the link from the standard streams and continues as run_agent_on(). Never returns. ssh
+// carries stderr to the launcher. `launcher_is_here`: see AgentOptions.
+[[noreturn]] void run_remote_agent(bool launcher_is_here);
+
+// How an agent was started: see AgentOptions.
+struct AgentStart {
+  LinkRoute route;
+  bool ignores_signals = false;
+  bool launcher_is_here = false;
+};
+
+// Waits for the first frame on the link, ends what a lost agent has left here whose place this one
+// takes, and becomes guard and agent. Never returns. Call it while the process has one thread.
+// Prints errors on stderr. `death`: see become_guard().
+[[noreturn]] void run_agent_on(LinkEnd link, const AgentStart& start, Fd death = {});
 
 // Returns the options in the launcher's first frame. Error: another protocol or version of hvdrun
 // (kExitUsage), an invalid job id, which would become the name of folders, or an unknown PmixMode.

@@ -156,7 +156,7 @@ Result<int> connect_and_run(const AgentCredentials& credentials, const AgentHell
     const auto route = route_of_socket(accepted.tls.get());
     accepted.tls.close();  // only the task may hold the connection open
     pair.launcher = {};
-    run_agent_on(std::move(pair.agent), route, true, std::move(death.write));
+    run_agent_on(std::move(pair.agent), {route, true}, std::move(death.write));
   }
   set_process_name("hvdrun-link");
   Fd local = std::move(pair.launcher.in);

@@ -144,7 +144,7 @@ class Trial:
 
 def check_notes(trial: Trial, err: str, what: str) -> None:
     """hvdrun names no host but those that were hit, and a true cause."""
-    for note in re.findall(r"note: (.*\blost\b.*): \d+ ranks? continue", err):
+    for note in re.findall(r"note: (.*?\blost\b.*?)(?:, new rank .*)?: \d+ ranks? continue", err):
         for host in set(re.findall(r"\bon (n[1-4])\b", note)):
             causes = "|".join(CAUSES[part].format(host=host) for part, its in trial.hit if its == host)
             assert causes and re.search(causes, note), what
@@ -153,14 +153,15 @@ def check_notes(trial: Trial, err: str, what: str) -> None:
 def check_report(path: Path, code: int, members: list[int], what: str) -> None:
     report = json.loads(path.read_text())
     generations = report["generations"]
+    all_members = {rank for generation in generations for rank in generation["ranks"]}
     lost = {loss["rank"] for generation in generations[:-1] for loss in generation["lost"]}
     assert report["exit_code"] == code, what
     if code == 0:
-        assert sorted({*range(RANKS)} - lost) == members, f"{what}\n{generations}"
+        assert sorted(all_members - lost) == members, f"{what}\n{generations}"
 
 
-def start(jobs: Jobs, client: str, shared: Path) -> subprocess.Popen:  # noqa: F811
-    options = ("--host-timeout", 1, "-x", "HVD_HOST_TIMEOUT=2", "--report", shared / "report", "--min-np", 1, "-np", RANKS)
+def start(jobs: Jobs, client: str, shared: Path, replace: str) -> subprocess.Popen:  # noqa: F811
+    options = ("--replace", replace, "--host-timeout", 1, "-x", "HVD_HOST_TIMEOUT=2", "--report", shared / "report", "--min-np", 1, "-np", RANKS)
     training = (TRAINER, "--epochs", EPOCHS, "--pause", 8000)
     if client != "srun":
         return jobs.start("--ssh-client", client, *options, "-H", ",".join(f"{host}:2" for host in HOSTS), *training)
@@ -184,7 +185,8 @@ def disturb_a_training(jobs: Jobs, shared: Path, draw: random.Random, client: st
     parts = [draw.choice([part for part in CAUSES if client in ONLY_WITH.get(part, (client,))]) for _ in range(draw.choice([1, 1, 2, 3]))]
     alone = jobs.run("-np", 1, TRAINER, "--epochs", EPOCHS)
     [(_, _, loss, _, _)] = re.findall(RESULT, alone.stdout)
-    job = start(jobs, client, shared)
+    replace = draw.choice(["off", "auto"])
+    job = start(jobs, client, shared, replace)
     for _ in range(RANKS):
         assert job.stdout.readline(), job.communicate()
     # Of hosts that are cut off, those with most ranks may be the ones that are left out: the first of equals stays.
@@ -200,7 +202,7 @@ def disturb_a_training(jobs: Jobs, shared: Path, draw: random.Random, client: st
         code, out, err = finish(job)
         run.end()
         print(run.log, err, sep="\n")
-        what = f"seed {SEED}, {name}, {client}: {run.log}: code {code}\n{out}{err}"
+        what = f"seed {SEED}, {name}, {client}, --replace {replace}: {run.log}: code {code}\n{out}{err}"
         # A part that is killed in the last moment may take the output of ranks that had succeeded with it.
         assert code == 0 or (code == 125 and "was lost" in err), what
         results = re.findall(RESULT, out)

@@ -134,6 +134,22 @@ def test_the_ranks_of_other_hosts_continue_without_a_killed_agent_or_guard(jobs:
                    rf"note: ranks {lost[0]}-{lost[1]} on {host} were lost \({how}\): 2 ranks continue")
 
 
+@pytest.mark.parametrize("hosts, host", [pytest.param("n1:2,n2:2", "n2", marks=pytest.mark.gate, id="n2"),
+                                         pytest.param("login:2,n1:2", "login", id="login")])
+@pytest.mark.parametrize("roles", [["hvdrun-agent"], ["hvd-guard", "hvdrun-agent"]], ids=["agent", "both"])
+def test_a_killed_agent_is_started_again(jobs: Jobs, shared: Path, roles: list[str], hosts: str, host: str) -> None:  # noqa: F811
+    """Its guard has ended its ranks, or the next agent does. New ranks take their places."""
+    held = Held(jobs, shared, "--replace", "auto", hosts=hosts, least=4, holds=("7:-1:go",))
+    for role in roles:
+        held.kill(host, role, "STOP" if len(roles) > 1 else "KILL")
+    for role in roles if len(roles) > 1 else []:
+        held.kill(host, role)
+    held.let_go()
+    lost = [0, 1] if hosts.startswith(host) else [2, 3]
+    members = [*(member for member in range(4) if member not in lost), 4, 5]
+    held.check_end(members, rf"note: the agent on {host} was started again")
+
+
 @pytest.mark.gate
 def test_too_few_ranks_after_the_loss_of_an_agent_end_the_job_with_its_reason(jobs: Jobs, shared: Path) -> None:  # noqa: F811
     held = Held(jobs, shared, least=3)

@@ -6,6 +6,7 @@ again, and the report and the notes are true. HVD_START_TIMEOUT is longer than a
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -14,10 +15,11 @@ import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 
-from harness import HOSTNAME, HVDRUN, SOAK, Done, Running, Sandbox, load_report, process_state, program, wait_until
+from harness import parent_of, HOSTNAME, HVDRUN, SOAK, Done, Running, Sandbox, load_report, process_state, program, wait_until
 
 TRAINER = program("elastic_trainer")
 EPOCHS, STEPS = 4, 20
@@ -327,6 +329,20 @@ def test_a_job_waits_for_new_ranks_for_a_while(sandbox: Sandbox) -> None:
     assert done.report["first_failure"] == 1 and "waiting for new ones" in done.err_text, done
 
 
+def test_a_new_rank_that_does_not_come_to_hvd_init_is_named(sandbox: Sandbox) -> None:
+    go, ready = sandbox.files / "go", sandbox.files / "ready"
+    running = sandbox.start("--min-np", RANKS, "-np", RANKS, "-H", f"localhost:{RANKS + 1}", "--spares", 1, "--elastic-timeout", "0.3", "--grace", 0.3,
+                            "sh", "-c", f'[ -z "$HVD_NEWCOMER" ] || exec sleep 1000; exec {TRAINER} --hold 7:1:{go} --ready {ready}', env=ENVIRONMENT)
+    for rank in (RANKS, RANKS + 1):  # the second one takes the place of the first
+        running.wait_for(f"new rank {rank} on {HOSTNAME} (pid ".encode(), "err")
+        warning = rf"warning: new rank {rank} on {HOSTNAME} \(pid (\d+)\) has not called hvd_init within 0.3 s \(--elastic-timeout\), and the others run"
+        [pid] = re.findall(warning, running.err.decode())
+        os.kill(int(pid), signal.SIGKILL)
+    go.touch()
+    done = running.wait().expect(0)
+    assert done.err_text.count("has not called hvd_init within") >= 2, done
+
+
 def test_a_job_stops_at_its_reset_limit(sandbox: Sandbox) -> None:
     done = train(sandbox, "--reset-limit", 1, die="step:1:1:kill:5,step:2:2:exit7:12").expect(7)
     assert done.report["first_failure"] == 2 and len(done.report["generations"]) == 2, done
@@ -467,9 +483,14 @@ def test_a_forked_child_that_calls_hvd_costs_a_generation(sandbox: Sandbox, undi
     assert "called in a process that was forked after hvd_init" in done.out_text, done
 
 
-@pytest.mark.slow
 def test_mpi_is_refused(sandbox: Sandbox) -> None:
-    done = train(sandbox, env={"HVD_TRANSPORT": "mpi"}).expect(134)  # of the program, for hvd_init's error
+    done = train(sandbox, env={"HVD_TRANSPORT": "mpi"}).expect(2)
+    assert "--min-np does not work with HVD_TRANSPORT=mpi: MPI cannot lose a rank" in done.err_text, done
+
+
+@pytest.mark.slow
+def test_a_rank_that_chooses_mpi_itself_is_refused(sandbox: Sandbox) -> None:
+    done = sandbox.run("--min-np", 1, "-np", RANKS, "env", "HVD_TRANSPORT=mpi", TRAINER, env=ENVIRONMENT).expect(134)  # for hvd_init's error
     assert "HVD_TRANSPORT=mpi: MPI cannot lose a rank" in done.err_text, done
 
 
@@ -644,3 +665,126 @@ def test_a_new_rank_on_another_host(sandbox: Sandbox, undisturbed: float) -> Non
     done = train(sandbox, *on_two_hosts(sandbox), "--replace", "auto", die="step:3:1:kill:7", program_options=("--take-in", "12"))
     expect_trained(done, undisturbed, [ALL, [0, 1, 2], [0, 1, 2, 4]])
     assert newcomers_of(done) == {4: (3, 1)} and "new rank 4 on other has joined" in done.err_text, done
+
+
+def held_on_two_hosts(sandbox: Sandbox, *options: object, least: int = 1, login: str = "", newcomer: str = "true", take_in: int = 12,
+                      holds: str = "") -> tuple[Running, Path]:
+    """A training in which rank 0 waits before step 7, on this host. With `take_in`, it then waits before this step until new ranks are ready.
+
+    `login`: what the second login and later ones do first. `newcomer`: what a new rank's shell does first."""
+    go, ready, first = sandbox.files / "go", sandbox.files / "ready", sandbox.files / "first"
+    words = [*on_two_hosts(sandbox), *options, "--min-np", least, "-np", RANKS]
+    if login:
+        (sandbox.files / "ssh").write_text(f"#!/bin/sh\nmkdir {first} 2>/dev/null || {{ {login}; }}\n" + SSH)
+    trainer = f"{TRAINER} --hold 7:0:{go}{holds} --ready {ready}" + (f" --take-in {take_in}" if take_in else "")
+    running = sandbox.start(*words, "sh", "-c", f'[ -z "$HVD_NEWCOMER" ] || {newcomer}; exec {trainer}', env=ENVIRONMENT)
+    wait_until(lambda: sandbox.lines_of("ready"), "rank 0 in its step")
+    return running, go
+
+
+def kill_agent_of(sandbox: Sandbox, rank: int) -> None:
+    os.kill(parent_of(sandbox.ranks()[rank]), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("hosts", ["localhost:2,other:2", "other:2,localhost:2"])
+def test_a_killed_agent_is_started_again_and_new_ranks_run_there(sandbox: Sandbox, undisturbed: float, hosts: str) -> None:
+    """Ranks 2 and 3 are on the other host, or on this one."""
+    running, go = held_on_two_hosts(sandbox, "-H", hosts, "--replace", "auto")
+    kill_agent_of(sandbox, 2)
+    running.wait_for(b"was started again", "err")
+    go.touch()
+    done = running.wait().expect(0)
+    results = results_of(done.out_text)
+    assert sorted(result.member for result in results) == [0, 1, 4, 5], done  # the last two came together, or one by one
+    assert all(abs(result.loss / undisturbed - 1) < 1e-5 for result in results), done
+    assert newcomers_of(done).keys() == {4, 5} and {local for _, local in newcomers_of(done).values()} == {0, 1}, done
+
+
+def test_without_new_ranks_no_agent_is_started_again(sandbox: Sandbox, undisturbed: float) -> None:
+    running, go = held_on_two_hosts(sandbox, take_in=0)
+    kill_agent_of(sandbox, 2)
+    go.touch()
+    done = running.wait()
+    expect_trained(done, undisturbed, [ALL, [0, 1]])
+    assert "started again" not in done.err_text, done
+
+
+def test_ranks_that_were_lost_with_their_agent_are_lost_for_top_too(sandbox: Sandbox) -> None:
+    """They do not hide for what the others wait."""
+    last = sandbox.files / "last"
+    running, go = held_on_two_hosts(sandbox, take_in=0, holds=f",12:0:{last}")
+    kill_agent_of(sandbox, 2)
+    go.touch()
+    now: dict = {}
+
+    def one_waits() -> bool:
+        done = subprocess.run([HVDRUN, "top", "--once", "--json", str(running.pid)], capture_output=True, text=True, env=sandbox.environment())
+        now.update(json.loads(done.stdout))
+        return bool(now["waits"])
+
+    wait_until(one_waits, "a rank that waits for rank 0")
+    assert [rank["state"] for rank in now["ranks"][2:]] == ["lost", "lost"], now
+    assert now["waits"][0]["missing"] == [0], now["waits"]
+    last.touch()
+    running.wait().expect(0)
+
+
+def test_an_agent_that_is_killed_twice_is_started_twice(sandbox: Sandbox, undisturbed: float) -> None:
+    """The second time before its new ranks have joined."""
+    running, go = held_on_two_hosts(sandbox, "--replace", "auto", newcomer="[ $HVD_MEMBER -ge 6 ] || sleep 1000")
+    kill_agent_of(sandbox, 2)
+    go.touch()
+    wait_until(lambda: sandbox.ranks().get(5, 0), "two new ranks")
+    kill_agent_of(sandbox, 5)
+    done = running.wait().expect(0)
+    assert done.err_text.count("the agent on other was started again") == 2, done
+    assert set(newcomers_of(done)) <= {6, 7} and newcomers_of(done), done
+    assert all(abs(result.loss / undisturbed - 1) < 1e-5 for result in results_of(done.out_text)), done
+
+
+@pytest.mark.parametrize("hosts", [slow("localhost:2,other:2"), "other:2,localhost:2"])
+def test_a_job_below_its_minimum_waits_for_the_next_agent(sandbox: Sandbox, undisturbed: float, hosts: str) -> None:
+    running, go = held_on_two_hosts(sandbox, "-H", hosts, "--replace", "auto", least=4, take_in=0)
+    kill_agent_of(sandbox, 2)
+    go.touch()
+    done = running.wait()
+    expect_trained(done, undisturbed, [ALL, [0, 1, 4, 5]])
+    assert "2 ranks are left, fewer than --min-np 4: waiting for new ones" in done.err_text, done
+
+
+@pytest.mark.parametrize("least", [1, slow(4)])
+def test_an_agent_that_cannot_be_started_again_is_named(sandbox: Sandbox, undisturbed: float, least: int) -> None:
+    running, go = held_on_two_hosts(sandbox, "--replace", "auto", least=least, take_in=0,
+                                    login="echo 'user@other: Permission denied (publickey).' >&2; exit 255")
+    kill_agent_of(sandbox, 2)
+    running.wait_for(b"the agent on other could not be started again: ", "err")
+    go.touch()
+    done = running.wait()
+    if least == 1:
+        expect_trained(done, undisturbed, [ALL, [0, 1]])
+    else:
+        assert done.code == 125 and "other was lost" in done.report["reason"], done
+    [line] = [line for line in done.err_text.splitlines() if "could not be started again" in line]
+    assert "warning: " in line and "denied" in line and line.endswith(": no new ranks can run there"), done
+
+
+def test_a_job_ends_while_an_agent_is_started_again(sandbox: Sandbox, undisturbed: float) -> None:
+    waiting = sandbox.files / "waiting"
+    running, go = held_on_two_hosts(sandbox, "--replace", "auto", take_in=0, login=f"touch {waiting}; exec sleep 1000")
+    kill_agent_of(sandbox, 2)
+    wait_until(waiting.exists, "the second login")
+    go.touch()
+    expect_trained(running.wait(), undisturbed, [ALL, [0, 1]])
+
+
+def test_a_host_whose_new_ranks_end_its_agents_is_left_out(sandbox: Sandbox, undisturbed: float) -> None:
+    last = sandbox.files / "last"
+    running, go = held_on_two_hosts(sandbox, "--replace", "auto", take_in=0, newcomer="kill -9 $PPID", holds=f",12:0:{last}")
+    kill_agent_of(sandbox, 2)
+    go.touch()
+    running.wait_for(b"hvdrun starts no more in this slot", "err")
+    last.touch()
+    done = running.wait()
+    expect_trained(done, undisturbed, [ALL, [0, 1]])
+    assert done.err_text.count("the agent on other was started again") == 3, done  # ranks 2 and 3 had committed
+    assert done.err_text.count("hvdrun starts no more in this slot") == 2, done

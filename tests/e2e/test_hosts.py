@@ -151,7 +151,9 @@ def test_a_launch_does_not_wait_for_a_name_server_that_does_not_answer(sandbox: 
         pytest.skip("only root may give a process another network, host name and /etc/hosts")
     resolver = sandbox.files / "resolv.conf"
     resolver.write_text("nameserver 127.0.0.1\noptions timeout:2\n")
-    sandbox.mounts.append(f"mount --bind {resolver} /etc/resolv.conf")
+    services = sandbox.files / "nsswitch.conf"
+    services.write_text("hosts: files dns\n")
+    sandbox.mounts += [f"mount --bind {resolver} /etc/resolv.conf", f"mount --bind {services} /etc/nsswitch.conf"]
     ssh = sandbox.files / "ssh"
     ssh.write_text(SSH_TO_UNKNOWN_NAMES)
     ssh.chmod(0o755)

@@ -97,7 +97,7 @@ def test_the_wheel_is_for_every_python_3_and_has_every_file_of_the_package(wheel
     sources = {f"hvd/{path.relative_to(TOP / 'python/hvd')}" for path in (TOP / "python/hvd").rglob("*.py")}
     headers = {f"hvd/include/hvd/{path.name}" for path in (TOP / "runtime/include/hvd").iterdir()}
     package = {f"hvd/lib/cmake/hvd/hvd{name}.cmake" for name in ("Config", "ConfigVersion", "Targets", "Targets-release")}
-    assert sources | headers | package | {"hvd/py.typed", "hvd/lib/libhvd.so.0", "hvd/lib/libhvd_mpi.so",
+    assert sources | headers | package | {"hvd/py.typed", "hvd/lib/libhvd.so.0", "hvd/lib/libhvd_mpi.so", "hvd/lib/hvdrun-look",
                                           "hvd/lib/pkgconfig/hvd.pc"} == {name for name in names if name.startswith("hvd/")}
     assert [name for name in names if name.endswith(".data/scripts/hvdrun")]
 

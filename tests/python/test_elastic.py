@@ -163,7 +163,7 @@ def test_a_scaler_of_gradients_survives_losses(sandbox: Sandbox) -> None:
     python = PYTHONS["torch"]
     if python == PYTHON:
         pytest.skip("./check --soak makes the environment for it")
-    env = python_environment({"TORCHINDUCTOR_CACHE_DIR": str(sandbox.files / "inductor")})
+    env = python_environment()
     alone = sandbox.run(PROGRAMS / "elastic_torch.py", "scaled", STEPS, tool=python, env=env).expect(0)
     done = sandbox.run("-np", 3, "--min-np", 1, "--bind-to", "none", "-H", "localhost:3", python, PROGRAMS / "elastic_torch.py",
                        "scaled", STEPS, "2:4:backward", "0:7:committed", env=env).expect(0)

@@ -47,8 +47,7 @@ DIFFERENCES = {
 
 def run_hvd(sandbox: Sandbox, ranks: int) -> Lines:
     folder = results_folder(sandbox)
-    # Current versions of PyTorch make a folder there for compiled optimizers.
-    variables = {"HVD_STALL_SHUTDOWN_TIME_SECONDS": "30", "TORCHINDUCTOR_CACHE_DIR": str(sandbox.files / "inductor")}
+    variables = {"HVD_STALL_SHUTDOWN_TIME_SECONDS": "30"}
     job = sandbox.start("--horovod", "-np", ranks, "-H", f"localhost:{ranks}", "--bind-to", "none", PYTHONS["torch"],
                         PROGRAM, folder, env=python_environment(variables))
     job.wait(JOB_LIMIT).expect(0)

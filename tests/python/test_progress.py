@@ -183,7 +183,7 @@ def test_the_callbacks_work_in_the_loops_of_other_packages(sandbox: Sandbox, how
     if not python or not find_package(python, how):
         pytest.skip("./check --soak makes the environment for it")
     done = sandbox.run("-np", 1, python, PROGRAMS / "progress_callbacks.py", how,
-                       env=python_environment({"TORCHINDUCTOR_CACHE_DIR": str(sandbox.files)})).expect(0)
+                       env=python_environment()).expect(0)
     counters = done.report["ranks"][0]["counters"]
     assert (counters["steps"], counters["steps_in_all"], counters["samples"]) == (6, 6, 24), counters
     assert (counters["epochs_over"], counters["epochs_in_all"]) == (2, 2) and counters["metrics"]["loss"] >= 0

@@ -102,8 +102,9 @@ HVD_API int hvd_has_kernels(const char** about);
 
 /* Joins the job: finds the other ranks, and maps the shared memory through which they communicate.
  * Returns when all ranks have done so. Waits for the others at most HVD_START_TIMEOUT seconds
- * (default 120), then returns HVD_ERROR_TIMEOUT. Returns HVD_ERROR_INVALID_ARGUMENT if called
- * between hvd_init and hvd_shutdown.
+ * (default 120), then returns HVD_ERROR_TIMEOUT. Without PMIx, waits as long once more for the
+ * answer of a rank 0 that hangs. Returns HVD_ERROR_INVALID_ARGUMENT if called between hvd_init and
+ * hvd_shutdown.
  *   Finds the ranks through PMIx if a launcher offers it, otherwise by HVD_RANK and HVD_SIZE or
  * torch's RANK and WORLD_SIZE with MASTER_ADDR and MASTER_PORT. Without any of these the process is
  * alone. */

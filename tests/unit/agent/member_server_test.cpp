@@ -103,12 +103,10 @@ class MemberServerTest : public testing::Test {
  protected:
   MemberServerTest() {
     LaunchMessage job;
+    for (int i = 0; i < 32; ++i) job.key += "aa";
     for (int rank = 0; rank < 3; ++rank) {
       LaunchRank launch;
       launch.rank = rank;
-      std::string key;
-      for (int i = 0; i < 32; ++i) key += "aa";
-      launch.environment.emplace_back("HVD_JOB_KEY", key);
       job.ranks.push_back(launch);
     }
     server_ =

@@ -184,6 +184,8 @@ TEST_F(CommandLine, RefusesInvalidValuesAndNamesTheOption) {
       {{"--min-np", "2", "-np", "4", "--max-np", "3"}, "--max-np 3 is less than -np 4"},
       {{"--min-np", "2", "--pmix", "on"},
        "--min-np does not work with --pmix on: a process cannot leave its PMIx job"},
+      {{"--min-np", "2", "-x", "HVD_TRANSPORT=mpi"},
+       "--min-np does not work with HVD_TRANSPORT=mpi: MPI cannot lose a rank"},
       {{"--grace", "-1"}, "--grace needs a time such as 30, 0.5, 500ms or 2m, not \"-1\""},
       {{"--start-timeout", "0"}, "--start-timeout needs a time of more than 0, not \"0\""},
       {{"--bind-to", "cores"}, "--bind-to must be core, numa, none or auto, not \"cores\""},

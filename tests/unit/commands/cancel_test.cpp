@@ -1,5 +1,7 @@
 #include "commands/cancel.hpp"
 
+#include "example_job.hpp"
+
 #include <gmock/gmock.h>
 
 namespace hvdrun {
@@ -9,18 +11,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-JobRecord job(const std::string& id, std::uint32_t number, const std::string& state,
-              std::uint32_t uid = 1000) {
-  JobRecord record;
-  record.id = id;
-  record.number = number;
-  record.state = state;
-  record.uid = uid;
-  record.user = uid == 1000 ? "user" : "other";
-  record.name = "train";
-  return record;
-}
-
 std::vector<JobId> ids(const std::vector<std::string>& words) {
   std::vector<JobId> all;
   for (const auto& word : words) all.push_back(parse_job_id(word).value());
@@ -28,9 +18,10 @@ std::vector<JobId> ids(const std::vector<std::string>& words) {
 }
 
 TEST(CancelPlan, CancelsTheUsersJobsThatHaveNotEnded) {
-  const auto plan = plan_cancel(
-      ids({"1", "2", "3", "4"}),
-      {job("1", 1, "RUNNING"), job("2", 2, "COMPLETED"), job("3", 3, "RUNNING", 1001)}, 1000);
+  const auto plan = plan_cancel(ids({"1", "2", "3", "4"}),
+                                {slurm_job("1", 1, "RUNNING"), slurm_job("2", 2, "COMPLETED"),
+                                 slurm_job("3", 3, "RUNNING", 1001)},
+                                1000);
   EXPECT_THAT(plan.to_cancel, ElementsAre("1"));
   EXPECT_THAT(plan.notes, ElementsAre("cancelling job 1 (train), which was running",
                                       "job 2 had ended already: completed"));
@@ -39,13 +30,14 @@ TEST(CancelPlan, CancelsTheUsersJobsThatHaveNotEnded) {
 }
 
 TEST(CancelPlan, RootMayCancelAll) {
-  EXPECT_THAT(plan_cancel(ids({"3"}), {job("3", 3, "PENDING", 1001)}, 0).to_cancel,
+  EXPECT_THAT(plan_cancel(ids({"3"}), {slurm_job("3", 3, "PENDING", 1001)}, 0).to_cancel,
               ElementsAre("3"));
 }
 
 TEST(CancelPlan, CancelsArraysAndTheirTasks) {
-  const std::vector<JobRecord> jobs = {job("7_[4-9]", 7, "PENDING"), job("7_1", 8, "COMPLETED"),
-                                       job("7_2", 9, "RUNNING")};
+  const std::vector<JobRecord> jobs = {slurm_job("7_[4-9]", 7, "PENDING"),
+                                       slurm_job("7_1", 8, "COMPLETED"),
+                                       slurm_job("7_2", 9, "RUNNING")};
   EXPECT_THAT(plan_cancel(ids({"7", "7_2", "7_[2-5]"}), jobs, 1000).to_cancel,
               ElementsAre("7", "7_2", "7_[2-5]"));
   EXPECT_THAT(plan_cancel(ids({"7_1", "7_99"}), jobs, 1000).to_cancel, IsEmpty());

@@ -2,6 +2,7 @@
 #include "commands/look_into_job.hpp"
 
 #include "commands/on_first_host.hpp"
+#include "example_job.hpp"
 
 #include <algorithm>
 
@@ -11,19 +12,6 @@ namespace hvdrun {
 namespace {
 
 using testing::HasSubstr;
-
-JobRecord slurm_job(const std::string& id, std::uint32_t number, const std::string& state,
-                    std::uint32_t uid = 1000) {
-  JobRecord record;
-  record.id = id;
-  record.number = number;
-  record.state = state;
-  record.uid = uid;
-  record.user = uid == 1000 ? "user" : "other";
-  record.hosts = "n[1-2]";
-  record.name = "train";
-  return record;
-}
 
 std::string answer_for(const std::vector<JobRecord>& jobs, std::optional<std::string> name) {
   const auto chosen = choose_slurm_job(jobs, {.word = "top", .job = std::move(name)}, 1000);

@@ -451,6 +451,18 @@ TEST(Generations, ANewcomerThatIsLostIsNoLossOfTheGeneration) {
   EXPECT_EQ(job.asked(1), Lines{"go 2: 0,1"});
 }
 
+TEST(Generations, NewcomersThatWaitEndWithTheLastMemberThatHasLeftAndFails) {
+  Job job(2);
+  job.begin();
+  job.lost(1);
+  job.failed(0);
+  job.wire_up();
+  job.generations.add(0, 1);
+  EXPECT_EQ(job.start(2), Lines{"updated to 0"});
+  job.generations.left(0);
+  EXPECT_EQ(job.lost(0), kAllLost);
+}
+
 TEST(Generations, AFullJobTakesNoNewcomerIn) {
   Job job(2, {1, 2});
   job.begin();

@@ -30,17 +30,15 @@ class SimulatedAgents final : public Agents {
   Result<void> start(Start start) override {
     world_.begin_attempt();
     world_.agents.clear();
-    for (const auto& host : start.hosts) {
-      auto& state = add_agent(host);
-      auto agent = std::make_shared<SimulatedAgent>(world_, *this, state);
-      agent->host = host.name;
-      agent->attempt_index = world_.attempts.size() - 1;
-      state.link = std::make_unique<SimulatedLink>(agent);
-      world_.agents.push_back(agent);
-      world_.attempts.back().hosts.insert(host.name);
-    }
+    for (const auto& host : start.hosts) add(add_agent(host));
     for (const auto& agent : world_.agents) agent->begin();
     return {};
+  }
+  bool start_again(AgentState& lost) override {
+    if (world_.chance(0.2)) return false;
+    world_.say("{}: another agent is started", lost.host.name);
+    add(add_successor(lost)).begin();
+    return true;
   }
   std::string stage(const AgentState& agent) const override {
     return agent.life.gone() || agent.life.has(AgentPhase::running) ? "" : "it starts";
@@ -83,6 +81,15 @@ class SimulatedAgents final : public Agents {
   }
 
  private:
+  SimulatedAgent& add(AgentState& state) {
+    auto agent = std::make_shared<SimulatedAgent>(world_, *this, state);
+    agent->host = state.host.name;
+    agent->attempt_index = world_.attempts.size() - 1;
+    state.link = std::make_unique<SimulatedLink>(agent);
+    world_.agents.push_back(agent);
+    world_.attempts.back().hosts.insert(state.host.name);
+    return *agent;
+  }
   void cut_starting() override {
     for (const auto& agent : world_.agents)
       if (!agent->state->life.has(AgentPhase::greeted)) agent->die();
@@ -329,7 +336,8 @@ void SimulatedAgent::consider_leaving() {
   const bool any_alive = std::any_of(numbers.begin(), numbers.end(),
                                      [this](int number) { return !rank(number).reaped; });
   if (left || any_alive || !(launched || stopping)) return;
-  if (numbers.empty() && !stopping) return;  // starting failed: the launcher will send stop
+  // Starting failed, and the launcher will send stop; or ranks are to come.
+  if (numbers.empty() && !stopping && !released) return;
   if ((hosts > 1 || grows) && !stopping && !released) return;
   leave();
 }

@@ -177,6 +177,8 @@ struct AttemptTruth {
     const bool is_lost =
         its.failed_by_itself() || (disturbed && (its.signalled || !its.end_is_known));
     if (its.member.state == Member::State::left && !is_lost) return true;
+    // One that has left and then came again is not to be stopped before it has ended.
+    if (its.member.has_left && its.signalled && !members_ended && !is_lost) return true;
     const auto& last = generations.back().members;
     return std::find(last.begin(), last.end(), number) != last.end();
   }

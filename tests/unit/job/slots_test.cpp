@@ -63,5 +63,15 @@ TEST(JobSlots, OfAHostAreLeftOutWithTheThird) {
   EXPECT_EQ(slots.end(0, 3, false), LeftOut::nothing) << "it is said once";
 }
 
+TEST(JobSlots, AForgivenSlotIsLeftOutAfterThreeMore) {
+  Slots slots;
+  slots.add({0, {}}, true);
+  for (int round = 0; round < 2 * kMostFailuresInSlot; ++round) {
+    EXPECT_EQ(slots.end(0, 0, false), Slots::LeftOut::nothing);
+    slots.forgive(0, 0);
+  }
+  EXPECT_EQ(slots.free().size(), 1u);
+}
+
 }  // namespace
 }  // namespace hvdrun

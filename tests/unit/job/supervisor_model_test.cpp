@@ -294,6 +294,12 @@ void check_that_others_continue(const World& world, const JobSpec& spec, const R
       world.interrupted || spec.stop.exit_timeout || last.members_ended ||
       last.one_was_lost_before_launch || report.exit_code == kExitTimeout)
     return;
+  // If all of the last generation are lost, the job ends. Others may have left before.
+  const auto is_lost = [&](std::uint32_t member) {
+    return last.lost_hosts.contains(report.ranks[member].host);
+  };
+  if (!last.generations.empty() && std::ranges::all_of(last.generations.back().members, is_lost))
+    return;
   std::size_t survivors = 0;
   for (std::size_t i = 0; i < last.ranks.size(); ++i)
     if (!last.lost_hosts.contains(report.ranks[i].host) && !last.never_joined(i)) ++survivors;

@@ -42,10 +42,12 @@ LaunchMessage example_launch() {
   m.grace = std::chrono::milliseconds(250);
   m.stall_time = std::chrono::milliseconds(60'001);
   m.progress_interval = std::chrono::milliseconds(251);
+  m.elastic = true;
+  m.key = "00ff";
   return m;
 }
 
-TEST(Messages, HostsThatDoNotMatchTheirCountsAreCutShort) {
+TEST(Messages, HostsThatContradictTheirNumbersAreCutShort) {
   const LaunchHostColumns columns{"a", "", {SIZE_MAX, 1}, {7, 8}};
   std::vector<LaunchHost> hosts;
   from_json(json_fields::to_json(columns), hosts);
@@ -54,6 +56,13 @@ TEST(Messages, HostsThatDoNotMatchTheirCountsAreCutShort) {
   EXPECT_EQ(hosts[0].ranks, (std::vector{7, 8}));
   EXPECT_EQ(hosts[1].name, "");
   EXPECT_TRUE(hosts[1].ranks.empty());
+}
+
+TEST(Messages, AnAgentLearnsWhosePlaceItTakes) {
+  ConfigureMessage message;
+  EXPECT_EQ(parse<ConfigureMessage>(pack(message))->predecessor, std::nullopt);
+  message.predecessor = 3;
+  EXPECT_EQ(parse<ConfigureMessage>(pack(message))->predecessor, 3u);
 }
 
 TEST(Messages, LaunchMessageRoundTrips) {
@@ -69,6 +78,8 @@ TEST(Messages, LaunchMessageRoundTrips) {
     EXPECT_EQ(got->hosts[i].ranks, sent.hosts[i].ranks);
   }
   EXPECT_EQ(got->pmix_namespace, sent.pmix_namespace);
+  EXPECT_TRUE(got->elastic);
+  EXPECT_EQ(got->key, "00ff");
   EXPECT_EQ(got->arguments, sent.arguments);
   EXPECT_EQ(got->working_directory, sent.working_directory);
   EXPECT_EQ(got->environment, sent.environment);

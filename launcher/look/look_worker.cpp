@@ -4,6 +4,7 @@
 #include "common/fd.hpp"
 #include "common/result.hpp"
 #include "look/look_at.hpp"
+#include "look/proc_files.hpp"
 #include "look/programs_of.hpp"
 
 #include <algorithm>
@@ -38,6 +39,8 @@ constexpr std::chrono::milliseconds kYoung{1000};
 constexpr std::size_t kLongestHeader = 20;
 // A worker that stops a process for longer than this is killed. Then the process continues.
 constexpr std::chrono::milliseconds kLongestStop{45};
+// The same for one that wants to run: on a busy machine it could not end sooner, either.
+constexpr std::chrono::milliseconds kLongestBusyStop{300};
 constexpr std::chrono::milliseconds kTick{5};
 
 // Memory that a worker shares with us: when its stop began.
@@ -78,6 +81,14 @@ void write_all(int fd, const std::string& text) {
   ::_exit(0);
 }
 
+// Returns whether a thread of the process is on a processor, or waits for one.
+bool wants_to_run(pid_t pid) {
+  return std::ranges::any_of(threads_of(pid), [pid](pid_t tid) {
+    const auto stat = read_stat(pid, "task/" + std::to_string(tid) + "/stat");
+    return stat && stat->state == 'R';
+  });
+}
+
 class Worker {
  public:
   Worker(const LookRequest& request, pid_t pid, Began* began, Clock::time_point deadline)
@@ -108,8 +119,9 @@ class Worker {
     if (Clock::now() > deadline_) return finish();
     if (is_ending_) return start_again();
     const std::uint64_t began = *began_;
-    const auto longest = std::chrono::nanoseconds(kLongestStop).count();
-    if (began == 0 || monotonic_ns() - began <= static_cast<std::uint64_t>(longest)) return;
+    if (began == 0) return;
+    const std::chrono::nanoseconds stopped{monotonic_ns() - began};
+    if (stopped <= kLongestStop || (stopped <= kLongestBusyStop && wants_to_run(child_))) return;
     ::kill(child_, SIGKILL);
     is_ending_ = true;
   }

@@ -51,18 +51,19 @@ class Reader {
                                kMostStack)) {}
 
   Snapshot read() {
-    std::set<pid_t> spared;
-    std::set<pid_t> running;
+    StopOrder order;
     std::map<pid_t, std::string> before;
     for (const auto& [tid, call] : calls_) {
-      if (call.running) running.insert(tid);
-      const bool interruptible = can_resume_system_calls() || !ends_with_eintr(call.number);
+      const bool fails = ends_with_eintr(call.number);
+      if (call.running) order.running.insert(tid);
+      if (fails) order.last.insert(tid);
+      const bool interruptible = can_resume_system_calls() || !fails;
       if (options_.stop && !may_move_less(call.number, call.arguments) && interruptible) continue;
-      spared.insert(tid);
+      order.spared.insert(tid);
       before[tid] = switches(pid_, tid);
     }
     Stop stop(pid_, options_.began);
-    if (options_.stop) snapshot_.refused = stop.begin(spared, running, kStopLimit);
+    if (options_.stop) snapshot_.refused = stop.begin(order, kStopLimit);
     const auto deadline = Clock::now() + kReadLimit;
     take_registers(stop, before);
     if (python_ != nullptr) snapshot_.python = python_->threads(options_.depth, deadline);
@@ -73,12 +74,20 @@ class Reader {
       }
       copy_stack(thread);
     }
-    stop.end();
+    stop.end([&](pid_t tid, const Registers& registers) {
+      auto& thread = snapshot_.threads[tid];
+      thread.registers = registers;
+      thread.hangs = false;
+      before.erase(tid);
+      copy_stack(thread);
+    });
     snapshot_.pause = stop.pause();
     for (const auto& [tid, count] : before) {
       auto& thread = snapshot_.threads[tid];
       thread.ran = switches(pid_, tid) != count;
-      if (thread.ran) thread.registers.reset();
+      if (!thread.ran) continue;
+      thread.registers.reset();
+      thread.hangs = false;  // it ran on, or has ended
     }
     return std::move(snapshot_);
   }

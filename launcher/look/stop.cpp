@@ -23,6 +23,10 @@ constexpr std::chrono::milliseconds kHangs{2};
 // How long to wait for the first thread. Until then the process runs: on a busy machine it may be
 // waiting for a processor, and stops only when it has one.
 constexpr std::chrono::milliseconds kFirstLimit{1000};
+// How long to wait for those that have not stopped in time, while the process runs.
+constexpr std::chrono::milliseconds kLateLimit{500};
+// The same for one whose system call would fail.
+constexpr std::chrono::milliseconds kLastLimit{2000};
 
 // Returns how the thread has stopped: the signal, and above it the event. 0: it has ended; nullopt:
 // not yet. The kernel keeps the stop, as if it had not been seen: if we are killed now, the thread
@@ -46,11 +50,11 @@ std::optional<int> look_for_stop(pid_t tid) {
 }  // namespace
 
 // Takes control of threads that are new. They run on.
-int Stop::seize_new(const std::set<pid_t>& spared) {
+int Stop::seize_new(const StopOrder& order) {
   for (const pid_t tid : threads_of(pid_)) {
-    if (spared.contains(tid) || traced_.contains(tid)) continue;
+    if (order.spared.contains(tid) || traced_.contains(tid)) continue;
     if (::ptrace(PTRACE_SEIZE, tid, nullptr, nullptr) == 0)
-      traced_[tid];
+      traced_[tid].is_last = order.last.contains(tid);
     else if (errno != ESRCH)
       return errno;
   }
@@ -71,20 +75,26 @@ bool Stop::wait_for(pid_t tid, Traced& traced) {
   return true;
 }
 
-// Asks threads to stop, and waits for them. Returns false if some do not.
-bool Stop::stop_threads(const std::set<pid_t>* only, std::chrono::milliseconds limit) {
+void Stop::ask(pid_t tid, Traced& traced) {
+  traced.asked = true;
+  ::ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
+}
+
+bool Stop::hangs(pid_t tid) const {
+  const auto stat = read_stat(pid_, "task/" + std::to_string(tid) + "/stat");
+  return stat && stat->state == 'D';
+}
+
+// Asks threads to stop, and waits for them. Returns false if some do not, or time is over.
+bool Stop::stop_threads(const std::function<bool(pid_t)>& wanted, std::chrono::milliseconds limit) {
   const auto asked = Clock::now();
+  if (start_ && asked - *start_ > limit) return false;
   std::vector<pid_t> missing;
   for (auto& [tid, traced] : traced_) {
-    if (traced.asked || (only != nullptr && !only->contains(tid))) continue;
-    traced.asked = true;
-    ::ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
+    if (traced.asked || !wanted(tid)) continue;
+    ask(tid, traced);
     missing.push_back(tid);
   }
-  const auto hangs = [this](pid_t tid) {
-    const auto stat = read_stat(pid_, "task/" + std::to_string(tid) + "/stat");
-    return stat && stat->state == 'D';
-  };
   while (true) {
     const auto before = Clock::now();
     std::erase_if(missing, [this](pid_t tid) { return wait_for(tid, traced_.at(tid)); });
@@ -94,7 +104,8 @@ bool Stop::stop_threads(const std::set<pid_t>* only, std::chrono::milliseconds l
     if (missing.empty()) return true;
     const auto now = Clock::now();
     const bool too_long = start_ ? now - *start_ > limit : now - asked > kFirstLimit;
-    if (too_long || (now - asked > kHangs && std::all_of(missing.begin(), missing.end(), hangs)))
+    if (too_long || (now - asked > kHangs &&
+                     std::ranges::all_of(missing, [this](pid_t tid) { return hangs(tid); })))
       return false;
     std::this_thread::sleep_for(kTick);
   }
@@ -105,34 +116,74 @@ void Stop::note_start(Clock::time_point start) {
   if (began_ != nullptr) *began_ = monotonic_ns();
 }
 
-int Stop::begin(const std::set<pid_t>& spared, const std::set<pid_t>& running,
-                std::chrono::milliseconds limit) {
+void Stop::note_end() {
+  if (start_)
+    pause_ = std::max(pause_, std::chrono::duration<double>(Clock::now() - *start_).count());
+  start_.reset();
+  if (began_ != nullptr) *began_ = 0;
+}
+
+void Stop::let_go(pid_t tid, const Traced& traced) {
+  ::ptrace(PTRACE_DETACH, tid, nullptr, reinterpret_cast<void*>(long{traced.signal}));  // NOLINT
+}
+
+int Stop::begin(const StopOrder& order, std::chrono::milliseconds limit) {
   for (int listing = 0; listing < kMostListings; ++listing) {
     const std::size_t before = traced_.size();
-    if (const int refused = seize_new(spared); refused != 0 && traced_.empty()) return refused;
+    if (const int refused = seize_new(order); refused != 0 && traced_.empty()) return refused;
     if (traced_.size() == before) break;
     // Those that sleep stop at once; the others first, so that those need not wait for them.
-    const bool all = stop_threads(&running, limit) && stop_threads(nullptr, limit);
-    if (!all) {
-      stop_threads(nullptr, limit);
-      break;
-    }
+    bool all = stop_threads([&](pid_t tid) { return order.running.contains(tid); }, limit);
+    all &= stop_threads([&](pid_t tid) { return !traced_.at(tid).is_last; }, limit);
+    all &= stop_threads([](pid_t) { return true; }, limit);
+    if (!all) break;
   }
   return 0;
 }
 
-void Stop::end() {
-  for (auto& [tid, traced] : traced_) {
-    if (!traced.stopped) wait_for(tid, traced);
-    // A thread that has not stopped keeps running, and is let go when the tracer's thread ends.
-    if (traced.stopped)
-      ::ptrace(PTRACE_DETACH, tid, nullptr,
-               reinterpret_cast<void*>(long{traced.signal}));  // NOLINT
-  }
-  if (start_) pause_ = std::chrono::duration<double>(Clock::now() - *start_).count();
-  start_.reset();
+void Stop::end(const Late& late) {
+  std::erase_if(traced_, [](const auto& each) {
+    const auto& [tid, traced] = each;
+    if (!traced.stopped) return false;
+    let_go(tid, traced);
+    return true;
+  });
+  note_end();
+  stop_late(late);
   traced_.clear();
-  if (began_ != nullptr) *began_ = 0;
+}
+
+// A thread that does not stop keeps running, and is let go when the tracer's thread ends.
+void Stop::stop_late(const Late& late) {
+  for (auto& [tid, traced] : traced_)
+    if (!traced.asked) ask(tid, traced);
+  const auto began = Clock::now();
+  const auto limit = [this] {
+    const bool some = std::ranges::any_of(traced_, [](auto& each) { return each.second.is_last; });
+    return some ? kLastLimit : kLateLimit;
+  };
+  while (!traced_.empty() && Clock::now() - began < limit()) {
+    for (auto at = traced_.begin(); at != traced_.end();) {
+      const auto before = Clock::now();
+      auto& [tid, traced] = *at;
+      if (!wait_for(tid, traced)) {
+        ++at;
+        continue;
+      }
+      if (traced.stopped) {
+        note_start(before);
+        const auto registers = registers_.find(tid);
+        if (late && registers != registers_.end()) late(tid, registers->second);
+        let_go(tid, traced);
+        note_end();
+      }
+      at = traced_.erase(at);
+    }
+    if (Clock::now() - began > kHangs &&
+        std::ranges::all_of(traced_, [this](const auto& each) { return hangs(each.first); }))
+      return;
+    std::this_thread::sleep_for(kTick);
+  }
 }
 
 }  // namespace hvdrun

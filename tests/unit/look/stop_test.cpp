@@ -3,14 +3,19 @@
 
 #include "look/proc_files.hpp"
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <csignal>
 #include <new>
 #include <optional>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include <gmock/gmock.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -53,7 +58,7 @@ using StopTest = Computing;
 TEST_F(StopTest, HoldsTheProcessAndLetsItGo) {
   std::atomic<std::uint64_t> began{0};
   Stop stop(child_, &began);
-  EXPECT_EQ(stop.begin({}, {}, std::chrono::seconds(10)), 0);
+  EXPECT_EQ(stop.begin({}, std::chrono::seconds(10)), 0);
   EXPECT_TRUE(has_state('t'));
   EXPECT_NE(began, 0U);
   EXPECT_EQ(stop.threads().size(), kCanUnwind ? 1U : 0U);
@@ -65,7 +70,7 @@ TEST_F(StopTest, HoldsTheProcessAndLetsItGo) {
 
 TEST_F(StopTest, SparesThreads) {
   Stop stop(child_, nullptr);
-  EXPECT_EQ(stop.begin({child_}, {}, std::chrono::seconds(10)), 0);
+  EXPECT_EQ(stop.begin({.spared = {child_}}, std::chrono::seconds(10)), 0);
   EXPECT_TRUE(has_state('R'));
 }
 
@@ -73,7 +78,7 @@ TEST_F(StopTest, EndsWhenTheTracerIsKilled) {
   const pid_t tracer = ::fork();
   if (tracer == 0) {
     Stop stop(child_, nullptr);
-    stop.begin({}, {}, std::chrono::seconds(10));
+    stop.begin({}, std::chrono::seconds(10));
     while (true) ::pause();
   }
   EXPECT_TRUE(await_state('t'));
@@ -119,7 +124,7 @@ std::optional<bool> gets_the_signal() {
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(5);
     while (std::chrono::steady_clock::now() < until) {
       Stop stop(getter, nullptr);
-      stop.begin({}, {}, std::chrono::seconds(10));
+      stop.begin({}, std::chrono::seconds(10));
       siginfo_t info{};
       if (::ptrace(PTRACE_GETSIGINFO, getter, nullptr, &info) == 0 && info.si_signo == SIGUSR1)
         ::kill(::getpid(), SIGKILL);
@@ -149,13 +154,62 @@ TEST(Stop, NoSignalIsLostWhenTheTracerIsKilled) {
   EXPECT_TRUE(*got);
 }
 
+// Starts a child with so many threads that wait in epoll_wait(2). It ends with the number of those
+// whose call has failed, when a byte comes.
+pid_t start_waiting(int threads, int input) {
+  const pid_t child = ::fork();
+  if (child != 0) return child;
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  std::atomic<int> failed{0};
+  std::vector<std::thread> all;
+  for (int i = 0; i < threads; ++i)
+    all.emplace_back([&] {
+      const int queue = ::epoll_create1(EPOLL_CLOEXEC);
+      epoll_event event{EPOLLIN, {}};
+      ::epoll_ctl(queue, EPOLL_CTL_ADD, input, &event);
+      if (::epoll_wait(queue, &event, 1, -1) != 1) ++failed;
+    });
+  for (auto& thread : all) thread.join();
+  ::_exit(failed);
+}
+
+// The kernel ends this call if a thread is asked to stop and let go before it has.
+TEST(Stop, ThreadsThatDoNotStopInTimeAreStoppedLaterAndTheirCallsDoNotFail) {
+  if (!can_resume_system_calls()) GTEST_SKIP() << "such threads are not stopped";
+  constexpr int kThreads = 32;
+  std::array<int, 2> pipe{};
+  ASSERT_EQ(::pipe(pipe.data()), 0);
+  const pid_t child = start_waiting(kThreads, pipe[0]);
+  const auto sleeping = [child] {
+    return std::ranges::count_if(threads_of(child), [child](pid_t tid) {
+      const auto stat = read_stat(child, "task/" + std::to_string(tid) + "/stat");
+      return stat && stat->state == 'S';
+    });
+  };
+  for (int tries = 0; tries < 30'000 && sleeping() <= kThreads; ++tries) ::usleep(1000);
+  int late = 0;
+  for (int looks = 0; looks < 20; ++looks)
+    std::thread([&] {
+      Stop stop(child, nullptr);
+      stop.begin({}, std::chrono::milliseconds(0));
+      const auto in_time = stop.threads().size();
+      stop.end([&](pid_t, const Registers& registers) { late += registers.at != 0 ? 1 : 0; });
+      EXPECT_EQ(stop.threads().size(), kThreads + 1U) << in_time << " have stopped in time";
+    }).join();
+  EXPECT_GT(late, 0);
+  EXPECT_EQ(::write(pipe[1], "x", 1), 1);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0) << WEXITSTATUS(status) << " calls have failed";
+  ::close(pipe[0]);
+  ::close(pipe[1]);
+}
+
 TEST_F(StopTest, IsRefusedWhileAnotherTraces) {
   Stop first(child_, nullptr);
-  ASSERT_EQ(first.begin({}, {}, std::chrono::seconds(10)), 0);
+  ASSERT_EQ(first.begin({}, std::chrono::seconds(10)), 0);
   int refused = 0;
-  std::thread([&] {
-    refused = Stop(child_, nullptr).begin({}, {}, std::chrono::seconds(10));
-  }).join();
+  std::thread([&] { refused = Stop(child_, nullptr).begin({}, std::chrono::seconds(10)); }).join();
   EXPECT_EQ(refused, EPERM);
   EXPECT_TRUE(has_state('t'));
 }
@@ -165,7 +219,7 @@ TEST(Stop, OfAProcessThatHasEndedDoesNothing) {
   if (child == 0) ::_exit(0);
   ::waitpid(child, nullptr, 0);
   Stop stop(child, nullptr);
-  EXPECT_EQ(stop.begin({}, {}, std::chrono::seconds(10)), 0);
+  EXPECT_EQ(stop.begin({}, std::chrono::seconds(10)), 0);
   EXPECT_TRUE(stop.threads().empty());
 }
 

@@ -2,6 +2,7 @@
 
 #include "common/text.hpp"
 #include "hang/collective_calls.hpp"
+#include "hang/gpu_wait.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -190,6 +191,11 @@ std::string state_of(const ThreadLook& thread, const ProcessLook& look, Doing do
       return compute_words(thread);
     case Doing::waits:
       return wait_words(thread, look) + time_words(thread) + other_thread_words(thread, look);
+    case Doing::waits_for_gpu: {
+      const auto function = find_gpu_wait(thread, look.program).value_or("");
+      return "waiting for its GPU" + (function.empty() ? "" : " (" + function + ")") +
+             time_words(thread);
+    }
     case Doing::in_collective:
     case Doing::unknown:
       break;
@@ -202,6 +208,7 @@ Doing doing_of(const ThreadLook& thread, const ProcessLook& look, bool in_collec
   if (look.state == 't') return Doing::traced;
   if (look.frozen) return Doing::frozen;
   if (in_collective) return Doing::in_collective;
+  if (find_gpu_wait(thread, look.program)) return Doing::waits_for_gpu;
   return runs(thread) ? Doing::computes : Doing::waits;
 }
 
@@ -253,7 +260,8 @@ const ThreadLook* key_thread(const ProcessLook& look) {
   const auto* main = thread_with(look, look.pid);
   if (main == nullptr) main = &look.threads.front();
   if (look.state == 'T' || look.state == 't' || find_collective(main->stack)) return main;
-  if (!waits_for_thread(*main) && users_frame(*main, look.program)) return main;
+  const bool has_others = waits_for_thread(*main) && !find_gpu_wait(*main, look.program);
+  if (!has_others && users_frame(*main, look.program)) return main;
   // A thread of the user that is in a collective, or else the one that main waits for.
   for (const auto& thread : look.threads)
     if (&thread != main && users_frame(thread, look.program) && find_collective(thread.stack))

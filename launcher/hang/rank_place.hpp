@@ -14,6 +14,7 @@ enum class Doing {
   traced,         // a debugger has stopped it
   frozen,         // by its control group
   in_collective,  // also one that exchanges with one other rank
+  waits_for_gpu,  // which may compute, or wait in a collective of its own
   waits,          // for something that is no rank: a file, a pipe, a lock
   computes,
 };

@@ -166,10 +166,14 @@ class Judge {
     return text;
   }
 
-  static bool does_nothing(const std::vector<const Seen*>& ranks) {
-    return std::ranges::none_of(ranks, [](const Seen* rank) {
-      return rank->facts->ended.empty() && rank->place.doing == Doing::computes;
+  static bool is_any(const std::vector<const Seen*>& ranks, Doing doing) {
+    return std::ranges::any_of(ranks, [doing](const Seen* rank) {
+      return rank->facts->ended.empty() && rank->place.doing == doing;
     });
+  }
+
+  static bool does_nothing(const std::vector<const Seen*>& ranks) {
+    return !is_any(ranks, Doing::computes) && !is_any(ranks, Doing::waits_for_gpu);
   }
 
   void blame(const std::vector<const Seen*>& ranks) {
@@ -177,8 +181,9 @@ class Judge {
     report_.kind = does_nothing(ranks) ? HangKind::hangs : HangKind::slow;
   }
 
-  static std::string loop_words(HangKind kind) {
-    return kind == HangKind::slow ? "; it is slow, or loops without an end" : "";
+  static std::string loop_words(const std::vector<const Seen*>& ranks) {
+    if (is_any(ranks, Doing::computes)) return "; it is slow, or loops without an end";
+    return is_any(ranks, Doing::waits_for_gpu) ? "; the GPU is slow, or its work has no end" : "";
   }
 
   // ---- what libhvd reports
@@ -233,7 +238,7 @@ class Judge {
                         waiting == 1 ? describe_ranks(wait.waiting) : plural(waiting, "rank"),
                         waiting == 1 ? "has" : "have", wait_time_text(wait.seconds));
     if (const auto words = describe(missing); !words.empty()) text += "; " + words;
-    report_.text = text + loop_words(report_.kind);
+    report_.text = text + loop_words(missing);
   }
 
   void blame_circle(const CollectiveWait& one, const CollectiveWait& other) {
@@ -267,16 +272,24 @@ class Judge {
     const auto count = ranks.size();
     const auto who = count == 1 ? name_of(ranks) : plural(count, "rank");
     const auto* first = ranks.front();
-    const bool same_line = std::ranges::all_of(ranks, [&](const Seen* rank) {
-      return rank->place.called_from == first->place.called_from;
-    });
+    const auto is_of_first = [first](const Seen* rank) {
+      return rank->place.called_from == first->place.called_from &&
+             rank->place.where == first->place.where;
+    };
+    const bool same_line = std::ranges::all_of(ranks, is_of_first);
+    if (first->place.doing == Doing::waits_for_gpu)
+      return fmt::format(
+          "{} {}{}", who, count == 1 ? "waits for its GPU" : "wait for their GPUs",
+          same_line && !first->place.where.empty() ? ", in " + first->place.where : "");
     return fmt::format("{} {} in {}", who, count == 1 ? "is" : "are",
                        same_line ? call_words(*first) : first->place.collective);
   }
 
-  // Returns false if no rank is in a collective.
+  // Returns false if no rank is in a collective. One that waits for its GPU is, if none is on the
+  // processor: collectives of NCCL run on the GPU.
   bool judge_stacks() {
     std::map<std::string, std::vector<const Seen*>> inside;
+    std::vector<const Seen*> on_gpu;
     std::vector<const Seen*> others;
     std::vector<const Seen*> ended;
     std::vector<const Seen*> unseen;
@@ -285,12 +298,19 @@ class Judge {
         ended.push_back(&rank);
       else if (rank.place.doing == Doing::in_collective)
         inside[rank.place.collective].push_back(&rank);
+      else if (rank.place.doing == Doing::waits_for_gpu)
+        on_gpu.push_back(&rank);
       else if (rank.place.doing == Doing::unknown)
         unseen.push_back(&rank);
       else
         others.push_back(&rank);
     }
-    if (inside.empty()) return false;
+    if (!inside.empty())
+      others.insert(others.end(), on_gpu.begin(), on_gpu.end());
+    else if (!on_gpu.empty())
+      inside[""] = on_gpu;
+    else
+      return false;
     if (others.empty() && inside.size() > 1) {
       blame_order(inside);
       return true;
@@ -307,6 +327,8 @@ class Judge {
       blame_ended(waiters, ended);
     else if (!unseen.empty())
       blame_unseen(waiters, unseen);
+    else if (largest->first.empty())
+      blame_gpus(waiters);
     else
       blame_none(waiters);
     return true;
@@ -326,7 +348,7 @@ class Judge {
     if (words.starts_with("it is ")) words = name + " is " + words.substr(6);
     if (words.starts_with("they are ")) words = name + " are " + words.substr(9);
     report_.text = fmt::format("{}; {}{}", waiters_words(waiters), words.empty() ? name : words,
-                               loop_words(report_.kind));
+                               loop_words(others));
   }
 
   void blame_ended(const std::vector<const Seen*>& waiters, const std::vector<const Seen*>& ended) {
@@ -401,6 +423,20 @@ class Judge {
         waiters[0]->place.pairwise ? "each waits for another one's message, and none sends it"
                                    : "none is missing: they may have given it other shapes or "
                                      "types, or the network does not carry it");
+  }
+
+  // All wait for their GPUs. What those do is not seen.
+  void blame_gpus(const std::vector<const Seen*>& waiters) {
+    report_.kind = HangKind::slow;
+    std::map<std::string, std::vector<const Seen*>> lines;
+    for (const auto* rank : waiters) lines[rank->place.where].push_back(rank);
+    const auto fewest =
+        std::ranges::min_element(lines, {}, [](const auto& line) { return line.second.size(); });
+    if (2 * fewest->second.size() < waiters.size()) report_.blamed = numbers_of(fewest->second);
+    report_.text = lines.size() == 1 ? waiters_words(waiters) : summary(waiters);
+    report_.text += waiters.size() == 1
+                        ? "; the GPU is slow, or its work has no end"
+                        : "; a GPU computes, or a rank has not come to a collective of the others";
   }
 
   // ---- without collectives

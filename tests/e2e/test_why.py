@@ -15,8 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from harness import (HVDRUN, PYTHON, Running, Sandbox, environment_of, process_state, program, python_environment, read_bytes,
+from harness import (BUILD, HVDRUN, PYTHON, Running, Sandbox, environment_of, process_state, program, python_environment, read_bytes,
                      wait_until)
+
+DOUBLES = BUILD / "lib/doubles"
 
 # Ranks meet in a collective, and rank 1 does something else before the last one.
 HVD = """\
@@ -84,8 +86,22 @@ if rank == 1:
     other()
 meet()
 """
+# Collectives of NCCL run on the GPU: the processor only waits for it.
+GPU = f"""\
+import ctypes, os, time
+rank = int(os.environ["RANK"])
+cuda = ctypes.CDLL("{DOUBLES / 'libcudart.so.13'}")
+def meet():
+    cuda.cudaLaunchHostFunc(None, ctypes.CDLL(None).pause, None); cuda.cudaStreamSynchronize(None)
+def other():
+    BODY
+print("ready", flush=True)
+if rank == 1:
+    other()
+meet()
+"""
 SILENT_FUSE = Path(__file__).with_name("silent_fuse.py")
-BODY_LINE = {HVD: 10, TORCH: 9, MPI: 9, PLAIN: 6}
+BODY_LINE = {HVD: 10, TORCH: 9, MPI: 9, PLAIN: 6, GPU: 7}
 HELD_MUTEX = """libc = ctypes.CDLL(None); lock = ctypes.create_string_buffer(64); held = threading.Event()
     def hold():
         libc.pthread_mutex_lock(lock); held.set(); time.sleep(1000)
@@ -138,6 +154,9 @@ ROWS = {
                                            ("recv",), ranks=2, blamed=(0, 1)),
     "sleeps while MPI waits": Row(MPI, "time.sleep(1000)", ("2 ranks are in MPI_Allreduce, called from train.py:7; rank 1 is in",)),
     "sleeps in a plain program": Row(PLAIN, "time.sleep(500)", ("rank 1 is in",), quick=True),
+    "sleeps while GPUs wait": Row(GPU, "time.sleep(500)", ("2 ranks wait for their GPUs, in train.py:5 meet(); rank 1 is in", "sleeping")),
+    "has a GPU whose work has no end": Row(GPU, "meet()  # late", ("3 ranks", "wait for their GPUs", "a GPU computes, or a rank has not come"),
+                                           line=-1, blamed=(), kind="slow"),
     "has given another shape": Row(TORCH, "dist.all_reduce(torch.ones(1))",
                                    ("all 3 ranks are in all_reduce, called from train.py:7", "none is missing: they may have given it other shapes"),
                                    line=-1, blamed=(0, 1, 2)),
@@ -205,6 +224,18 @@ def test_the_rank_and_the_line_are_named(name: str, sandbox: Sandbox) -> None:
     hang = end(job)
     assert hang["blamed"] == list(row.blamed), hang
     assert hang["kind"] == row.kind, hang
+
+
+def test_a_rank_whose_gpu_has_work_without_an_end_is_named(sandbox: Sandbox) -> None:
+    """The library sees from events that the GPU has not come to the collective."""
+    libraries = {"HVD_CUDA_LIBRARY": "libcudart.so.13", "HVD_NCCL_LIBRARY": "libnccl.so.2", "HVD_CUDA_DRIVER": "libcuda.so.1"}
+    job = sandbox.start("-np", 3, "-H", "localhost:3", "--grace", "200ms", "--stall-check-warning-time-seconds", "0.5", program("gpu_waiter"),
+                        sandbox.files / "never", env={name: str(DOUBLES / file) for name, file in libraries.items()})
+    job.wait_for(b"has waited", "err")
+    ask_until(job, ('rank 2 has not come to allreduce "grad"', "for which 2 ranks have waited", "it is in main(), waiting for its GPU",
+                    "the GPU is slow, or its work has no end"))
+    hang = end(job)
+    assert hang["blamed"] == [2] and hang["kind"] == "slow", hang
 
 
 def test_a_rank_that_waits_for_a_file_system_is_named(sandbox: Sandbox) -> None:

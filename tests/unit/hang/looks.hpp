@@ -67,4 +67,15 @@ inline ProcessLook in_loader() {
                   "read", "fd 5: /data/shard-7 (nfs)");
 }
 
+// A rank that waits for its GPU, as CUDA does, without sleeping.
+inline ProcessLook on_gpu(const std::string& function, int line) {
+  auto look =
+      computing({native_frame("?", "/usr/lib/libcuda.so.580.95"),
+                 native_frame("cuStreamSynchronize", "/usr/lib/libcuda.so.580.95"),
+                 native_frame(function, "/usr/lib/libcudart.so.13"),
+                 native_frame("at::native::item(at::Tensor const&)", "/usr/lib/libtorch_cuda.so"),
+                 python_frame("step", "/home/u/train.py", line)});
+  return look;
+}
+
 }  // namespace hvdrun

@@ -110,6 +110,37 @@ TEST(Verdict, WithoutHvdTheStacksShowWhoIsMissing) {
   EXPECT_EQ(report.kind, HangKind::hangs);
 }
 
+TEST(Verdict, RanksThatWaitForTheirGpusWaitForTheOneThatDoesNot) {
+  const auto sync = "cudaStreamSynchronize";
+  const auto report = judge_hang(facts_of({on_gpu(sync, 88), on_gpu(sync, 88), in_loader()}));
+  EXPECT_EQ(report.text,
+            "2 ranks wait for their GPUs, in train.py:88 step(); rank 2 is in loader.py:214 "
+            "Loader.read(), waiting for fd 5: /data/shard-7 (nfs) for 12 s");
+  EXPECT_THAT(report.blamed, ElementsAre(2));
+  EXPECT_EQ(report.kind, HangKind::hangs);
+  // A collective on the processor, to which one with a late GPU has not come.
+  const auto late = judge_hang(facts_of(
+      {in_torch("barrier", 12), on_gpu("cudaEventSynchronize", 40), in_torch("barrier", 12)}));
+  EXPECT_EQ(late.text,
+            "2 ranks are in barrier, called from train.py:12; rank 1 is in train.py:40 step(), "
+            "waiting for its GPU (cudaEventSynchronize); the GPU is slow, or its work has no end");
+  EXPECT_THAT(late.blamed, ElementsAre(1));
+  EXPECT_EQ(late.kind, HangKind::slow);
+}
+
+TEST(Verdict, IfAllWaitForTheirGpusNoRankIsBlamedUnlessItsLineDiffers) {
+  const auto sync = "cudaStreamSynchronize";
+  const auto all = judge_hang(facts_of({on_gpu(sync, 88), on_gpu(sync, 88), on_gpu(sync, 88)}));
+  EXPECT_EQ(all.text,
+            "3 ranks wait for their GPUs, in train.py:88 step(); a GPU computes, or a rank has not "
+            "come to a collective of the others");
+  EXPECT_EQ(all.kind, HangKind::slow);
+  EXPECT_THAT(all.blamed, IsEmpty());
+  const auto one = judge_hang(facts_of({on_gpu(sync, 88), on_gpu(sync, 40), on_gpu(sync, 88)}));
+  EXPECT_THAT(one.blamed, ElementsAre(1));
+  EXPECT_THAT(one.text, HasSubstr("rank 1 is in train.py:40 step(), waiting for its GPU"));
+}
+
 TEST(Verdict, AStoppedRankIsToBlameRatherThanOneThatComputes) {
   auto stopped = in_torch("all_reduce", 88);
   stopped.state = 'T';

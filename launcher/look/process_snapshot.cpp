@@ -57,7 +57,8 @@ class Reader {
     for (const auto& [tid, call] : calls_) {
       if (call.running) running.insert(tid);
       const bool interruptible = can_resume_system_calls() || !ends_with_eintr(call.number);
-      if (options_.stop && !may_move_less(call.number, call.arguments) && interruptible) continue;
+      const bool may_stop = interruptible && !call.awaits_fuse;
+      if (options_.stop && !may_move_less(call.number, call.arguments) && may_stop) continue;
       spared.insert(tid);
       before[tid] = switches(pid_, tid);
     }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <optional>
 #include <thread>
 
@@ -23,6 +24,8 @@ constexpr std::chrono::milliseconds kHangs{2};
 // How long to wait for the first thread. Until then the process runs: on a busy machine it may be
 // waiting for a processor, and stops only when it has one.
 constexpr std::chrono::milliseconds kFirstLimit{1000};
+// How long to wait, after the stop, for threads that are about to stop.
+constexpr std::chrono::milliseconds kLateLimit{1000};
 
 // Returns how the thread has stopped: the signal, and above it the event. 0: it has ended; nullopt:
 // not yet. The kernel keeps the stop, as if it had not been seen: if we are killed now, the thread
@@ -65,10 +68,15 @@ bool Stop::wait_for(pid_t tid, Traced& traced) {
   if (*status == 0) return true;
   traced.stopped = true;
   if (auto registers = read_registers(tid)) registers_[tid] = std::move(*registers);
-  resume_system_call(tid);
+  resume_system_call(tid);  // at once: we may be killed
   // Without an event it is a signal that comes now. A stop by a signal (SIGSTOP) has an event.
   if ((*status >> 8) == 0) traced.signal = *status;
   return true;
+}
+
+bool Stop::hangs(pid_t tid) const {
+  const auto stat = read_stat(pid_, "task/" + std::to_string(tid) + "/stat");
+  return stat && stat->state == 'D';
 }
 
 // Asks threads to stop, and waits for them. Returns false if some do not.
@@ -81,10 +89,6 @@ bool Stop::stop_threads(const std::set<pid_t>* only, std::chrono::milliseconds l
     ::ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
     missing.push_back(tid);
   }
-  const auto hangs = [this](pid_t tid) {
-    const auto stat = read_stat(pid_, "task/" + std::to_string(tid) + "/stat");
-    return stat && stat->state == 'D';
-  };
   while (true) {
     const auto before = Clock::now();
     std::erase_if(missing, [this](pid_t tid) { return wait_for(tid, traced_.at(tid)); });
@@ -94,7 +98,8 @@ bool Stop::stop_threads(const std::set<pid_t>* only, std::chrono::milliseconds l
     if (missing.empty()) return true;
     const auto now = Clock::now();
     const bool too_long = start_ ? now - *start_ > limit : now - asked > kFirstLimit;
-    if (too_long || (now - asked > kHangs && std::all_of(missing.begin(), missing.end(), hangs)))
+    if (too_long || (now - asked > kHangs &&
+                     std::ranges::all_of(missing, [this](pid_t tid) { return hangs(tid); })))
       return false;
     std::this_thread::sleep_for(kTick);
   }
@@ -121,18 +126,33 @@ int Stop::begin(const std::set<pid_t>& spared, const std::set<pid_t>& running,
   return 0;
 }
 
-void Stop::end() {
-  for (auto& [tid, traced] : traced_) {
-    if (!traced.stopped) wait_for(tid, traced);
-    // A thread that has not stopped keeps running, and is let go when the tracer's thread ends.
+// Lets threads run that have stopped, and forgets them and those that have ended.
+void Stop::let_go_all() {
+  for (auto at = traced_.begin(); at != traced_.end();) {
+    auto& [tid, traced] = *at;
+    const bool over = traced.stopped || wait_for(tid, traced);
     if (traced.stopped)
       ::ptrace(PTRACE_DETACH, tid, nullptr,
                reinterpret_cast<void*>(long{traced.signal}));  // NOLINT
+    at = over ? traced_.erase(at) : std::next(at);
   }
+}
+
+void Stop::end() {
+  std::erase_if(traced_, [](const auto& each) { return !each.second.asked; });
+  let_go_all();
   if (start_) pause_ = std::chrono::duration<double>(Clock::now() - *start_).count();
   start_.reset();
-  traced_.clear();
   if (began_ != nullptr) *began_ = 0;
+  // Threads that have not stopped keep running. They are let go one by one when they stop, so that
+  // their calls are resumed; one that hangs is let go when the tracer's thread ends.
+  const auto deadline = Clock::now() + kLateLimit;
+  while (!traced_.empty() && Clock::now() < deadline) {
+    std::this_thread::sleep_for(kTick);
+    let_go_all();
+    std::erase_if(traced_, [this](const auto& each) { return hangs(each.first); });
+  }
+  traced_.clear();
 }
 
 }  // namespace hvdrun

@@ -55,6 +55,8 @@ class Stop {
   int seize_new(const std::set<pid_t>& spared);
   bool wait_for(pid_t tid, Traced& traced);
   bool stop_threads(const std::set<pid_t>* only, std::chrono::milliseconds limit);
+  bool hangs(pid_t tid) const;
+  void let_go_all();
   void note_start(Clock::time_point start);
 
   pid_t pid_;

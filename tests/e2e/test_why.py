@@ -287,7 +287,15 @@ def test_an_agent_that_is_stopped_is_named_with_its_ranks(sandbox: Sandbox) -> N
     job = start(sandbox, ROWS["sleeps in a plain program"], "--grace", "200ms")
     agent = job.helper("hvdrun-agent")
     os.kill(agent, signal.SIGSTOP)
-    done = subprocess.run([HVDRUN, "why", str(job.pid)], capture_output=True, text=True, timeout=60, env=sandbox.environment())
+    answers: list[subprocess.CompletedProcess[str]] = []
+
+    def is_answered() -> bool:
+        """The socket opens a moment after the start."""
+        answers.append(subprocess.run([HVDRUN, "why", str(job.pid)], capture_output=True, text=True, timeout=60, env=sandbox.environment()))
+        return answers[-1].returncode == 0
+
+    wait_until(is_answered, "the answer", 30)
+    done = answers[-1]
     os.kill(agent, signal.SIGCONT)
     assert done.returncode == 0 and done.stdout.startswith("nothing could be seen of the ranks\n"), done
     assert f": its hvdrun-agent is stopped; kill -CONT {agent} continues it; its ranks are missing here: 0-2\n" in done.stdout, done

@@ -89,7 +89,7 @@ Result<JobRecord> choose_slurm_job(const std::vector<JobRecord>& jobs, const Loo
 
 Result<int> look_into_job(const LookCommand& command, const Environment& environment,
                           const std::function<Result<int>(ControlClient client)>& here) {
-  const auto jobs = running_jobs(environment);
+  const auto jobs = running_jobs_with(command.job, environment);
   const auto connect = [&](const std::optional<std::string>& name) -> Result<int> {
     HVD_TRY(auto client, connect_to_job(jobs, name, command_name(command)));
     return here(std::move(client));

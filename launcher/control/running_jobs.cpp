@@ -10,6 +10,7 @@
 #include <charconv>
 #include <chrono>
 #include <fstream>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -21,6 +22,9 @@ namespace hvdrun {
 namespace {
 
 constexpr std::chrono::milliseconds kTimeout{1000};
+// How long an hvdrun that has just begun may need until it can be asked.
+constexpr std::chrono::milliseconds kBeginning{3000};
+constexpr std::chrono::milliseconds kPause{10};
 
 std::optional<long> number_in(const std::string& text) {
   long number = 0;
@@ -34,24 +38,49 @@ std::string user_name(uid_t user) {
   return entry != nullptr ? entry->pw_name : "user " + std::to_string(user);
 }
 
-// Returns why a process that runs hvdrun is not among the jobs; empty: it is none.
-std::string why_not_listed(long pid) {
+// A process of hvdrun's: its name, such as "hvdrun" or "hvdrun-agent", and its user.
+struct HvdrunProcess {
+  std::string name;
+  uid_t user;
+};
+
+// Returns nullopt when the process has ended, or runs another program.
+std::optional<HvdrunProcess> hvdrun_process(long pid) {
   struct stat status {};
   const auto process = fmt::format("/proc/{}", pid);
   std::ifstream file(process + "/comm");
   std::string name;
   if (!std::getline(file, name) || !name.starts_with("hvdrun") ||
       process_state(static_cast<pid_t>(pid)) == 'Z' || ::stat(process.c_str(), &status) != 0)
-    return {};
-  if (name != "hvdrun")
-    return fmt::format("process {} is {}, a part of a job; its hvdrun is meant", pid, name);
-  if (status.st_uid == ::geteuid())
+    return std::nullopt;
+  return HvdrunProcess{name, status.st_uid};
+}
+
+// Returns why a process that runs hvdrun is not among the jobs; empty: it is none.
+std::string why_not_listed(long pid) {
+  const auto process = hvdrun_process(pid);
+  if (!process) return {};
+  if (process->name != "hvdrun")
+    return fmt::format("process {} is {}, a part of a job; its hvdrun is meant", pid,
+                       process->name);
+  if (process->user == ::geteuid())
     return fmt::format(
         "hvdrun {} cannot be looked into: it is of a version without `hvdrun top`, has just "
         "begun, or runs no job",
         pid);
-  const auto user = user_name(status.st_uid);
+  const auto user = user_name(process->user);
   return fmt::format("hvdrun {} is {}'s, and only {} can look into it", pid, user, user);
+}
+
+bool is_among(const std::vector<RunningJob>& jobs, long pid) {
+  return std::ranges::any_of(jobs, [&](const RunningJob& job) { return job.pid == pid; });
+}
+
+// Returns whether the process is an hvdrun of this user, of whose job nothing is seen.
+bool may_have_just_begun(const std::vector<RunningJob>& jobs, long pid) {
+  if (is_among(jobs, pid)) return false;
+  const auto process = hvdrun_process(pid);
+  return process && process->name == "hvdrun" && process->user == ::geteuid();
 }
 
 std::string list_of(const std::vector<RunningJob>& jobs) {
@@ -113,6 +142,18 @@ std::vector<RunningJob> running_jobs(const Environment& environment) {
   std::ranges::reverse(ended);
   for (const auto index : ended) jobs.erase(jobs.begin() + static_cast<std::ptrdiff_t>(index));
   std::ranges::stable_sort(jobs, {}, [](const RunningJob& job) { return job.about.begun; });
+  return jobs;
+}
+
+std::vector<RunningJob> running_jobs_with(const std::optional<std::string>& name,
+                                          const Environment& environment) {
+  auto jobs = running_jobs(environment);
+  const auto pid = name ? number_in(*name) : std::nullopt;
+  const auto end = std::chrono::steady_clock::now() + kBeginning;
+  while (pid && may_have_just_begun(jobs, *pid) && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(kPause);
+    jobs = running_jobs(environment);
+  }
   return jobs;
 }
 

@@ -1,7 +1,8 @@
 // The jobs of this user that run on this machine, each found by the socket of its hvdrun, and which
 // of them a user means.
 //
-// For one thread, which the calls block: at most a second, if an hvdrun does not answer.
+// For one thread, which the calls block: at most a second, if an hvdrun does not answer, and 3 more
+// for one that has just begun.
 #pragma once
 
 #include "base/environment.hpp"
@@ -26,6 +27,11 @@ struct RunningJob {
 
 // Returns the jobs, the oldest first. Removes sockets that killed hvdruns have left.
 std::vector<RunningJob> running_jobs(const Environment& environment);
+
+// Returns running_jobs(). If `name` is the pid of an hvdrun that is not among them, waits up to 3 s
+// until it is: the process may have just begun.
+std::vector<RunningJob> running_jobs_with(const std::optional<std::string>& name,
+                                          const Environment& environment);
 
 // Returns the job that the user means: by hvdrun's pid, or the number of its SLURM job; without a
 // name the only one. Error (kExitUsage): there is none, or several, which the message lists.

@@ -101,9 +101,11 @@ bool sleeps(const ThreadLook& thread) {
 std::string wait_words(const ThreadLook& thread, const ProcessLook& look) {
   if (auto words = python_lock_words(thread, look); !words.empty()) return words;
   if (sleeps(thread)) return "sleeping";
-  std::string words = thread.state == 'D' ? "hanging in the kernel" : "waiting";
+  const bool says_enough = begins_with(thread.waits_for, {"the file system (", "a page of a file"});
+  const bool hangs = thread.state == 'D' && !says_enough;
+  std::string words = hangs ? "hanging in the kernel" : "waiting";
   if (!thread.waits_for.empty())
-    words += (thread.state == 'D' ? ", for " : " for ") + thread.waits_for;
+    words += (hangs ? ", for " : " for ") + thread.waits_for;
   else if (thread.state == 'D' && !thread.wait_channel.empty())
     words += " (" + thread.wait_channel + ")";
   else if (!thread.system_call.empty())

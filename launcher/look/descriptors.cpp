@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstring>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 #include <arpa/inet.h>
@@ -70,6 +71,14 @@ std::string waiting_bytes(int socket) {
   if (::ioctl(socket, SIOCOUTQ, &unsent) == 0 && unsent > 0)
     words += ", " + std::to_string(unsent) + " bytes unsent";
   return words;
+}
+
+// Returns whether a path may lie in a file system that answers or does not: not a device, and not
+// one of the kernel's own files.
+bool is_file(std::string_view path) {
+  const bool is_device = path.starts_with("/dev/") && !path.starts_with("/dev/shm/");
+  return path.starts_with("/") && !is_device && !path.starts_with("/proc/") &&
+         !path.starts_with("/sys/");
 }
 
 // Returns the access mode from /proc/PID/fdinfo/FD: O_RDONLY, O_WRONLY or O_RDWR.
@@ -217,19 +226,18 @@ void Descriptors::read_mounts() {
   }
 }
 
-std::string Descriptors::file(int fd, const std::string& link) {
+// Returns null if it was opened in another mount namespace.
+const Descriptors::Mount* Descriptors::mount_of(int fd) {
   const auto fields = read_fields(pid_, "fdinfo/" + std::to_string(fd));
   const auto id = fields.find("mnt_id");
   read_mounts();
   const auto mount =
       id == fields.end() ? mounts_.end() : mounts_.find(std::atoi(id->second.c_str()));  // NOLINT
-  // It may have been opened in another mount namespace.
-  if (mount == mounts_.end()) return fd_name(fd) + ": " + describe_path(link);
-  const bool shown = link.starts_with("/");
-  return fd_name(fd) + ": " + link + (shown ? " (" + mount->second.type + ")" : "");
+  return mount == mounts_.end() ? nullptr : &mount->second;
 }
 
-std::string Descriptors::describe_path(const std::string& path) {
+const Descriptors::Mount* Descriptors::mount_of(const std::string& path) {
+  if (!path.starts_with("/")) return nullptr;
   read_mounts();
   const Mount* best = nullptr;
   for (const auto& [id, mount] : mounts_) {
@@ -237,7 +245,32 @@ std::string Descriptors::describe_path(const std::string& path) {
         mount.point == "/" || path == mount.point || path.starts_with(mount.point + "/");
     if (inside && (best == nullptr || mount.point.size() >= best->point.size())) best = &mount;
   }
-  return path + (best != nullptr && path.starts_with("/") ? " (" + best->type + ")" : "");
+  return best;
+}
+
+std::string Descriptors::file(int fd, const std::string& link) {
+  const Mount* mount = mount_of(fd);
+  if (mount == nullptr) return fd_name(fd) + ": " + describe_path(link);
+  const bool shown = link.starts_with("/");
+  return fd_name(fd) + ": " + link + (shown ? " (" + mount->type + ")" : "");
+}
+
+std::string Descriptors::describe_path(const std::string& path) {
+  const Mount* mount = mount_of(path);
+  return path + (mount == nullptr ? "" : " (" + mount->type + ")");
+}
+
+std::string Descriptors::file_system_of(int fd) {
+  const std::string link = read_proc_link(pid_, "fd/" + std::to_string(fd));
+  if (!is_file(link)) return {};
+  const Mount* mount = mount_of(fd);
+  if (mount == nullptr) mount = mount_of(link);
+  return mount == nullptr ? "" : mount->type;
+}
+
+std::string Descriptors::file_system_of(const std::string& path) {
+  const Mount* mount = is_file(path) ? mount_of(path) : nullptr;
+  return mount == nullptr ? "" : mount->type;
 }
 
 std::vector<int> Descriptors::watched_by(int epoll_fd) const {

@@ -30,6 +30,11 @@ class Descriptors {
   // Returns a path with the type of its file system: "/data/a (nfs4)".
   std::string describe_path(const std::string& path);
 
+  // Returns "nfs4" for a file of a file system. Returns "" for sockets, pipes and devices, and for
+  // files of the kernel.
+  std::string file_system_of(int fd);
+  std::string file_system_of(const std::string& path);
+
   // Returns the process that holds the lock on a file that this process waits for; 0: unknown.
   pid_t holder_of_lock() const;
 
@@ -45,6 +50,8 @@ class Descriptors {
   void add_pipes_of(pid_t pid);
   std::vector<pid_t> holders(const std::string& link, int access);
   std::string file(int fd, const std::string& link);
+  const Mount* mount_of(int fd);
+  const Mount* mount_of(const std::string& path);
 
   pid_t pid_;
   std::map<int, Mount> mounts_;  // by their ids

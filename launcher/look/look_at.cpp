@@ -74,7 +74,9 @@ class Look {
   }
 
  private:
+  // The calls are read again: they say which threads must not be stopped now.
   Snapshot snapshot() {
+    read_calls_again(pid_, calls_);
     const SnapshotOptions options{options_.stop, options_.depth, options_.stop_began};
     Snapshot taken =
         take_snapshot(pid_, memory_, mappings_, calls_, python_ ? &*python_ : nullptr, options);

@@ -51,6 +51,10 @@ struct SystemCallState {
   std::uint64_t arguments[6] = {};
   Address stack = 0;  // 0: unknown
   Address at = 0;     // the instruction; 0: unknown
+  // What the kernel's function says in which the thread waits.
+  bool awaits_fuse = false;  // the server of a FUSE file system
+  bool awaits_page = false;  // of a file or of swap
+  bool hangs = false;        // in state D, or for FUSE's server
 };
 SystemCallState read_system_call(pid_t pid, pid_t tid);
 // Returns the state for the content of such a file.

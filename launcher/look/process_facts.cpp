@@ -24,12 +24,22 @@ std::string task_file(pid_t tid, const std::string& name) {
   return "task/" + std::to_string(tid) + "/" + name;
 }
 
+SystemCallState read_call(pid_t pid, pid_t tid, const std::optional<ThreadStat>& stat,
+                          const std::string& wait_channel) {
+  const bool is_kernels = stat && stat->is_kernels;
+  SystemCallState call = is_kernels ? SystemCallState() : read_system_call(pid, tid);
+  call.number = resumed_call(call.number, wait_channel);
+  call.awaits_fuse = awaits_fuse(wait_channel);
+  call.awaits_page = call.awaits_fuse || awaits_page(wait_channel);
+  call.hangs = (stat && stat->state == 'D') || call.awaits_fuse;
+  return call;
+}
+
 ThreadLook read_thread(pid_t pid, pid_t tid, ThreadCalls& calls) {
   ThreadLook thread;
   thread.tid = tid;
-  bool is_kernels = false;
-  if (const auto stat = read_stat(pid, task_file(tid, "stat"))) {
-    is_kernels = stat->is_kernels;
+  const auto stat = read_stat(pid, task_file(tid, "stat"));
+  if (stat) {
     thread.name = stat->name;
     thread.state = stat->state;
     thread.cpu_seconds = stat->cpu_seconds;
@@ -37,8 +47,7 @@ ThreadLook read_thread(pid_t pid, pid_t tid, ThreadCalls& calls) {
   thread.waiting_seconds = thread.state == 'R' ? std::nullopt : seconds_since_run(pid, tid);
   thread.wait_channel = read_proc(pid, task_file(tid, "wchan"));
   if (thread.wait_channel == "0") thread.wait_channel.clear();
-  SystemCallState call = is_kernels ? SystemCallState() : read_system_call(pid, tid);
-  call.number = resumed_call(call.number, thread.wait_channel);
+  const auto call = read_call(pid, tid, stat, thread.wait_channel);
   if (call.known && call.number >= 0) thread.system_call = system_call_name(call.number);
   calls[tid] = call;
   return thread;
@@ -107,6 +116,13 @@ void read_details(pid_t pid, const Memory& memory, const ThreadCalls& calls, Pro
     if (call != calls.end() && call->second.known)
       thread.waits_for = describe_wait(pid, call->second, tids, memory, descriptors);
   }
+}
+
+void read_calls_again(pid_t pid, ThreadCalls& calls) {
+  calls.clear();
+  for (const pid_t tid : threads_of(pid))
+    calls[tid] = read_call(pid, tid, read_stat(pid, task_file(tid, "stat")),
+                           read_proc(pid, task_file(tid, "wchan")));
 }
 
 void read_woken_again(pid_t pid, const Memory& memory, ThreadCalls& calls, ProcessLook& look) {

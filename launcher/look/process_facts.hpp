@@ -28,6 +28,9 @@ bool read_facts(pid_t pid, ProcessLook& look, ThreadCalls& calls);
 // Adds the command, the program, and what each thread waits for.
 void read_details(pid_t pid, const Memory& memory, const ThreadCalls& calls, ProcessLook& look);
 
+// Reads the calls anew, also of new threads.
+void read_calls_again(pid_t pid, ThreadCalls& calls);
+
 // Reads a thread again that ran at first and has hardly used a processor since: a signal or an
 // earlier look had woken it for a moment. The threads must have their movement.
 void read_woken_again(pid_t pid, const Memory& memory, ThreadCalls& calls, ProcessLook& look);

@@ -57,8 +57,8 @@ class Reader {
       const bool fails = ends_with_eintr(call.number);
       if (call.running) order.running.insert(tid);
       if (fails) order.last.insert(tid);
-      const bool interruptible = can_resume_system_calls() || !fails;
-      if (options_.stop && !may_move_less(call.number, call.arguments) && interruptible) continue;
+      const bool may_stop = (can_resume_system_calls() || !fails) && !call.awaits_fuse;
+      if (options_.stop && !may_move_less(call.number, call.arguments) && may_stop) continue;
       order.spared.insert(tid);
       before[tid] = switches(pid_, tid);
     }

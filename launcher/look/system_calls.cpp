@@ -176,4 +176,14 @@ bool may_move_less(long number, const std::uint64_t* arguments) {
   return waits_for_all || is_one_of(number, kMayMoveLess);
 }
 
+bool awaits_fuse(std::string_view wait_channel) {
+  return wait_channel == "request_wait_answer";
+}
+
+bool awaits_page(std::string_view wait_channel) {
+  // Until Linux 5.15 wait_on_page_bit_common and __lock_page, then those of a folio.
+  return wait_channel.find("folio") != wait_channel.npos ||
+         wait_channel.find("page") != wait_channel.npos;
+}
+
 }  // namespace hvdrun

@@ -25,4 +25,12 @@ bool ends_with_eintr(long number);
 // Such a thread must be left alone. `arguments`: the six of the call.
 bool may_move_less(long number, const std::uint64_t* arguments);
 
+// Returns whether the thread waits for the server of a FUSE file system, by the kernel's function
+// in which it waits. A stop sends the server an interrupt; some end the call with EINTR then. Such
+// a thread must be left alone, too.
+bool awaits_fuse(std::string_view wait_channel);
+
+// Returns whether the thread waits for a page that is read from a file or from swap.
+bool awaits_page(std::string_view wait_channel);
+
 }  // namespace hvdrun

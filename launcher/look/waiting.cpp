@@ -32,6 +32,9 @@ class Wait {
       : pid_(pid), call_(call), threads_(threads), memory_(memory), descriptors_(descriptors) {}
 
   std::string words() const {
+    const bool faults = call_.number < 0 && call_.hangs && call_.awaits_page;
+    if (faults) return "a page of a file or of swap";
+    if (call_.number < 0) return {};
     const std::string name = system_call_name(call_.number);
     const auto is = [&name](std::initializer_list<std::string_view> names) {
       return std::find(names.begin(), names.end(), name) != names.end();
@@ -62,7 +65,18 @@ class Wait {
  private:
   int int_argument(int index) const { return static_cast<int>(call_.arguments[index]); }
 
-  std::string fd(int index) const { return descriptors_.describe(int_argument(index)); }
+  std::string fd(int index) const {
+    const int fd = int_argument(index);
+    return of_file_system(descriptors_.file_system_of(fd), descriptors_.describe(fd));
+  }
+
+  // Returns "the file system (nfs4) of /data/a" for "/data/a (nfs4)" if the thread waits for that.
+  std::string of_file_system(const std::string& type, std::string file) const {
+    if (!call_.hangs || type.empty()) return file;
+    const std::string shown = " (" + type + ")";
+    if (file.ends_with(shown)) file.resize(file.size() - shown.size());
+    return "the file system" + shown + " of " + file;
+  }
 
   std::string futex() const {
     const Address at = call_.arguments[0];
@@ -175,7 +189,8 @@ class Wait {
 
   std::string path(int index) const {
     const std::string text = memory_.text(call_.arguments[index], kMostPath);
-    return text.empty() ? "" : descriptors_.describe_path(text);
+    if (text.empty()) return {};
+    return of_file_system(descriptors_.file_system_of(text), descriptors_.describe_path(text));
   }
 
   std::string address() const {
@@ -197,7 +212,7 @@ class Wait {
 
 std::string describe_wait(pid_t pid, const SystemCallState& call, const std::vector<pid_t>& threads,
                           const Memory& memory, Descriptors& descriptors) {
-  if (call.running || call.number < 0) return {};
+  if (call.running) return {};
   return Wait(pid, call, threads, memory, descriptors).words();
 }
 

@@ -1,7 +1,7 @@
-"""silent_fuse.py FOLDER: mounts a file system there with one file, `data`, whose contents never come. Prints "mounted".
+"""silent_fuse.py FOLDER: mounts a file system there whose file `data` never gets its contents. Prints "mounted".
 
-It answers as a file system does (FUSE's protocol 7.31: INIT, LOOKUP, GETATTR, OPEN), but not to READ. Ends with its mount
-namespace, or when it is killed: then who reads gets an error."""
+It answers as a file system does (FUSE's protocol 7.31: INIT, LOOKUP, GETATTR, OPEN), but not to READ, and not to a
+LOOKUP of `lost`. Ends with its mount namespace, or when it is killed: then who reads gets an error."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def main() -> None:
     while True:
         request = os.read(device, 1 << 17)
         _, opcode, unique, node, *_ = HEADER.unpack_from(request)
-        if opcode in (READ, FORGET, INTERRUPT):
+        if opcode in (READ, FORGET, INTERRUPT) or (opcode == LOOKUP and request[HEADER.size:] == b"lost\0"):
             continue
         reply = answer(opcode, node, request[HEADER.size:])
         error, body = (-reply, b"") if isinstance(reply, int) else (0, reply)

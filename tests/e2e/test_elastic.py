@@ -719,6 +719,7 @@ def test_ranks_that_were_lost_with_their_agent_are_lost_for_top_too(sandbox: San
 
     def one_waits() -> bool:
         done = subprocess.run([HVDRUN, "top", "--once", "--json", str(running.pid)], capture_output=True, text=True, env=sandbox.environment())
+        assert done.returncode == 0, done
         now.update(json.loads(done.stdout))
         return bool(now["waits"])
 

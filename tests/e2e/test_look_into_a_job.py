@@ -118,6 +118,14 @@ def test_of_two_jobs_one_must_be_named_and_one_that_is_stopped_or_killed_is_name
 
 
 @pytest.mark.slow
+def test_a_job_can_be_looked_into_as_soon_as_its_hvdrun_has_been_started(sandbox: Sandbox) -> None:
+    job = sandbox.start("-np", 2, "sh", "-c", PRINTS)
+    wait_until(lambda: Path(f"/proc/{job.pid}/comm").read_text() == "hvdrun\n", "hvdrun's first instruction")
+    assert json.loads(look(sandbox, "top", "--once", "--json", job.pid))["ranks"]
+    (sandbox.files / "go").touch()
+    job.wait().expect(0)
+
+
 def test_an_hvdrun_that_is_stopped_while_a_command_shows_it_is_named(sandbox: Sandbox) -> None:
     job = start_two_ranks(sandbox)
     shown = sandbox.files / "shown"

@@ -238,18 +238,33 @@ def test_a_rank_whose_gpu_has_work_without_an_end_is_named(sandbox: Sandbox) -> 
     assert hang["blamed"] == [2] and hang["kind"] == "slow", hang
 
 
-def test_a_rank_that_waits_for_a_file_system_is_named(sandbox: Sandbox) -> None:
-    """A look makes the kernel wait in state D until the file system answers. The job ends, because it ends the file system."""
+# What a rank does with a file system that does not answer, the line of that, what hvdrun says, and the rank's state.
+READ_TWICE = """reader = threading.Thread(target=lambda: open(FOLDER + "/data").read(), daemon=True); reader.start()
+    while not open(f"/proc/self/task/{reader.native_id}/syscall").read().startswith("0 "): time.sleep(0.01)
+    open(FOLDER + "/data")"""
+SILENT = {
+    "reads": ('open(FOLDER + "/data").read()', 0, ("waiting for the file system (fuse.silent) of fd", "/data"), "S"),
+    "opens": ('open(FOLDER + "/lost")', 0, ("waiting for the file system (fuse.silent) of /", "/lost"), "S"),
+    "needs a page": ('import mmap; mmap.mmap(os.open(FOLDER + "/data", os.O_RDONLY), 4096, prot=mmap.PROT_READ)[0]', 0,
+                     ("waiting for a page of a file or of swap",), "S"),
+    "is in state D": (READ_TWICE, 2, ("waiting for the file system (fuse.silent) of /", "/data"), "D"),
+}
+
+
+@pytest.mark.parametrize("does", [name if name == "reads" else pytest.param(name, marks=pytest.mark.slow) for name in SILENT])
+def test_a_rank_that_waits_for_a_file_system_is_named(does: str, sandbox: Sandbox) -> None:
+    """A look does not interrupt the wait: the kernel would send the server an interrupt, and then wait in state D. The
+    job ends with the file system, because the server is the rank's child."""
     if not sandbox.isolated:
         pytest.skip("only root may mount a file system that does not answer")
+    body, line, words, state = SILENT[does]
     folder = sandbox.files / "mnt"
     folder.mkdir()
-    server = f"import subprocess; subprocess.Popen([{PYTHON!r}, {str(SILENT_FUSE)!r}, {str(folder)!r}], stdout=subprocess.PIPE).stdout.readline()"
-    row = Row(PLAIN, f"{server}; open({str(folder / 'data')!r}).read()")
-    job = start(sandbox, row, "--grace", "200ms")
-    file = f"{folder / 'data'} (fuse.silent)"
-    ask_until(job, ("rank 1 is in train.py:6", file))
-    ask_until(job, ("rank 1 is in train.py:6", "hanging in the kernel", file))
+    server = [PYTHON, str(SILENT_FUSE), str(folder)]
+    mount = f"import subprocess, threading; FOLDER = {str(folder)!r}; subprocess.Popen({server}, stdout=subprocess.PIPE).stdout.readline()"
+    job = start(sandbox, Row(PLAIN, f"{mount}; {body}"), "--grace", "200ms")
+    ask_until(job, (f"rank 1 is in train.py:{6 + line} other(), {words[0]}", *words[1:]))
+    assert process_state(sandbox.ranks()[1]) == state
     assert end(job)["blamed"] == [1]
 
 
@@ -303,7 +318,15 @@ def test_an_agent_that_is_stopped_is_named_with_its_ranks(sandbox: Sandbox) -> N
     job = start(sandbox, ROWS["sleeps in a plain program"], "--grace", "200ms")
     agent = job.helper("hvdrun-agent")
     os.kill(agent, signal.SIGSTOP)
-    done = subprocess.run([HVDRUN, "why", str(job.pid)], capture_output=True, text=True, timeout=60, env=sandbox.environment())
+    answers: list[subprocess.CompletedProcess[str]] = []
+
+    def is_answered() -> bool:
+        """The socket opens a moment after the start."""
+        answers.append(subprocess.run([HVDRUN, "why", str(job.pid)], capture_output=True, text=True, timeout=60, env=sandbox.environment()))
+        return answers[-1].returncode == 0
+
+    wait_until(is_answered, "the answer", 30)
+    done = answers[-1]
     os.kill(agent, signal.SIGCONT)
     assert done.returncode == 0 and done.stdout.startswith("nothing could be seen of the ranks\n"), done
     assert f": its hvdrun-agent is stopped; kill -CONT {agent} continues it; its ranks are missing here: 0-2\n" in done.stdout, done

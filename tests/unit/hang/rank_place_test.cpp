@@ -18,6 +18,15 @@ TEST(RankPlace, AWaitHasItsLineItsReasonAndItsTime) {
   EXPECT_FALSE(place.moves);
 }
 
+TEST(RankPlace, AThreadInStateDWaitsForAFileSystemOrHangsInTheKernel) {
+  auto look = in_loader();
+  look.threads[0].state = 'D';
+  EXPECT_THAT(place_of(look).state, HasSubstr("hanging in the kernel, for fd 5"));
+  look.threads[0].waits_for = "the file system (nfs) of fd 5: /data/shard-7";
+  EXPECT_EQ(place_of(look).state,
+            "waiting for the file system (nfs) of fd 5: /data/shard-7 for 12 s");
+}
+
 TEST(RankPlace, AFunctionHasNoArgumentsAndNoAnonymousNamespace) {
   LookFrame frame;
   frame.function = "net::(anonymous namespace)::read_all(int, std::string (*)(int))";

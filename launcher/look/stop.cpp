@@ -49,16 +49,18 @@ std::optional<int> look_for_stop(pid_t tid) {
 
 }  // namespace
 
-// Takes control of threads that are new. They run on.
+// Takes control of threads that are new. They run on. Returns an errno value if the kernel refuses
+// one of them; 0 otherwise.
 int Stop::seize_new(const StopOrder& order) {
+  int refused = 0;
   for (const pid_t tid : threads_of(pid_)) {
     if (order.spared.contains(tid) || traced_.contains(tid)) continue;
     if (::ptrace(PTRACE_SEIZE, tid, nullptr, nullptr) == 0)
       traced_[tid].is_last = order.last.contains(tid);
     else if (errno != ESRCH)
-      return errno;
+      refused = errno;
   }
-  return 0;
+  return refused;
 }
 
 // Returns whether there is nothing more to wait for: the thread has stopped, or ended. One that has

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from asking import ask_until, end
 from harness import (HVDRUN, PYTHON, Running, Sandbox, environment_of, process_state, program, python_environment, read_bytes,
                      wait_until)
 
@@ -155,44 +156,6 @@ def start(sandbox: Sandbox, row: Row, *options: object) -> Running:
     job = sandbox.start("-np", row.ranks, *options, PYTHON, script, env=python_environment())
     wait_until(lambda: job.out.count(b"ready") == row.ranks or job.process.poll() is not None, "the ranks to begin")
     return job
-
-
-def verdicts(job: Running) -> list[str]:
-    """The lines of verdicts that hvdrun has printed."""
-    return re.findall(r"^hvdrun: (?:warning: |note: (?=no rank is in ))(.*)$", job.err.decode(), re.MULTILINE)
-
-
-def ask(job: Running) -> str:
-    """Asks hvdrun once, and returns the verdict."""
-    before = job.err.count(b"\nhvdrun: note: rank")
-    seen = len(verdicts(job))
-    job.signal(signal.SIGQUIT)
-    wait_until(lambda: len(verdicts(job)) > seen or job.err.count(b"\nhvdrun: note: rank") > before, "the verdict")
-    return (verdicts(job) or [""])[-1]
-
-
-def ask_until(job: Running, words: tuple[str, ...]) -> str:
-    """Asks until the verdict has these words: ranks may be on their way to where they hang."""
-    last = ""
-
-    def is_there() -> bool:
-        nonlocal last
-        last = ask(job)
-        return all(word in last for word in words)
-
-    try:
-        wait_until(is_there, "the verdict", 20)
-    except AssertionError:
-        raise AssertionError(f"{words} are not in {last!r}\n{job.err.decode()}") from None
-    return last
-
-
-def end(job: Running) -> dict:
-    """Ends the job, and returns what its report says of the hang."""
-    job.signal(signal.SIGTERM)
-    done = job.wait()
-    assert done.report is not None, done
-    return done.report["hang"]
 
 
 @pytest.mark.parametrize("name", [name if row.quick else pytest.param(name, marks=pytest.mark.slow) for name, row in ROWS.items()])

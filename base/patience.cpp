@@ -13,6 +13,12 @@ constexpr std::chrono::milliseconds kSlice{100};
 }  // namespace
 
 bool Patience::wait(int fd, short events) {
+  while (!wait_a_moment(fd, events))
+    if (is_over()) return false;
+  return true;
+}
+
+bool Patience::wait_a_moment(int fd, short events) {
   while (true) {
     const auto slice = std::clamp<std::chrono::steady_clock::duration>(
         left_, std::chrono::steady_clock::duration::zero(), kSlice);
@@ -22,8 +28,7 @@ bool Patience::wait(int fd, short events) {
         &waiting, 1, static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(slice).count()));
     left_ -= std::min<std::chrono::steady_clock::duration>(
         std::chrono::steady_clock::now() - before, kSlice);
-    if (ready > 0) return true;
-    if (ready == 0 && left_ <= left_.zero()) return false;
+    if (ready >= 0) return ready > 0;
   }
 }
 

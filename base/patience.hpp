@@ -16,6 +16,10 @@ class Patience {
   // false if the time is over. A last look is taken before.
   bool wait(int fd, short events);
 
+  // Waits a tenth of a second of it. Returns whether the event has come.
+  bool wait_a_moment(int fd, short events);
+  bool is_over() const { return left_ <= left_.zero(); }
+
  private:
   std::chrono::steady_clock::duration left_;
 };

@@ -63,4 +63,12 @@ bool has_acknowledged(int socket, std::chrono::milliseconds time) {
   return !owed || std::chrono::milliseconds(info.tcpi_last_ack_recv) <= time;
 }
 
+bool has_answered_last_send(int socket) {
+  constexpr std::uint32_t kFresh = 1000;  // ms
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return true;
+  return info.tcpi_last_data_sent < kFresh || info.tcpi_last_ack_recv <= info.tcpi_last_data_sent;
+}
+
 }  // namespace common

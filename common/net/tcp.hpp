@@ -39,4 +39,9 @@ int connect_error(int socket);
 // kernel ends the connection by itself if its data is not acknowledged for some minutes.
 bool has_acknowledged(int socket, std::chrono::milliseconds time);
 
+// Returns whether the other host's kernel has answered since data was sent last, or that was less
+// than a second ago. A process there that reads nothing makes the kernel send the same data again,
+// after ever longer pauses: then has_acknowledged() is too strict.
+bool has_answered_last_send(int socket);
+
 }  // namespace common

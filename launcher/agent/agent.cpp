@@ -208,7 +208,7 @@ int Agent::run() {
   if (auto watched = launcher_.start(link_, options_.host_timeout, options_.launcher_is_here);
       !watched)
     fail_job(with_context(local_host_name(), watched.error()));
-  clean_up_orphans();
+  clean_up_orphans(options_.job_id);
   const auto created = folders_.create(options_.pmix != PmixMode::off);
   folders_held_ = folders_.hold();
   if (!created)
@@ -222,9 +222,10 @@ int Agent::run() {
 }
 
 void Agent::say_hello() {
+  std::optional<HostFactsSearch> facts;
+  if (options_.reports_facts) facts.emplace(options_.route, options_.names);
   HelloMessage hello{kProtocolVersion,    kVersion,          local_host_name(), ::getpid(),
                      options_.route.text, options_.inventory};
-  if (options_.facts) hello.facts = options_.facts->finish();
   if (auto ports = hold_ports(options_.ports, options_.master_port)) ports_ = std::move(*ports);
   hello.ports = numbers_of(ports_);  // none after an error: the launcher asks, and gets it
   if (options_.pmix == PmixMode::automatic)
@@ -232,6 +233,7 @@ void Agent::say_hello() {
       hello.pmix_error = library.error().message;
       options_.pmix = PmixMode::off;
     }
+  if (facts) hello.facts = facts->finish();
   link_.send(FrameType::hello, kToLauncher, pack(hello));
 }
 
@@ -362,8 +364,9 @@ Result<void> Agent::launch(LaunchMessage job) {
   }
   for (const auto& name : job.host_variables)
     if (const char* value = ::getenv(name.c_str())) job.environment.push_back(name + "=" + value);
-  set_gloo_interface(job);
-  if (pmix_) set_mpi_interfaces(job);
+  InterfacesTowardsHosts towards_hosts(job);
+  set_gloo_interface(job, towards_hosts);
+  if (pmix_) set_mpi_interfaces(job, towards_hosts);
   job_ = std::move(job);
   if (stopping_) return {};
   HVD_CHECK(prepare_descriptors(job_->ranks.size()));

@@ -7,7 +7,6 @@
 
 #include <chrono>
 #include <cstddef>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,11 +23,9 @@ struct AgentOptions {
   // 0: it will be asked later.
   int ports = 0;
   int master_port = 0;
-  // Whether it reports HostFacts, with names that it tries to resolve, and the search for them. The
-  // guard starts it.
+  // Whether it reports HostFacts, with names that it tries to resolve.
   bool reports_facts = false;
   std::vector<std::string> names = {};
-  std::shared_ptr<HostFactsSearch> facts = {};
   // Sets the interval of the signs of life (Silence::interval); 0: the agent sends and expects
   // none.
   std::chrono::milliseconds host_timeout{0};

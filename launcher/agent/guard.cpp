@@ -151,9 +151,7 @@ void become_guard(const AgentOptions& options, LinkEnd link, Fd death) {
   if (agent == 0) {
     alive->write.reset();
     death.reset();
-    auto own = options;
-    if (own.reports_facts) own.facts = std::make_shared<HostFactsSearch>(own.route, own.names);
-    exit_agent(guard, run_agent(own, std::move(link), std::move(alive->read)));
+    exit_agent(guard, run_agent(options, std::move(link), std::move(alive->read)));
   }
   alive->read.reset();
   link = {};

@@ -4,11 +4,8 @@
 #include "common/interfaces.hpp"
 #include "common/system.hpp"
 
-#include <algorithm>
 #include <array>
-#include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <string_view>
@@ -17,43 +14,17 @@
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
-#include <netdb.h>
-#include <poll.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 namespace hvdrun {
 namespace {
 
-constexpr std::chrono::milliseconds kResolveTimeout{3000};
-constexpr char kResolved = '+';
-constexpr char kUnresolved = '-';
+constexpr std::chrono::milliseconds kAllTimeout{3000};
 
 bool is_number(const std::string& name) {
   std::array<unsigned char, 16> address{};
   return ::inet_pton(AF_INET, name.c_str(), address.data()) == 1 ||
          name.find(':') != std::string::npos;
-}
-
-bool can_resolve(const std::string& name) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (::getaddrinfo(name.c_str(), nullptr, &hints, &found) != 0) return false;
-  ::freeaddrinfo(found);
-  return true;
-}
-
-// Runs in the child process. Writes a character for each name, as soon as it is known.
-[[noreturn]] void resolve(const std::vector<std::string>& names, int answers) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  for (const auto& name : names) {
-    const char answer = can_resolve(name) ? kResolved : kUnresolved;
-    if (::write(answers, &answer, 1) != 1) break;
-  }
-  ::_exit(0);
 }
 
 std::string machine_identity() {
@@ -83,26 +54,7 @@ HostFactsSearch::HostFactsSearch(LinkRoute route, const std::vector<std::string>
     : route_(std::move(route)) {
   for (const auto& name : names)
     if (!is_number(name)) names_.push_back(name);
-  if (names_.empty()) return;
-  auto answers = make_pipe();
-  if (answers) child_ = ::fork();
-  if (child_ == 0) resolve(names_, answers->write.get());
-  if (child_ < 0)
-    names_.clear();
-  else
-    answers_ = std::move(answers->read);
-}
-
-HostFactsSearch::~HostFactsSearch() {
-  end_child();
-}
-
-void HostFactsSearch::end_child() {
-  const auto child = std::exchange(child_, -1);
-  if (child <= 0) return;
-  ::kill(child, SIGKILL);
-  while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
-  }
+  if (!names_.empty()) lookup_.emplace(names_);
 }
 
 HostFacts HostFactsSearch::finish() {
@@ -111,22 +63,12 @@ HostFacts HostFactsSearch::finish() {
   facts.address = usable(route_.host);
   facts.launcher_address = usable(route_.launcher);
   if (auto names = common::interface_names()) facts.interfaces = std::move(*names);
-  std::string answers;
-  const auto deadline = std::chrono::steady_clock::now() + kResolveTimeout;
-  while (answers.size() < names_.size()) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-        deadline - std::chrono::steady_clock::now());
-    pollfd waiting{answers_.get(), POLLIN, 0};
-    const int ready = ::poll(&waiting, 1, static_cast<int>(std::max<long>(left.count(), 0)));
-    if (ready == 0) break;
-    std::array<char, 256> some;  // NOLINT: filled by read
-    const ssize_t got = ready < 0 ? -1 : ::read(answers_.get(), some.data(), some.size());
-    if (got > 0) answers.append(some.data(), static_cast<std::size_t>(got));
-    if (got == 0 || (got < 0 && errno != EINTR)) break;
+  const auto deadline = std::chrono::steady_clock::now() + kAllTimeout;
+  for (const auto& name : names_) {
+    const bool late = std::chrono::steady_clock::now() > deadline;
+    if (lookup_->next(late ? std::chrono::milliseconds(0) : kAnswerPatience).empty())
+      facts.unresolved.push_back(name);
   }
-  for (std::size_t i = 0; i < names_.size(); ++i)
-    if (i >= answers.size() || answers[i] != kResolved) facts.unresolved.push_back(names_[i]);
-  end_child();
   return facts;
 }
 

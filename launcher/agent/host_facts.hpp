@@ -1,15 +1,13 @@
 // Finds what an agent reports of its host (HostFacts): what identifies the machine, its network
-// interfaces, and which names of hosts it can resolve. Start it while the process has one thread.
+// interfaces, and which names of hosts it can resolve. Any thread.
 #pragma once
 
-#include "base/result.hpp"
-#include "common/fd.hpp"
+#include "common/net/lookup.hpp"
 #include "model/host_facts.hpp"
 
+#include <optional>
 #include <string>
 #include <vector>
-
-#include <sys/types.h>
 
 namespace hvdrun {
 
@@ -20,27 +18,25 @@ struct LinkRoute {
   std::string host;      // the address at this end
 };
 
-// A name server may take any time, so a child process resolves the names meanwhile.
+// How long an agent waits for the answer about a name before ranks start without it. Name servers
+// of a cluster answer in milliseconds. One that does not answer may keep a program waiting for
+// tens of seconds.
+inline constexpr std::chrono::milliseconds kAnswerPatience{300};
+
 class HostFactsSearch {
  public:
-  // Starts a child process if there is a name to resolve. Cannot fail: without a child process
-  // the names pass for resolved.
+  // Starts to look up the names.
   HostFactsSearch(LinkRoute route, const std::vector<std::string>& names);
-  ~HostFactsSearch();
-  HostFactsSearch(const HostFactsSearch&) = delete;
-  HostFactsSearch& operator=(const HostFactsSearch&) = delete;
 
-  // Returns the facts, and ends the child process. Waits for its answers, for seconds at most. A
-  // name that is not resolved by then cannot be resolved.
+  // Returns the facts. Waits for answers, kAnswerPatience for each, and three seconds for all. A
+  // name without an answer by then is reported as unresolved: the launcher has the address by
+  // which it has reached that host.
   HostFacts finish();
 
  private:
-  void end_child();
-
   const LinkRoute route_;
   std::vector<std::string> names_;
-  Fd answers_;
-  pid_t child_ = -1;
+  std::optional<common::Lookup> lookup_;
 };
 
 }  // namespace hvdrun

@@ -3,9 +3,12 @@
 #include "common/variables.h"
 
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cstdlib>
-#include <regex>
+#include <optional>
+#include <string_view>
+#include <system_error>
 #include <vector>
 
 #include <fcntl.h>
@@ -19,10 +22,44 @@ namespace {
 const std::filesystem::path kDefaultBase = "/tmp";
 const std::filesystem::path kSharedBase = "/dev/shm";
 constexpr std::chrono::seconds kOrphanAge{60};
+constexpr std::string_view kNamePrefix = "hvd-";
+constexpr std::size_t kJobIdDigits = 32;
+constexpr std::size_t kMostAgentDigits = 9;
 
 Result<void> make_private(const std::filesystem::path& folder) {
   if (::mkdir(folder.c_str(), 0700) == 0) return {};
   return fail_errno("cannot make the job's folder " + folder.string(), errno);
+}
+
+struct Owner {
+  std::string job_id;
+  std::size_t agent = 0;
+};
+
+// Returns whose folder has this name, "hvd-JOB-AGENT"; nullopt if it is no job's.
+std::optional<Owner> owner_of(std::string_view name) {
+  if (!name.starts_with(kNamePrefix)) return std::nullopt;
+  name.remove_prefix(kNamePrefix.size());
+  const auto id = name.substr(0, kJobIdDigits);
+  name.remove_prefix(id.size());
+  if (id.find_first_not_of("0123456789abcdef") != std::string_view::npos || name.size() < 2 ||
+      name.size() > 1 + kMostAgentDigits || name.front() != '-')
+    return std::nullopt;
+  Owner owner{std::string(id), 0};
+  const char* const end = name.data() + name.size();
+  const auto parsed = std::from_chars(name.data() + 1, end, owner.agent);
+  if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
+  return owner;
+}
+
+// Asks first for what needs no descriptor: there may be hundreds of folders, most of them in use.
+bool is_orphan(const std::filesystem::path& path) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0 || status.st_uid != ::geteuid()) return false;
+  const auto changed = std::chrono::system_clock::from_time_t(status.st_mtime);
+  if (changed + kOrphanAge >= std::chrono::system_clock::now()) return false;
+  const Fd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  return folder && ::flock(folder.get(), LOCK_EX | LOCK_NB) == 0;
 }
 
 }  // namespace
@@ -30,7 +67,7 @@ Result<void> make_private(const std::filesystem::path& folder) {
 JobFolders JobFolders::of(const std::string& job_id, std::size_t agent) {
   const char* chosen = std::getenv("TMPDIR");
   const std::filesystem::path base = chosen != nullptr && *chosen == '/' ? chosen : kDefaultBase;
-  const auto name = "hvd-" + job_id + "-" + std::to_string(agent);
+  const auto name = std::string(kNamePrefix) + job_id + "-" + std::to_string(agent);
   return {base / name, kSharedBase / name};
 }
 
@@ -70,26 +107,17 @@ bool JobFolders::clean_up() const {
   return cleaned_up;
 }
 
-void clean_up_orphans() {
-  const auto is_orphan = [](const std::filesystem::path& path) {
-    const Fd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    struct stat status {};
-    if (!folder || ::fstat(folder.get(), &status) != 0 || status.st_uid != ::geteuid())
-      return false;
-    const auto changed = std::chrono::system_clock::from_time_t(status.st_mtime);
-    return changed + kOrphanAge < std::chrono::system_clock::now() &&
-           ::flock(folder.get(), LOCK_EX | LOCK_NB) == 0;
-  };
-  static const std::regex kName("hvd-([0-9a-f]{32})-([0-9]{1,9})");
+void clean_up_orphans(const std::string& own_job) {
   std::error_code error;
-  std::vector<std::string> names;
+  std::vector<JobFolders> orphans;
   for (std::filesystem::directory_iterator at(kSharedBase, error), end; !error && at != end;
-       at.increment(error))
-    names.push_back(at->path().filename());
-  std::smatch parts;
-  for (const auto& name : names)
-    if (std::regex_match(name, parts, kName) && is_orphan(kSharedBase / name))
-      JobFolders::of(parts[1], std::stoul(parts[2])).clean_up();
+       at.increment(error)) {
+    const auto& path = at->path();
+    const auto owner = owner_of(path.filename().native());
+    if (owner && owner->job_id != own_job && is_orphan(path))
+      orphans.push_back(JobFolders::of(owner->job_id, owner->agent));
+  }
+  for (const auto& folders : orphans) folders.clean_up();
 }
 
 }  // namespace hvdrun

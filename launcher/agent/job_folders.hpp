@@ -39,7 +39,7 @@ struct JobFolders {
 
 // Removes folders of this user's jobs that no process holds, for example because SLURM killed
 // agent, guard and launcher at once. Leaves folders of the last minute alone, which may be held
-// soon.
-void clean_up_orphans();
+// soon, and those of `own_job`, which its launcher removes.
+void clean_up_orphans(const std::string& own_job);
 
 }  // namespace hvdrun

@@ -1,6 +1,5 @@
 #include "agent/mpi_interfaces.hpp"
 
-#include "agent/gloo_interface.hpp"
 #include "common/interfaces.hpp"
 
 #include <set>
@@ -39,13 +38,13 @@ bool is_virtual_interface(const std::string& name, const fs::path& folder) {
   return true;
 }
 
-void set_mpi_interfaces(LaunchMessage& job) {
+void set_mpi_interfaces(LaunchMessage& job, InterfacesTowardsHosts& towards_hosts) {
   if (job.hosts.size() < 2 || ranks_have(job, kExclude) ||
       ranks_have(job, "OMPI_MCA_btl_tcp_if_include"))
     return;
   auto excluded = virtual_interfaces();
   if (excluded.empty()) return;
-  const auto leading = interfaces_towards_hosts(job);
+  const auto& leading = towards_hosts.get();
   if (leading.empty()) return;
   for (const auto& name : leading) excluded.erase(name);
   if (excluded.empty()) return;

@@ -11,6 +11,7 @@
 // Source: Open MPI 4.1, opal/mca/btl/tcp: btl_tcp_if_exclude and its default.
 #pragma once
 
+#include "agent/gloo_interface.hpp"
 #include "protocol/messages.hpp"
 
 #include <filesystem>
@@ -21,7 +22,7 @@ namespace hvdrun {
 // Sets OMPI_MCA_btl_tcp_if_exclude for the ranks of a job on several hosts. Does nothing if the
 // ranks have it or OMPI_MCA_btl_tcp_if_include, if there is nothing to exclude, or if it is not
 // known which interface leads to the other hosts.
-void set_mpi_interfaces(LaunchMessage& job);
+void set_mpi_interfaces(LaunchMessage& job, InterfacesTowardsHosts& towards_hosts);
 
 // Returns whether the interface is software's own: a bridge, or one without hardware below it.
 // `folder` has the kernel's folder of each interface.

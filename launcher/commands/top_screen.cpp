@@ -93,7 +93,13 @@ TableRow rank_row(const TopRates& all, std::size_t index, bool gpus) {
   return row;
 }
 
-// The sums of a host's ranks, and the means of their shares.
+// Returns ", spare ranks 2-3".
+std::string ranks_apart(std::string_view role, const std::vector<int>& ranks) {
+  if (ranks.empty()) return {};
+  return fmt::format(", {} {} {}", role, ranks.size() == 1 ? "rank" : "ranks", fold_ranks(ranks));
+}
+
+// The sums of a host's ranks that are in the job, and the means of their shares.
 TableRow host_row(const TopRates& all, std::size_t index, bool gpus) {
   const auto& now = all.now();
   const auto& host = now.hosts[index];
@@ -106,9 +112,15 @@ TableRow host_row(const TopRates& all, std::size_t index, bool gpus) {
   std::uint64_t step = 0;
   bool holds_up = false;
   std::size_t ended = 0;
+  std::vector<int> members;
+  std::vector<int> spares;
+  std::vector<int> lost;
   for (std::size_t i = 0; i < now.ranks.size(); ++i) {
     const auto& rank = now.ranks[i];
     if (static_cast<std::size_t>(std::max(rank.host, 0)) != index) continue;
+    const bool is_member = rank.role == "member";
+    (is_member ? members : rank.role == "lost" ? lost : spares).push_back(rank.rank);
+    if (!is_member) continue;
     const auto& rates = all.ranks()[i];
     samples += rates.samples_per_second.value_or(0);
     cpu += rates.cpu_percent.value_or(0);
@@ -124,7 +136,7 @@ TableRow host_row(const TopRates& all, std::size_t index, bool gpus) {
   const auto mean = [&](double sum) {
     return shares > 0 ? std::optional(sum / shares) : std::nullopt;
   };
-  TableRow row{fold_ranks(host.ranks),
+  TableRow row{members.empty() ? "-" : fold_ranks(members),
                escape(host.host),
                "-",
                step == 0 ? "-" : std::to_string(step),
@@ -150,6 +162,7 @@ TableRow host_row(const TopRates& all, std::size_t index, bool gpus) {
   }
   auto state = host.state;
   if (ended > 0) state += fmt::format(", {} ended", plural(ended, "rank"));
+  state += ranks_apart("spare", spares) + ranks_apart("lost", lost);
   row.push_back(holds_up ? "<< holds up the others: " + state : state);
   return row;
 }
@@ -183,6 +196,17 @@ std::vector<std::size_t> order_of(const TopRates& rates, const TopView& view) {
     std::ranges::stable_sort(order, {},
                              [&](std::size_t i) { return value_of(rates, i, view.sort); });
   return order;
+}
+
+// Returns the host's first rank that is in the job; without one its first of any kind, or -1.
+int rank_of_host(const JobNow& now, std::size_t host) {
+  int first = -1;
+  for (const auto& rank : now.ranks) {
+    if (rank.host != static_cast<int>(host)) continue;
+    if (rank.role == "member") return rank.rank;
+    if (first < 0) first = rank.rank;
+  }
+  return first;
 }
 
 // Leaves out columns, those that say least first, until the others and the beginning of the last
@@ -253,8 +277,8 @@ std::vector<int> top_order(const TopRates& rates, const TopView& view) {
   for (const auto index : order_of(rates, view)) {
     if (!view.folds_hosts)
       ranks.push_back(now.ranks[index].rank);
-    else if (!now.hosts[index].ranks.empty())
-      ranks.push_back(now.hosts[index].ranks.front());
+    else
+      ranks.push_back(rank_of_host(now, index));
   }
   return ranks;
 }

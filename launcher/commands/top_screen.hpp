@@ -40,7 +40,8 @@ std::vector<ScreenLine> top_summary(const TopRates& rates);
 std::vector<ScreenLine> top_table(const TopRates& rates, const TopView& view,
                                   std::size_t columns = 0);
 
-// Returns the ranks in the order of the table's lines; with folded hosts the first of each.
+// Returns the ranks in the order of the table's lines; with folded hosts the first of each, -1
+// for a host without ranks.
 std::vector<int> top_order(const TopRates& rates, const TopView& view);
 
 // Returns summary and table as the lines of a screen of that size, with the selected rank in sight,

@@ -105,7 +105,7 @@ class Session {
   std::optional<Result<int>> code_;
   Timer next_{loop_, [this] { ask(); }};
   Timer late_{loop_, [this] {
-                message_ = "the job does not answer";
+                message_ = client_.silence().message;
                 draw();
               }};
 };
@@ -235,7 +235,8 @@ void Session::on_key(std::string_view key) {
 
 void Session::choose(int step) {
   if (!has_looked_) return;
-  const auto order = top_order(rates_, view_);
+  auto order = top_order(rates_, view_);
+  std::erase(order, -1);
   if (order.empty()) return;
   const auto at = std::ranges::find(order, view_.selected) - order.begin();
   const auto last = static_cast<std::ptrdiff_t>(order.size()) - 1;

@@ -1,11 +1,10 @@
 #include "control/control_client.hpp"
 
+#include "base/process_state.hpp"
 #include "control/control_folder.hpp"
 
 #include <array>
 #include <cerrno>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
@@ -16,13 +15,20 @@
 namespace hvdrun {
 namespace {
 
-// Returns whether the process is stopped (SIGSTOP, Ctrl-Z).
-bool is_stopped(pid_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const auto end = text.rfind(')');
-  return end != std::string::npos && text.size() > end + 2 &&
-         (text[end + 2] == 'T' || text[end + 2] == 't');
+// In moments of Patience: an hvdrun that is stopped for so long does not answer. The user may have
+// typed Ctrl-Z, and fg.
+constexpr int kLongestStop = 30;
+
+// Returns why the process cannot answer; "": it can.
+std::string why_still(pid_t pid) {
+  switch (process_state(pid)) {
+    case 'T':
+      return "is stopped";
+    case 't':
+      return "is stopped by a debugger";
+    default:
+      return {};
+  }
 }
 
 }  // namespace
@@ -38,8 +44,8 @@ Result<ControlClient> ControlClient::connect(const ControlSocket& where) {
     if (error == ECONNREFUSED || error == ENOENT) return fail("");
     const auto pid = pid_in(where.name).value_or(0);
     if (error == EAGAIN)
-      return fail(fmt::format("hvdrun {} takes no connections now{}", pid,
-                              is_stopped(pid) ? ", because it is stopped" : ""));
+      return fail(fmt::format("hvdrun {} {}takes no connections now", pid,
+                              why_still(pid).empty() ? "" : why_still(pid) + " and "));
     return fail_errno(fmt::format("cannot reach hvdrun {}", pid), error);
   }
   ucred peer{};
@@ -56,10 +62,12 @@ Error ControlClient::end() {
 }
 
 Error ControlClient::silence() const {
-  if (is_stopped(pid_))
-    return fail(fmt::format(
-        "hvdrun {0} is stopped and does not answer; kill -CONT {0} continues it", pid_));
-  return fail(fmt::format("hvdrun {} does not answer", pid_));
+  const auto still = why_still(pid_);
+  if (still.empty()) return fail(fmt::format("hvdrun {} does not answer", pid_));
+  return fail(fmt::format("hvdrun {} {} and does not answer{}", pid_, still,
+                          process_state(pid_) == 'T'
+                              ? fmt::format("; kill -CONT {} continues it", pid_)
+                              : std::string()));
 }
 
 // A request fits into an empty socket. If the job has ended, poll() says so after the last answer.
@@ -91,9 +99,12 @@ std::optional<Result<ControlJson>> ControlClient::poll() {
 }
 
 Result<ControlJson> ControlClient::receive(Patience& patience) {
+  int stopped = 0;
   while (true) {
     if (auto answer = poll()) return std::move(*answer);
-    if (!patience.wait(socket_.get(), POLLIN)) return silence();
+    if (patience.wait_a_moment(socket_.get(), POLLIN)) continue;
+    stopped = why_still(pid_).empty() ? 0 : stopped + 1;
+    if (patience.is_over() || stopped >= kLongestStop) return silence();
   }
 }
 

@@ -35,7 +35,7 @@ class ControlClient {
   pid_t pid() const { return pid_; }
 
   // Asks, and returns the answer. Errors: hvdrun answers with one; it does not answer in time; it
-  // has ended (has_ended()).
+  // has ended (has_ended()). One that stays stopped for three seconds is not waited for longer.
   Result<ControlJson> ask(std::string_view word, const ControlJson& arguments,
                           std::chrono::milliseconds timeout);
 
@@ -47,13 +47,15 @@ class ControlClient {
   std::optional<Result<ControlJson>> poll();
   int descriptor() const { return socket_.get(); }
 
+  // Returns what the user learns while an answer is missing.
+  Error silence() const;
+
   // Returns whether the connection has closed: the job has ended.
   bool has_ended() const { return ended_; }
 
  private:
   ControlClient(Fd socket, pid_t pid) : socket_(std::move(socket)), pid_(pid) {}
   Error end();
-  Error silence() const;
 
   Fd socket_;
   pid_t pid_ = 0;

@@ -1,5 +1,8 @@
 #include "control/metrics_server.hpp"
 
+#include "common/net/address.hpp"
+#include "common/net/tcp.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -7,22 +10,22 @@
 #include <chrono>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 namespace hvdrun {
 namespace {
 
+using common::Acceptor;
 using std::chrono::milliseconds;
 
-constexpr int kScrapeBacklog = 16;
-constexpr std::size_t kMostScrapers = 32;
+constexpr std::size_t kMostScrapers = 32;  // whose request has come; as many that have not asked
+constexpr std::size_t kMostAtOnce = 64;    // before the loop handles its other events
 constexpr std::size_t kLongestRequest = 16u << 10;  // bytes
-constexpr milliseconds kScrapePause{100};
 constexpr milliseconds kScrapeTimeout{10'000};
+constexpr std::string_view kEndOfRequest = "\r\n\r\n";
 
 std::string response(std::string_view status, std::string_view type, std::string_view body,
                      bool with_body = true) {
@@ -47,86 +50,107 @@ std::string header(std::string_view request, std::string_view name) {
 
 }  // namespace
 
+// A connection whose request has not come yet.
+class MetricsServer::Request final : public common::Candidate {
+ public:
+  explicit Request(Fd socket) : socket_(std::move(socket)) {}
+
+  State advance() override {
+    std::array<char, 4 << 10> buffer;  // NOLINT: filled by recv
+    const auto count = ::recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+    if (count < 0 && would_block(errno)) return State::waiting;
+    if (count <= 0) return State::refused;
+    text_.append(buffer.data(), static_cast<std::size_t>(count));
+    if (text_.size() > kLongestRequest) return State::refused;
+    return text_.find(kEndOfRequest) == std::string::npos ? State::waiting : State::admitted;
+  }
+  // There is no key: any process of this machine may ask.
+  bool has_shown_key() const override { return false; }
+  int socket() const override { return socket_.get(); }
+
+  // Hands over the connection. Call it once, after State::admitted.
+  Fd take() { return std::move(socket_); }
+  const std::string& text() const { return text_; }
+
+ private:
+  Fd socket_;
+  std::string text_;
+};
+
+// A connection whose request has come.
 struct MetricsServer::Client {
   Client(const EventLoop& loop, Fd its_socket, std::function<void()> on_timeout)
       : socket(std::move(its_socket)), timeout(loop, std::move(on_timeout)) {}
 
   Fd socket;
-  std::string request = {};
-  std::string answer = {};
-  FdEvent readable = {};
+  std::string answer = {};  // that the kernel has not taken; "": it is being made
   FdEvent writable = {};
   Timer timeout;
 };
 
 Result<std::unique_ptr<MetricsServer>> MetricsServer::start(const EventLoop& loop,
                                                             std::uint16_t port, Ask ask) {
-  Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const int on = 1;
-  if (socket) ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  if (!socket ||
-      ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
-      ::listen(socket.get(), kScrapeBacklog) != 0 ||
-      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
-    return fail_errno(fmt::format("cannot listen at 127.0.0.1:{} (--metrics)", port), errno);
-  return std::unique_ptr<MetricsServer>(
-      new MetricsServer(loop, std::move(socket), ntohs(address.sin_port), std::move(ask)));
+  const auto refused = [port](int error) {
+    return fail_errno(fmt::format("cannot listen at 127.0.0.1:{} (--metrics)", port), error);
+  };
+  auto listener = common::make_listener(*common::parse_address("127.0.0.1", port));
+  if (!listener) return refused(listener.error());
+  const auto address = common::local_address(listener->get());
+  std::vector<Fd> listeners;
+  listeners.push_back(std::move(*listener));
+  auto acceptor =
+      Acceptor::open(std::move(listeners), {kMostScrapers, kScrapeTimeout},
+                     [](Fd socket) { return std::make_unique<Request>(std::move(socket)); });
+  if (!acceptor) return refused(acceptor.error());
+  return std::unique_ptr<MetricsServer>(new MetricsServer(
+      loop, std::move(*acceptor), address ? address->port() : port, std::move(ask)));
 }
 
-MetricsServer::MetricsServer(const EventLoop& loop, Fd listener, std::uint16_t port, Ask ask)
+MetricsServer::MetricsServer(const EventLoop& loop, std::unique_ptr<Acceptor> acceptor,
+                             std::uint16_t port, Ask ask)
     : loop_(loop),
-      listener_(std::move(listener)),
+      acceptor_(std::move(acceptor)),
       port_(port),
       ask_(std::move(ask)),
-      acceptable_(loop, listener_.get(), FdEvent::readable, [this] { accept(); }),
-      accept_again_(loop, [this] { acceptable_.enable(); }) {
+      acceptable_(loop, acceptor_->fd(), FdEvent::readable, [this] { accept(); }),
+      wake_(loop, [this] { accept(); }) {
   acceptable_.enable();
 }
 
 MetricsServer::~MetricsServer() = default;
 
 void MetricsServer::accept() {
-  Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (!socket) {
-    if (would_block(errno) || errno == ECONNABORTED || errno == EINTR) return;
-    acceptable_.disable();
-    return accept_again_.start(kScrapePause);
+  for (std::size_t i = 0; i < kMostAtOnce; ++i) {
+    const auto admitted = acceptor_->next();
+    if (!admitted) break;
+    auto& request = static_cast<Request&>(*admitted);
+    add(request.take(), request.text());
   }
-  if (clients_.size() >= kMostScrapers) clients_.erase(clients_.begin());  // the oldest
+  const auto wake = acceptor_->wake();
+  if (!wake) return wake_.cancel();
+  const auto left = std::chrono::ceil<milliseconds>(*wake - Acceptor::Clock::now());
+  wake_.start(std::max(left, milliseconds(0)));
+}
+
+// For one more than there is room for, disconnects the oldest that does not take its answer.
+void MetricsServer::add(Fd socket, const std::string& request) {
+  if (clients_.size() >= kMostScrapers) {
+    const auto stuck = std::ranges::find_if(
+        clients_, [](const auto& client) { return !client.second.answer.empty(); });
+    clients_.erase(stuck != clients_.end() ? stuck : clients_.begin());
+  }
   const auto number = next_number_++;
   auto& client =
       clients_
           .try_emplace(number, loop_, std::move(socket), [this, number] { clients_.erase(number); })
           .first->second;
-  const int fd = client.socket.get();
-  client.readable = FdEvent(loop_, fd, FdEvent::readable, [this, number] { read(number); });
-  client.writable = FdEvent(loop_, fd, FdEvent::writable, [this, number] { write(number); });
-  client.readable.enable();
+  client.writable =
+      FdEvent(loop_, client.socket.get(), FdEvent::writable, [this, number] { write(number); });
   client.timeout.start(kScrapeTimeout);
+  take(number, request);
 }
 
-void MetricsServer::read(std::uint64_t number) {
-  auto& client = clients_.at(number);
-  std::array<char, 4 << 10> buffer;  // NOLINT: filled by recv
-  const auto count = ::recv(client.socket.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
-  if (count < 0 && would_block(errno)) return;
-  if (count > 0) client.request.append(buffer.data(), static_cast<std::size_t>(count));
-  if (count <= 0 || client.request.size() > kLongestRequest) {
-    clients_.erase(number);
-    return;
-  }
-  if (client.request.find("\r\n\r\n") == std::string::npos) return;
-  client.readable.disable();
-  take(number);
-}
-
-void MetricsServer::take(std::uint64_t number) {
-  const std::string& request = clients_.at(number).request;
+void MetricsServer::take(std::uint64_t number, const std::string& request) {
   const std::string_view line = std::string_view(request).substr(0, request.find("\r\n"));
   const bool is_head = line.starts_with("HEAD ");
   if (!is_head && !line.starts_with("GET "))

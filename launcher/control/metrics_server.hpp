@@ -2,12 +2,15 @@
 // of this machine can ask, and one request for each connection.
 //
 // The job owns it, on its loop thread. It never blocks, and a client costs little: its request is
-// short and comes soon, or the connection closes. start() fails if the port is in use.
+// short and comes soon, or the connection closes. A connection that sends nothing keeps no other
+// one away: the kernel keeps it. Of those that have sent a part of a request, the oldest is closed
+// for the next (common/net/acceptor.hpp). start() fails if the port is in use.
 #pragma once
 
 #include "base/event_loop.hpp"
 #include "base/result.hpp"
 #include "common/fd.hpp"
+#include "common/net/acceptor.hpp"
 #include "control/metrics_text.hpp"
 
 #include <cstdint>
@@ -33,23 +36,25 @@ class MetricsServer {
   std::uint16_t port() const { return port_; }
 
  private:
+  class Request;
   struct Client;
 
-  MetricsServer(const EventLoop& loop, Fd listener, std::uint16_t port, Ask ask);
+  MetricsServer(const EventLoop& loop, std::unique_ptr<common::Acceptor> acceptor,
+                std::uint16_t port, Ask ask);
   void accept();
-  void read(std::uint64_t number);
-  void take(std::uint64_t number);
+  void add(Fd socket, const std::string& request);
+  void take(std::uint64_t number, const std::string& request);
   void reply(std::uint64_t number, std::string text);
   void write(std::uint64_t number);
 
   const EventLoop& loop_;
-  const Fd listener_;
+  const std::unique_ptr<common::Acceptor> acceptor_;
   const std::uint16_t port_;
   const Ask ask_;
-  std::map<std::uint64_t, Client> clients_;  // by number
+  std::map<std::uint64_t, Client> clients_;  // by number: the oldest first
   std::uint64_t next_number_ = 0;
   FdEvent acceptable_;
-  Timer accept_again_;  // after a shortage of descriptors or memory
+  Timer wake_;  // when the acceptor has something to do without an event
   std::shared_ptr<char> lives_ = std::make_shared<char>();  // for answers that come later
 };
 

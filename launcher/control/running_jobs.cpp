@@ -1,5 +1,6 @@
 #include "control/running_jobs.hpp"
 
+#include "base/process_state.hpp"
 #include "common/text.hpp"
 #include "control/control_folder.hpp"
 #include "control/job_now_json.hpp"
@@ -33,22 +34,14 @@ std::string user_name(uid_t user) {
   return entry != nullptr ? entry->pw_name : "user " + std::to_string(user);
 }
 
-// Returns whether the process has ended, and its parent has not noticed yet.
-bool has_ended(long pid) {
-  std::ifstream file(fmt::format("/proc/{}/status", pid));
-  for (std::string line; std::getline(file, line);)
-    if (line.starts_with("State:")) return line.find('Z') != std::string::npos;
-  return false;
-}
-
 // Returns why a process that runs hvdrun is not among the jobs; empty: it is none.
 std::string why_not_listed(long pid) {
   struct stat status {};
   const auto process = fmt::format("/proc/{}", pid);
   std::ifstream file(process + "/comm");
   std::string name;
-  if (!std::getline(file, name) || !name.starts_with("hvdrun") || has_ended(pid) ||
-      ::stat(process.c_str(), &status) != 0)
+  if (!std::getline(file, name) || !name.starts_with("hvdrun") ||
+      process_state(static_cast<pid_t>(pid)) == 'Z' || ::stat(process.c_str(), &status) != 0)
     return {};
   if (name != "hvdrun")
     return fmt::format("process {} is {}, a part of a job; its hvdrun is meant", pid, name);

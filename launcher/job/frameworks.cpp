@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <filesystem>
 #include <system_error>
 
@@ -15,14 +16,19 @@
 namespace hvdrun {
 namespace {
 
+// Returns the end of the hosts with ranks.
+auto end_of_ranks(const Placement& placement) {
+  return placement.hosts.begin() + static_cast<std::ptrdiff_t>(placement.hosts_with_ranks());
+}
+
 // SLURM's notation for a number a host: 4,4,3 is "4(x2),3".
 std::string fold_counts(const Placement& placement) {
   std::vector<std::string> parts;
-  const auto& hosts = placement.hosts;
-  for (auto at = hosts.begin(); at != hosts.end();) {
+  const auto last = end_of_ranks(placement);
+  for (auto at = placement.hosts.begin(); at != last;) {
     const auto count = at->ranks.size();
     const auto end =
-        std::find_if(at, hosts.end(), [&](const auto& host) { return host.ranks.size() != count; });
+        std::find_if(at, last, [&](const auto& host) { return host.ranks.size() != count; });
     const auto times = end - at;
     parts.push_back(times == 1 ? std::to_string(count) : fmt::format("{}(x{})", count, times));
     at = end;
@@ -33,7 +39,8 @@ std::string fold_counts(const Placement& placement) {
 // Rank 0's host comes first: JAX and Lightning take the first one for it.
 std::string host_list(const Placement& placement) {
   std::vector<std::string> hosts;
-  for (const auto& host : placement.hosts) hosts.push_back(host.host);
+  for (auto at = placement.hosts.begin(); at != end_of_ranks(placement); ++at)
+    hosts.push_back(at->host);
   const auto folded = fold_hosts(hosts);
   const auto again = expand_host_list(folded);
   return again && *again == hosts ? folded : fmt::format("{}", fmt::join(hosts, ","));
@@ -170,7 +177,8 @@ std::vector<RankVariable> slurm_variables(const Placement& placement, std::size_
   add({"SLURM_NTASKS", "SLURM_NPROCS", "SLURM_STEP_NUM_TASKS"}, std::to_string(placement.size),
       "number of ranks of this job, not of the allocation");
   add({"SLURM_NNODES", "SLURM_JOB_NUM_NODES", "SLURM_STEP_NUM_NODES"},
-      std::to_string(placement.hosts.size()), "number of hosts of this job, not of the allocation");
+      std::to_string(placement.hosts_with_ranks()),
+      "number of hosts of this job, not of the allocation");
   add({"SLURM_NODELIST", "SLURM_JOB_NODELIST", "SLURM_STEP_NODELIST"}, host_list(placement),
       "hosts of this job, rank 0's first");
   add({"SLURM_TASKS_PER_NODE", "SLURM_STEP_TASKS_PER_NODE"}, fold_counts(placement),

@@ -1,6 +1,8 @@
 #include "job/hang_watch.hpp"
 
+#include "base/process_state.hpp"
 #include "base/severity.hpp"
+#include "common/text.hpp"
 #include "hang/verdict.hpp"
 #include "hang/verdict_json.hpp"
 #include "job/stalls.hpp"
@@ -33,6 +35,15 @@ RankFacts facts_of(const RankReport& report) {
   facts.host = report.host;
   if (report.exited) facts.ended = describe_end(report);
   return facts;
+}
+
+// Only of this machine it is known whether the agent is stopped.
+std::string why_silent(const AgentState& agent) {
+  if (agent.host.is_this_machine && process_state(agent.pid) == 'T')
+    return fmt::format("its hvdrun-agent is stopped; kill -CONT {} continues it", agent.pid);
+  return fmt::format(
+      "its hvdrun-agent (pid {} there) does not answer: it is stopped, or the host hangs",
+      agent.pid);
 }
 
 }  // namespace
@@ -91,6 +102,14 @@ void HangWatch::finish() {
   for (const auto& asker : std::exchange(askers_, {})) asker.done(report);
 }
 
+std::string HangWatch::ranks_on(std::size_t host) const {
+  std::vector<int> numbers;
+  for (const auto& rank : attempt_.table.ranks())
+    if (!rank.exited && attempt_.table.host_index(rank.placement.rank) == host)
+      numbers.push_back(rank.placement.rank);
+  return numbers.empty() ? "none" : fold_ranks(numbers);
+}
+
 HangReport HangWatch::judge() {
   HangFacts facts;
   const auto& ranks = attempt_.table.ranks();
@@ -98,10 +117,12 @@ HangReport HangWatch::judge() {
   std::map<int, int> pids;  // by pid, of one host
   for (const auto& rank : ranks) facts.ranks.push_back(facts_of(rank));
   for (const std::size_t host : asked_) {
-    const auto& name = attempt_.agents->on_host(host).host.name;
+    const auto& agent = attempt_.agents->on_host(host);
+    const auto& name = agent.host.name;
     const auto at = answers_.find(host);
     if (at == answers_.end()) {
-      facts.problems.push_back(name + ": no answer in time");
+      facts.problems.push_back(fmt::format("{}: {}; its ranks are missing here: {}", name,
+                                           why_silent(agent), ranks_on(host)));
       continue;
     }
     const auto& answer = at->second;

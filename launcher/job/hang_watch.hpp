@@ -68,6 +68,8 @@ class HangWatch {
   void print(const HangReport& report, bool is_asked);
   void finish();
   HangReport judge();
+  // Returns the numbers of the ranks that run there: "4-7".
+  std::string ranks_on(std::size_t host) const;
 
   AttemptParts& attempt_;
   const Members members_;

@@ -115,12 +115,11 @@ bool inherits_input(const JobSpec& spec, const Plan& plan) {
   if (::fstat(STDIN_FILENO, &status) != 0 || S_ISREG(status.st_mode) ||
       ::isatty(STDIN_FILENO) != 0 || flags < 0 || (flags & O_NONBLOCK) != 0)
     return false;
-  return std::any_of(
-      plan.placement.hosts.begin(), plan.placement.hosts.end(), [&](const auto& host) {
-        return runs_here(plan, host.host) &&
-               std::any_of(host.ranks.begin(), host.ranks.end(),
-                           [&](const auto& placed) { return placed.rank == receivers.front(); });
-      });
+  const auto holds = std::ranges::find_if(plan.placement.hosts, [&](const auto& host) {
+    return std::ranges::find(host.ranks, receivers.front(), &RankPlacement::rank) !=
+           host.ranks.end();
+  });
+  return holds != plan.placement.hosts.end() && runs_here(plan, holds->host);
 }
 
 LaunchMessage launch_message(const JobSpec& spec, const Plan& plan, const JobIdentity& identity,

@@ -189,6 +189,7 @@ void Membership::lose_host(std::size_t host, const std::string& reason, double l
     lost_after_leaving(member, how);
   }
   if (loss.members.empty()) return;
+  note_lost_newcomers(loss.members, how);
   history_.add(std::move(loss));
   last_failed_for_a_peer_ = false;
   if (stop_timer_.pending()) return attempt_.stop(stop_cause_);
@@ -198,6 +199,16 @@ void Membership::lose_host(std::size_t host, const std::string& reason, double l
                            ranks.size() == 1 ? "was" : "were", in_short(how)));
   carry_out(generations_.host_given_up(static_cast<std::uint32_t>(host), how));
   end_newcomers();
+}
+
+// The lines of later generations do not name them.
+void Membership::note_lost_newcomers(const std::vector<std::size_t>& lost,
+                                     const std::string& how) const {
+  if (generations_.state().finish_began) return;
+  for (const auto member : lost)
+    if (!generations_.state().members[member].joined)
+      attempt_.note(fmt::format("new rank {} on {} was lost before it had joined ({})", member,
+                                attempt_.table.ranks()[member].host, in_short(how)));
 }
 
 bool Membership::wants_another_agent(std::size_t host) {

@@ -82,6 +82,7 @@ class Membership {
   // lost (exit code 1)".
   void await_init(const std::string& loss);
   void on_no_init();
+  void note_lost_newcomers(const std::vector<std::size_t>& lost, const std::string& how) const;
   void lost_after_leaving(std::uint32_t member, const std::string& how);
   void stop(action::CannotContinue::Why why);
   StopCause too_few() const;

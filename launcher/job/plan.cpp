@@ -55,7 +55,7 @@ std::vector<Host> hosts_to_start(const Plan& plan) {
 
 std::size_t expected_ranks(const Plan& plan, const std::string& host) {
   for (const auto& placed : plan.placement.hosts)
-    if (placed.host == host) return placed.ranks.size();
+    if (placed.host == host) return placed.ranks.size() + placed.spares.size();
   return 0;
 }
 
@@ -72,6 +72,20 @@ Result<void> place_ranks(const JobSpec& spec, Plan& plan) {
   sized.ranks = plan.size ? plan.size : first_ranks(spec, plan.allocation);
   HVD_TRY(plan.placement, place(sized, plan.allocation));
   if (is_final(plan.placement)) plan.size = plan.placement.size;
+  return {};
+}
+
+Result<void> place_ranks_on(const JobSpec& spec, const std::set<std::string>& asked, Plan& plan) {
+  Plan tried = plan;
+  for (auto& host : tried.allocation.hosts) {
+    if (asked.contains(host.name)) continue;
+    host.slots = host.max_slots = 0;
+    host.slots_fixed = true;
+    host.slots_source = "it was not asked";
+  }
+  HVD_CHECK(place_ranks(spec, tried));
+  plan.placement = std::move(tried.placement);
+  plan.size = tried.size;
   return {};
 }
 

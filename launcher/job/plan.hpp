@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,10 +25,10 @@ struct Plan {
 bool is_final(const Placement& placement);
 
 // Returns the hosts whose agents must be asked before the ranks can be placed: those that the guess
-// puts ranks on, or all if there is no guess.
+// puts ranks or spares on, or all if there is no guess.
 std::vector<Host> hosts_to_start(const Plan& plan);
 
-// Returns how many ranks the guess puts on a host; 0 if it is not known.
+// Returns how many ranks and spares the guess puts on a host; 0 if it is not known.
 std::size_t expected_ranks(const Plan& plan, const std::string& host);
 
 // Stores what a host offers.
@@ -37,6 +38,9 @@ void take_inventory(const JobSpec& spec, const std::string& host, HostInventory 
 // Places the ranks on the hosts as far as these are known. Keeps the number of ranks if it is
 // decided. Error: the ranks do not fit; the message says how much room there is.
 Result<void> place_ranks(const JobSpec& spec, Plan& plan);
+
+// As place_ranks(), but only on the hosts that were `asked`, which have agents.
+Result<void> place_ranks_on(const JobSpec& spec, const std::set<std::string>& asked, Plan& plan);
 
 // Returns what hvdrun prints about a final plan before the job runs: its notes, or with --verbose
 // the table; and with

@@ -308,7 +308,7 @@ std::vector<RankVariable> rank_environment(const Environment& caller, const JobS
       std::to_string(host.ranks.size()), "number of ranks of this host");
   add({HVD_ENV_NODE_RANK, "GROUP_RANK", "NODE_RANK"}, std::to_string(host_index),
       "index of this host");
-  add({HVD_ENV_NODE_COUNT, "GROUP_WORLD_SIZE"}, std::to_string(placement.hosts.size()),
+  add({HVD_ENV_NODE_COUNT, "GROUP_WORLD_SIZE"}, std::to_string(placement.hosts_with_ranks()),
       "number of hosts");
   add({"HOROVOD_CROSS_RANK"}, std::to_string(rank.cross_rank),
       "index of this host among those that have this local rank");

@@ -5,6 +5,8 @@
 #include "job/plan.hpp"
 
 #include <chrono>
+#include <set>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
@@ -62,7 +64,9 @@ Result<void> Starting::place() {
       if (agent.host.inventory) take_inventory(spec, agent.host.name, *agent.host.inventory, plan);
     HVD_TRY(const auto joined, join_same_hosts(agents, plan.allocation));
     for (const auto& line : joined) attempt_.note(line);
-    HVD_CHECK(place_ranks(spec, plan));
+    std::set<std::string> asked;
+    for (const auto& agent : agents.every()) asked.insert(agent.host.name);
+    HVD_CHECK(place_ranks_on(spec, asked, plan));
     HVD_CHECK(check_named_ranks(spec, plan.placement.size));
     for (const auto& line : plan_lines(spec, plan)) attempt_.note(line);
     HVD_CHECK(begin_ranks());

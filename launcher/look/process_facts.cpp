@@ -1,5 +1,6 @@
 #include "look/process_facts.hpp"
 
+#include "look/control_group.hpp"
 #include "look/system_calls.hpp"
 #include "look/waiting.hpp"
 
@@ -70,39 +71,6 @@ std::string read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Returns the folder of the process's control group: the one of a controller of version 1, or that
-// of version 2.
-std::string group_folder(pid_t pid, const std::string& controller) {
-  std::istringstream lines(read_proc(pid, "cgroup"));
-  std::string unified;
-  for (std::string line; std::getline(lines, line);) {
-    const auto first = line.find(':');
-    const auto second = line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string names = "," + line.substr(first + 1, second - first - 1) + ",";
-    const std::string path = line.substr(second + 1);
-    if (names == ",,") unified = "/sys/fs/cgroup" + path;
-    if (names.find("," + controller + ",") != std::string::npos)
-      return "/sys/fs/cgroup/" + controller + path;
-  }
-  return unified;
-}
-
-std::optional<double> value_of(const std::string& text, const std::string& name) {
-  std::istringstream words(text);
-  std::string word;
-  double value = 0;
-  while (words >> word >> value)
-    if (word == name) return value;
-  return std::nullopt;
-}
-
-bool is_frozen(pid_t pid) {
-  const std::string folder = group_folder(pid, "freezer");
-  return value_of(read_file(folder + "/cgroup.events"), "frozen").value_or(0) == 1 ||
-         read_file(folder + "/freezer.state").starts_with("FROZEN");
-}
-
 std::uint64_t number_in(const std::map<std::string, std::string>& fields, const std::string& name) {
   const auto at = fields.find(name);
   return at == fields.end() ? 0 : std::strtoull(at->second.c_str(), nullptr, 10);
@@ -123,7 +91,7 @@ bool read_facts(pid_t pid, ProcessLook& look, ThreadCalls& calls) {
   look.traced_by = static_cast<pid_t>(number_in(status, "TracerPid"));
   if (look.traced_by != 0)
     if (const auto tracer = read_stat(look.traced_by)) look.tracer = tracer->name;
-  look.frozen = is_frozen(pid);
+  look.frozen = ControlGroup(read_proc(pid, "cgroup")).is_frozen();
   for (const pid_t tid : threads_of(pid)) look.threads.push_back(read_thread(pid, tid, calls));
   for (auto& thread : look.threads)
     thread.switches =
@@ -189,11 +157,7 @@ std::map<pid_t, Counters> read_counters(pid_t pid) {
 
 GroupCounters read_group_counters(pid_t pid) {
   GroupCounters counters;
-  const std::string text = read_file(group_folder(pid, "cpu") + "/cpu.stat");
-  if (const auto microseconds = value_of(text, "throttled_usec"))
-    counters.throttled_seconds = *microseconds / 1e6;
-  else if (const auto nanoseconds = value_of(text, "throttled_time"))
-    counters.throttled_seconds = *nanoseconds / 1e9;
+  counters.throttled_seconds = ControlGroup(read_proc(pid, "cgroup")).throttled_seconds();
   if (const auto stat = read_stat(pid)) counters.major_faults = stat->major_faults;
   return counters;
 }

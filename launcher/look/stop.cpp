@@ -60,15 +60,17 @@ int Stop::seize_new(const std::set<pid_t>& spared) {
   return 0;
 }
 
-// Returns whether there is nothing more to wait for: the thread has stopped, or ended.
+// Returns whether there is nothing more to wait for: the thread has stopped, or ended. One that has
+// stopped begins its system call again from now on, also if we are killed before all have stopped.
 bool Stop::wait_for(pid_t tid, Traced& traced) {
   const auto status = look_for_stop(tid);
   if (!status) return false;
   if (*status == 0) return true;
   traced.stopped = true;
+  if (auto registers = read_registers(tid)) registers_[tid] = std::move(*registers);
+  resume_system_call(tid);  // at once: we may be killed
   // Without an event it is a signal that comes now. A stop by a signal (SIGSTOP) has an event.
   if ((*status >> 8) == 0) traced.signal = *status;
-  resume_system_call(tid);  // at once: we may be killed
   return true;
 }
 
@@ -120,10 +122,6 @@ int Stop::begin(const std::set<pid_t>& spared, const std::set<pid_t>& running,
       stop_threads(nullptr, limit);
       break;
     }
-  }
-  for (const auto& [tid, traced] : traced_) {
-    if (!traced.stopped) continue;
-    if (auto registers = read_registers(tid)) registers_[tid] = std::move(*registers);
   }
   return 0;
 }

@@ -5,6 +5,7 @@
 // set_mempolicy(2). A PU is a hardware thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -116,15 +117,21 @@ struct HostPlacement {
 };
 
 struct Placement {
-  int size = 0;                      // 0 while hosts are to be asked
-  std::vector<HostPlacement> hosts;  // by host index; each has ranks
+  int size = 0;  // 0 while hosts are to be asked
+  // By host index. Those without ranks have spares, and come last.
+  std::vector<HostPlacement> hosts;
   // Hosts that must be asked for their slots before any rank can be placed; then `hosts` is empty.
   std::vector<std::string> to_ask;
   std::vector<std::string> notes;  // one line each: "4 ranks on n1 share 2 cores"
-  // Returns whether all hosts have the same number of ranks.
+  std::size_t hosts_with_ranks() const {
+    std::size_t count = 0;
+    while (count < hosts.size() && !hosts[count].ranks.empty()) ++count;
+    return count;
+  }
+  // Returns whether all hosts with ranks have the same number of them.
   bool homogeneous() const {
     for (const auto& host : hosts)
-      if (host.ranks.size() != hosts.front().ranks.size()) return false;
+      if (!host.ranks.empty() && host.ranks.size() != hosts.front().ranks.size()) return false;
     return true;
   }
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 
 namespace hvdrun {
 
@@ -32,13 +33,20 @@ FrameReader::Room FrameReader::room() {
         std::min<std::size_t>(wire::load<std::uint32_t>(&buffer_[begin_]), kMaxPayload);
     wanted = std::max(wanted, total - std::min(total, end_ - begin_));
   }
-  if (buffer_.size() - end_ < wanted && begin_ > 0) {
-    std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
+  if (size_ - end_ < wanted && begin_ > 0) {
+    std::memmove(buffer_.get(), buffer_.get() + begin_, end_ - begin_);
     end_ -= begin_;
     begin_ = 0;
   }
-  if (buffer_.size() - end_ < wanted) buffer_.resize(end_ + wanted);
-  return {buffer_.data() + end_, buffer_.size() - end_};
+  if (size_ - end_ < wanted) grow(end_ + wanted);
+  return {buffer_.get() + end_, size_ - end_};
+}
+
+void FrameReader::grow(std::size_t size) {
+  auto larger = std::make_unique_for_overwrite<char[]>(size);
+  if (end_ > 0) std::memcpy(larger.get(), buffer_.get(), end_);
+  buffer_ = std::move(larger);
+  size_ = size;
 }
 
 void FrameReader::filled(std::size_t bytes) {
@@ -49,15 +57,14 @@ void FrameReader::filled(std::size_t bytes) {
 bool FrameReader::skip_text() {
   char mark[kFrameHeaderSize];
   encode_frame_header(mark, FrameType::alive, kToLauncher, 0);
-  const auto begin = buffer_.begin() + static_cast<std::ptrdiff_t>(begin_);
-  const auto end = buffer_.begin() + static_cast<std::ptrdiff_t>(end_);
+  const char* const begin = buffer_.get() + begin_;
+  const char* const end = buffer_.get() + end_;
   const auto found = std::search(begin, end, std::begin(mark), std::end(mark));
   // Keeps the last bytes, which may be the beginning of the frame.
   const auto keep = found == end ? std::min<std::ptrdiff_t>(end - begin, sizeof mark - 1) : 0;
   const auto text_end = found == end ? end - keep : found;
   const auto text = static_cast<std::size_t>(text_end - begin);
-  text_.append(begin, begin + static_cast<std::ptrdiff_t>(
-                                  std::min(text, kMostText - std::min(kMostText, text_.size()))));
+  text_.append(begin, std::min(text, kMostText - std::min(kMostText, text_.size())));
   skipped_ += text;
   begin_ += text;
   in_text_ = found == end;
@@ -66,8 +73,7 @@ bool FrameReader::skip_text() {
 
 std::string FrameReader::text() const {
   if (!in_text_) return text_;
-  return text_ + std::string(buffer_.begin() + static_cast<std::ptrdiff_t>(begin_),
-                             buffer_.begin() + static_cast<std::ptrdiff_t>(end_));
+  return text_ + std::string(buffer_.get() + begin_, end_ - begin_);
 }
 
 Result<FrameReader::Status> FrameReader::next(Frame& frame) {
@@ -76,7 +82,7 @@ Result<FrameReader::Status> FrameReader::next(Frame& frame) {
     return fail("the login prints more than 1 MB before hvdrun can start");
   }
   if (end_ - begin_ < kFrameHeaderSize) return Status::need_more;
-  const char* header = buffer_.data() + begin_;
+  const char* header = buffer_.get() + begin_;
   const std::size_t length = wire::load<std::uint32_t>(header);
   if (length > kMaxPayload)
     return fail("the link carries a frame of " + std::to_string(length) +

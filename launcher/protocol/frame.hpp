@@ -14,9 +14,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace hvdrun {
 
@@ -122,10 +122,13 @@ class FrameReader {
   std::string text() const;
 
  private:
+  void grow(std::size_t size);
   bool skip_text();
 
   static constexpr std::size_t kReadSize = 128u << 10;
-  std::vector<char> buffer_;
+  // Without a first value: most links never fill a page, and a launcher has hundreds.
+  std::unique_ptr<char[]> buffer_;
+  std::size_t size_ = 0;   // of buffer_
   std::size_t begin_ = 0;  // of the bytes in buffer_ that next() has not taken yet
   std::size_t end_ = 0;    // of the bytes in buffer_
   bool in_text_;

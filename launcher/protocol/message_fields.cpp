@@ -2,10 +2,47 @@
 
 #include "protocol/cbor_depth.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <string>
 #include <string_view>
 
 namespace hvdrun {
+namespace {
+
+// Takes the text before the next zero byte; the rest if there is none.
+std::string take_text(std::string_view& rest) {
+  const auto text = rest.substr(0, rest.find('\0'));
+  rest.remove_prefix(std::min(text.size() + 1, rest.size()));
+  return std::string(text);
+}
+
+}  // namespace
+
+json_fields::Json to_json(const std::vector<LaunchHost>& hosts) {
+  LaunchHostColumns columns;
+  for (const auto& host : hosts) {
+    (columns.names += host.name) += '\0';
+    (columns.addresses += host.address) += '\0';
+    columns.rank_counts.push_back(host.ranks.size());
+    columns.ranks.insert(columns.ranks.end(), host.ranks.begin(), host.ranks.end());
+  }
+  return json_fields::to_json(columns);
+}
+
+void from_json(const json_fields::Json& json, std::vector<LaunchHost>& hosts) {
+  LaunchHostColumns columns;
+  json_fields::from_json(json, columns);
+  std::string_view names = columns.names;
+  std::string_view addresses = columns.addresses;
+  auto rank = columns.ranks.begin();
+  for (const auto count : columns.rank_counts) {
+    const auto taken = static_cast<std::ptrdiff_t>(
+        std::min(count, static_cast<std::size_t>(columns.ranks.end() - rank)));
+    hosts.push_back({take_text(names), {rank, rank + taken}, take_text(addresses)});
+    rank += taken;
+  }
+}
 
 template <class T>
 Result<T> parse(std::string_view payload) {

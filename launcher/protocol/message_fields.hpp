@@ -4,7 +4,10 @@
 #include "protocol/fields.hpp"
 #include "protocol/messages.hpp"
 
+#include <cstddef>
+#include <string>
 #include <tuple>
+#include <vector>
 
 #include <sys/resource.h>
 #include <termios.h>
@@ -111,12 +114,24 @@ inline constexpr auto fields_of(const LaunchRank*) {
                     field("numa_nodes", &T::numa_nodes));
 }
 
-inline constexpr auto fields_of(const LaunchHost*) {
-  using T = LaunchHost;
+// The hosts of a job, column by column. Every agent gets all of them, so that with an object for
+// each host a launch would cost the most here.
+struct LaunchHostColumns {
+  std::string names;      // each with a zero byte at its end
+  std::string addresses;  // as the names
+  std::vector<std::size_t> rank_counts;
+  std::vector<int> ranks;  // of the first host, then of the second one, and so on
+};
+
+inline constexpr auto fields_of(const LaunchHostColumns*) {
+  using T = LaunchHostColumns;
   using json_fields::field;
-  return std::tuple(field("name", &T::name), field("ranks", &T::ranks),
-                    field("address", &T::address));
+  return std::tuple(field("names", &T::names), field("addresses", &T::addresses),
+                    field("rank_counts", &T::rank_counts), field("ranks", &T::ranks));
 }
+
+json_fields::Json to_json(const std::vector<LaunchHost>& hosts);
+void from_json(const json_fields::Json& json, std::vector<LaunchHost>& hosts);
 
 inline constexpr auto fields_of(const ResourceLimit*) {
   using T = ResourceLimit;

@@ -175,7 +175,8 @@ void TlsProxy::end_or_linger() {
   ::ioctl(local_.get(), FIONREAD, &unread);
   const std::size_t unsent =
       to_tls_.size() + static_cast<std::size_t>(queued) + static_cast<std::size_t>(unread);
-  const bool moves = unsent < unsent_ || has_acknowledged(tls_.get(), linger_time_);
+  const bool moves = unsent < unsent_ || has_acknowledged(tls_.get(), linger_time_) ||
+                     has_answered_last_send(tls_.get());
   if (unsent == 0 || !moves) return end();
   unsent_ = unsent;
   linger_.start(linger_time_);

@@ -200,8 +200,13 @@ Result<PerHost> ranks_by_slots(const JobSpec& spec, const Allocation& allocation
   return placed;
 }
 
-// Returns whether all ranks are placed before the first host whose slots are not known.
+// Returns whether all ranks are placed before the first host whose slots are not known. Spares go
+// first to hosts without ranks, so their slots must be known too.
 bool is_decided(const JobSpec& spec, const Allocation& allocation) {
+  const bool all_are_known = std::ranges::all_of(
+      allocation.hosts, [](const Host& host) { return host.slots.has_value(); });
+  const bool all_have_ranks = spec.ranks_per_host && !spec.ranks;
+  if (spec.elastic.spares > 0 && !all_are_known && !all_have_ranks) return false;
   if (spec.ranks_per_host) return true;
   std::int64_t left = spec.ranks.value_or(kMaxRanks);
   if (is_dealt(spec) && left <= static_cast<std::int64_t>(allocation.hosts.size())) return true;
@@ -213,16 +218,19 @@ bool is_decided(const JobSpec& spec, const Allocation& allocation) {
   return true;
 }
 
-// Deals out the spares to the slots that hosts with ranks have left.
+// Deals out the spares to hosts without ranks, and then to the slots that the others have left: a
+// host that is lost takes its spares with it.
 PerHost count_spares(const JobSpec& spec, const Allocation& allocation, const PerHost& ranks) {
   PerHost room;
+  PerHost room_without_ranks;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     const Host& host = allocation.hosts[i];
     const int slots = std::min(host.slots.value_or(0), limit_of(spec, host));
-    room.push_back(ranks[i] > 0 ? std::max(slots - ranks[i], 0) : 0);
+    room.push_back(std::max(slots - ranks[i], 0));
+    room_without_ranks.push_back(ranks[i] > 0 ? 0 : room.back());
   }
   PerHost spares(ranks.size(), 0);
-  deal(room, spec.elastic.spares, spares);
+  deal(room, deal(room_without_ranks, spec.elastic.spares, spares), spares);
   return spares;
 }
 

@@ -204,7 +204,8 @@ void number_by_slot(Placement& placement) {
 // Numbers the first rank of each host, then the second of each that has one, and so on.
 void number_by_node(Placement& placement) {
   std::vector<HostPlacement*> open;
-  for (auto& host : placement.hosts) open.push_back(&host);
+  for (auto& host : placement.hosts)
+    if (!host.ranks.empty()) open.push_back(&host);
   int next = 0;
   for (std::size_t local = 0; !open.empty(); ++local) {
     for (auto* host : open) host->ranks[local].rank = next++;
@@ -269,11 +270,14 @@ Result<Placement> place(const JobSpec& spec, const Allocation& allocation) {
   HostNotes notes;
   for (std::size_t i = 0; i < counted.by_host.size(); ++i) {
     const Host& host = allocation.hosts[i];
-    if (counted.by_host[i] == 0) {
-      notes.add_plural(host.name, " gets no rank", " get no rank");
-      continue;
-    }
     const int spares = counted.spares[i];
+    if (counted.by_host[i] == 0) {
+      if (spares == 0)
+        notes.add_plural(host.name, " gets no rank", " get no rank");
+      else
+        notes.add_plural(host.name, " has only spares (--spares)", " have only spares (--spares)");
+    }
+    if (counted.by_host[i] + spares == 0) continue;
     HVD_TRY(HostPlacement placed,
             place_on_host(spec, host, counted.by_host[i] + spares, spares, notes));
     placement.hosts.push_back(std::move(placed));

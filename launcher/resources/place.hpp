@@ -10,9 +10,9 @@
 
 namespace hvdrun {
 
-// Gives the ranks their hosts, cores and GPUs. A host without ranks is not used. With --map-by slot
-// the ranks of a host have consecutive numbers. With --map-by node the numbers go across the hosts:
-// first the first rank of each, then the second.
+// Gives the ranks their hosts, cores and GPUs. A host without ranks and spares is not used. With
+// --map-by slot the ranks of a host have consecutive numbers. With --map-by node the numbers go
+// across the hosts: first the first rank of each, then the second.
 //
 // May be called twice. The first call is before other hosts have reported their inventory: their
 // cores are not known, and their GPUs are what SLURM says (is_provisional), or nothing can be

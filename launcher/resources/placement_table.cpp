@@ -116,6 +116,7 @@ std::vector<Kind> kinds_of(const Placement& placement) {
   std::vector<Kind> kinds;
   std::map<std::vector<TableRow>, std::size_t> known;
   for (const auto& host : placement.hosts) {
+    if (host.ranks.empty()) continue;
     std::vector<TableRow> rows;
     for (const auto& rank : host.ranks) {
       rows.push_back(devices_of(rank));
@@ -128,6 +129,18 @@ std::vector<Kind> kinds_of(const Placement& placement) {
     for (const auto& rank : host.ranks) kind.ranks.push_back(rank.rank);
   }
   return kinds;
+}
+
+// Returns "spares: 2 on n[17-18]", with a line for each number.
+std::string print_spares(const Placement& placement) {
+  std::map<std::size_t, std::vector<std::string>> hosts;  // by the number of their spares
+  for (const auto& host : placement.hosts)
+    if (!host.spares.empty()) hosts[host.spares.size()].push_back(host.host);
+  std::string text;
+  for (const auto& [count, names] : hosts)
+    text += fmt::format("\nspares: {} on {}{}\n", count, names.size() > 1 ? "each of " : "",
+                        fold_hosts(names));
+  return text;
 }
 
 // Returns whether any rank of the kind has a GPU, CPUs or NUMA nodes.
@@ -152,7 +165,7 @@ std::string print_kinds(const Placement& placement) {
     text += fmt::format("\non {}{}\n{}", kind.hosts.size() > 1 ? "each of " : "",
                         fold_hosts(kind.hosts), print_rows(kind.rows));
   }
-  return text;
+  return text + print_spares(placement);
 }
 
 // Returns "8 cores, package 0, NUMA 0" for the cores that the CPUs belong to.
@@ -191,7 +204,7 @@ std::string placement_table(const Allocation& allocation, const Placement& place
   std::string text =
       placement.to_ask.empty()
           ? fmt::format("{} on {}", plural(placement.size, "rank"),
-                        plural(placement.hosts.size(), "host"))
+                        plural(placement.hosts_with_ranks(), "host"))
           : fmt::format("{}, ranks not placed yet", plural(allocation.hosts.size(), "host"));
   text += fmt::format("; hosts from: {}\n", allocation.source);
   for (const auto& reason : allocation.reasons) text += "  why: " + reason + "\n";

@@ -788,3 +788,38 @@ def test_a_host_whose_new_ranks_end_its_agents_is_left_out(sandbox: Sandbox, und
     expect_trained(done, undisturbed, [ALL, [0, 1]])
     assert done.err_text.count("the agent on other was started again") == 3, done  # ranks 2 and 3 had committed
     assert done.err_text.count("hvdrun starts no more in this slot") == 2, done
+
+
+# ---- spares on hosts without ranks
+
+def wait_for_spares(sandbox: Sandbox, *spares: int) -> None:
+    wait_until(lambda: all(waits_for_others(sandbox.ranks().get(spare, 0)) for spare in spares), "spares that wait")
+
+
+def test_spares_on_a_host_without_ranks_take_the_places_of_a_lost_host(sandbox: Sandbox, undisturbed: float) -> None:
+    running, go = held_on_two_hosts(sandbox, "-H", "localhost:2,other:2,third:2", "--spares", 2, "--replace", "off", take_in=0)
+    wait_for_spares(sandbox, 4, 5)
+    kill_agent_of(sandbox, 2)
+    go.touch()
+    done = running.wait()
+    expect_trained(done, undisturbed, [ALL, [0, 1, 4, 5]])
+    assert "new rank 4 on third, new rank 5 on third have joined" in done.err_text, done
+    assert "third has only spares (--spares)" in done.err_text, done
+
+
+def test_a_spare_is_lost_with_its_agent_and_follows_the_next_one(sandbox: Sandbox, undisturbed: float) -> None:
+    running, go = held_on_two_hosts(sandbox, "-H", "localhost:4,other:1", "--spares", 1, take_in=0)
+    wait_for_spares(sandbox, 4)
+    kill_agent_of(sandbox, 4)
+    wait_for_spares(sandbox, 5)
+    os.kill(sandbox.ranks()[2], signal.SIGKILL)
+    go.touch()
+    done = running.wait()
+    expect_trained(done, undisturbed, [ALL, [0, 1, 3, 5]])
+    assert "new rank 4 on other was lost before it had joined (with the agent" in done.err_text, done
+    assert "new rank 5 on other has joined" in done.err_text, done
+
+
+def test_ranks_do_not_count_a_host_that_has_only_spares(sandbox: Sandbox) -> None:
+    done = sandbox.run("--min-np", 1, "-np", 2, "-H", "localhost:2,other:2", "--spares", 1, "--print-env", "true").expect(0)
+    assert re.search(r"^HVD_NODE_COUNT=1\b", done.out_text, re.MULTILINE), done

@@ -118,3 +118,45 @@ def test_hosts_of_the_command_line_override_slurms(sandbox: Sandbox) -> None:
 def test_contradictory_or_broken_slurm_variables_are_an_error(sandbox: Sandbox, change: dict[str, str], message: str) -> None:
     done = sandbox.run("--dry-run", "true", env={**JOB, **change}).expect(2)
     assert message in done.err_text and "-H" in done.err_text and done.err.count(b"\n") == 1
+
+
+# Runs hvdrun where the name server never answers. Prints each question that was asked again, for which its timeout has to pass.
+SILENT_NAME_SERVER = """
+import socket, subprocess, sys
+subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+server.bind(("127.0.0.1", 53))
+server.setblocking(False)
+code = subprocess.run(sys.argv[1:]).returncode
+asked = []
+try:
+    while True:
+        asked.append(server.recvfrom(4096))
+except BlockingIOError:
+    pass
+print("questions", len(asked) > 0, "again", [question for question in set(asked) if asked.count(question) > 1])
+sys.exit(code)
+"""
+
+# Replaces ssh: runs the agent on this machine, under the host's name, which only that host knows, as loopback.
+SSH_TO_UNKNOWN_NAMES = """#!/bin/sh
+while [ "$1" != -- ]; do shift; done
+name=$2; shift 2
+exec unshare --uts --mount /bin/sh -c "hostname $name && echo 127.0.1.1 $name >hosts-$name && mount --bind hosts-$name /etc/hosts && $*"
+"""
+
+
+def test_a_launch_does_not_wait_for_a_name_server_that_does_not_answer(sandbox: Sandbox) -> None:
+    if not sandbox.isolated:
+        pytest.skip("only root may give a process another network, host name and /etc/hosts")
+    resolver = sandbox.files / "resolv.conf"
+    resolver.write_text("nameserver 127.0.0.1\noptions timeout:2\n")
+    services = sandbox.files / "nsswitch.conf"
+    services.write_text("hosts: files dns\n")
+    sandbox.mounts += [f"mount --bind {resolver} /etc/resolv.conf", f"mount --bind {services} /etc/nsswitch.conf"]
+    ssh = sandbox.files / "ssh"
+    ssh.write_text(SSH_TO_UNKNOWN_NAMES)
+    ssh.chmod(0o755)
+    done = sandbox.run("--net", "python3", "-c", SILENT_NAME_SERVER, HVDRUN, "--ssh-program", ssh, "-H", "one:1,two:1", "echo", "ran",
+                       tool="unshare").expect(0)
+    assert sorted(done.out_lines) == ["[0] ran", "[1] ran", "questions True again []"], done

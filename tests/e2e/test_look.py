@@ -135,6 +135,7 @@ def test_an_interpreter_without_dynamic_symbols_is_found_by_its_section(sandbox:
 
 def test_python_and_native_frames_are_in_their_order(sandbox: Sandbox) -> None:
     process, file = script(sandbox, PYTHON)
+    wait_until(lambda: places(look_at(process)["threads"][0], file)[:1] == [("wait", 9)], "the main thread to wait")
     main = look_at(process)["threads"][0]
     assert main["merged"]
     # Python's sorted() lies between the two functions that it joins.

@@ -117,6 +117,27 @@ def test_of_two_jobs_one_must_be_named_and_one_that_is_stopped_or_killed_is_name
     wait_until(lambda: not sandbox.processes(), "the killed job's ranks to end")
 
 
+@pytest.mark.slow
+def test_an_hvdrun_that_is_stopped_while_a_command_shows_it_is_named(sandbox: Sandbox) -> None:
+    job = start_two_ranks(sandbox)
+    shown = sandbox.files / "shown"
+    with open(shown, "wb") as file:
+        follower = subprocess.Popen([HVDRUN, "logs", "-f", str(job.pid)], stdout=file, stderr=file, env=of_no_job(sandbox))
+    child = top(sandbox, job)
+    wait_until(lambda: b"begins" in shown.read_bytes(), "the lines")
+    job.signal(signal.SIGSTOP)
+    says = f"hvdrun {job.pid} is stopped and does not answer; kill -CONT {job.pid} continues it"
+    assert follower.wait(60) == 125
+    assert says in shown.read_text()
+    assert says in listed(sandbox, job)
+    child.expect_exact(says)
+    job.signal(signal.SIGCONT)
+    child.expect_exact("q quit")
+    child.send("q")
+    assert_left(child, 0)
+    end(job)
+
+
 def test_top_says_once_what_each_rank_does(sandbox: Sandbox) -> None:
     job = start(sandbox, "-np", 2, PYTHON, "-c", STEPS, env=python_environment())
     found: dict = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -217,6 +218,50 @@ def test_why_answers_from_another_terminal(sandbox: Sandbox) -> None:
     assert re.search(r"^rank 1 on .*, pid \d+ \(python3\): sleeping in", sent[-1], re.MULTILINE), sent
     verdict = json.loads(why("--json", job.pid).stdout)
     assert verdict["blamed"] == [1] and verdict["kind"] == "hangs", verdict
+    end(job)
+
+
+def test_of_a_rank_that_forbids_ptrace_the_rest_is_shown_and_the_job_continues(sandbox: Sandbox) -> None:
+    """Such are programs that have other rights than their user, and those in a container's filter. Root must give up its own right."""
+    script = write(sandbox, HVD, 'ctypes.CDLL(None).prctl(4, 0)  # PR_SET_DUMPABLE\n    print("forbids", flush=True)\n'
+                                 '    while not os.path.exists("go"): time.sleep(0.02)')
+    tool = sandbox.files / "hvdrun"
+    tool.write_text(f'#!/bin/sh\nexec setpriv {"--bounding-set -sys_ptrace" if os.geteuid() == 0 else ""} {HVDRUN} "$@"\n')
+    tool.chmod(0o755)
+    job = sandbox.start("-np", 2, PYTHON, script, env=python_environment(), tool=tool)
+    job.wait_for(b"forbids")
+    job.wait_for(b"[0] ready")
+    said = ""
+
+    def is_named() -> bool:
+        nonlocal said
+        said = subprocess.run([HVDRUN, "why", str(job.pid)], capture_output=True, text=True, timeout=60, env=sandbox.environment()).stdout
+        return said.startswith('rank 1 has not come to allreduce "grad/layer3" (call 6), for which rank 0 has waited ')
+
+    wait_until(is_named, "the verdict", 30)
+    assert f"train.py:{BODY_LINE[HVD] - 2}" in said, said
+    assert re.search(r"no stacks: (it has other rights than this one|kernel\.yama\.ptrace_scope is)", said), said
+    (sandbox.files / "go").touch()
+    job.wait().expect(0)
+
+
+@pytest.mark.slow
+def test_an_agent_that_is_stopped_is_named_with_its_ranks(sandbox: Sandbox) -> None:
+    job = start(sandbox, ROWS["sleeps in a plain program"], "--grace", "200ms")
+    agent = job.helper("hvdrun-agent")
+    os.kill(agent, signal.SIGSTOP)
+    answers: list[subprocess.CompletedProcess[str]] = []
+
+    def is_answered() -> bool:
+        """The socket opens a moment after the start."""
+        answers.append(subprocess.run([HVDRUN, "why", str(job.pid)], capture_output=True, text=True, timeout=60, env=sandbox.environment()))
+        return answers[-1].returncode == 0
+
+    wait_until(is_answered, "the answer", 30)
+    done = answers[-1]
+    os.kill(agent, signal.SIGCONT)
+    assert done.returncode == 0 and done.stdout.startswith("nothing could be seen of the ranks\n"), done
+    assert f": its hvdrun-agent is stopped; kill -CONT {agent} continues it; its ranks are missing here: 0-2\n" in done.stdout, done
     end(job)
 
 

@@ -147,7 +147,7 @@ static long in_poll(int* pair) {
 
 static long in_poll_with_limit(int* pair) {
   struct pollfd entry = {pair[0], POLLIN, 0};
-  return poll(&entry, 1, 60000);
+  return poll(&entry, 1, 600000);
 }
 
 static long in_select(int* pair) {
@@ -169,7 +169,7 @@ static long in_recv(int* pair) {
 }
 
 static long in_recv_with_limit(int* pair) {
-  struct timeval limit = {60, 0};
+  struct timeval limit = {600, 0};
   char byte;
   setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   return recv(pair[0], &byte, 1, 0);

@@ -26,7 +26,8 @@ TEST(MpiInterfaces, RecognizesVirtualInterfaces) {
 TEST(MpiInterfaces, AreNotSetForAJobOnOneHost) {
   LaunchMessage job;
   job.hosts.push_back({"n1", {0, 1}});
-  set_mpi_interfaces(job);
+  InterfacesTowardsHosts towards_hosts(job);
+  set_mpi_interfaces(job, towards_hosts);
   EXPECT_TRUE(job.environment.empty());
 }
 

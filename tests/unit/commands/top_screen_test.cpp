@@ -51,5 +51,36 @@ TEST(TopScreen, ANarrowScreenHasTheColumnsThatSayMost) {
   EXPECT_THAT(words_of(top_table(rates, {}, 1)[0].text), ElementsAre("RANK", "WAIT%", "STATE"));
 }
 
+TEST(TopScreen, AFoldedHostHasTheRanksOfTheJob) {
+  JobNow look;
+  for (const auto* host : {"n1", "n2", "n3"})
+    look.hosts.push_back({.host = host, .state = "running", .clock = 5, .ranks = {}, .gpus = {}});
+  const auto add = [&look](int host, const char* role) {
+    auto& rank = look.ranks.emplace_back();
+    rank.rank = static_cast<int>(look.ranks.size()) - 1;
+    rank.host = host;
+    rank.role = role;
+    rank.memory_bytes = 1 << 20;
+    if (rank.role == "lost") rank.end = "killed by SIGKILL";
+  };
+  add(0, "lost");
+  add(0, "member");
+  add(0, "member");
+  add(0, "spare");
+  add(0, "spare");
+  add(2, "lost");
+  TopRates rates;
+  rates.add(look);
+  TopView view;
+  view.folds_hosts = true;
+  const auto table = top_table(rates, view, 0);
+  EXPECT_EQ(words_of(table[1].text).front(), "1-2");
+  EXPECT_THAT(table[1].text, testing::EndsWith("  running, spare ranks 3-4, lost rank 0"));
+  EXPECT_THAT(table[1].text, testing::HasSubstr("  2 MB  ")) << "of the ranks in the job";
+  EXPECT_EQ(words_of(table[2].text).front(), "-") << "it has no ranks";
+  EXPECT_THAT(table[3].text, testing::EndsWith("  running, lost rank 5"));
+  EXPECT_THAT(top_order(rates, view), ElementsAre(1, -1, 5));
+}
+
 }  // namespace
 }  // namespace hvdrun

@@ -7,15 +7,19 @@
 #include "temporary_folder.hpp"
 
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace hvdrun {
@@ -212,6 +216,45 @@ TEST_F(ControlServerTest, OneOfManyClientsIsDisconnectedForTheNext) {
   expect_closed(silent);
   auto last = client();
   EXPECT_EQ(echo(last, "a"), "a");
+}
+
+// The server's process is a child, which is stopped when it has the question.
+TEST_F(ControlServerTest, AServerThatIsStoppedAfterTheQuestionIsNotWaitedFor) {
+  const ControlSocket where{socket.folder, control_name(::getpid(), kOtherId)};
+  const auto folder = make_control_folder(where.folder);
+  ASSERT_TRUE(folder) << folder.error().message;
+  const Fd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const auto address = control_address(*folder, where.name);
+  ASSERT_EQ(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  int ready[2];  // NOLINT: filled by pipe
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t child = ::fork();
+  char byte = 0;
+  if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    ::listen(listener.get(), 1);  // makes it the child's
+    if (::write(ready[1], &byte, 1) != 1) ::_exit(1);
+    const int fd = ::accept(listener.get(), nullptr, nullptr);
+    if (::recv(fd, &byte, 1, 0) == 1)
+      while (true) ::kill(::getpid(), SIGSTOP);
+    ::_exit(1);
+  }
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  ::close(ready[0]);
+  ::close(ready[1]);
+  auto client = ControlClient::connect(where);
+  ASSERT_TRUE(client) << client.error().message;
+  EXPECT_EQ(client->pid(), child);
+  ASSERT_TRUE(client->send("why", ControlJson::object()));
+  Patience patience{std::chrono::minutes(1)};
+  const auto answer = client->receive(patience);
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().message, fmt::format("hvdrun {0} is stopped and does not answer; kill "
+                                                "-CONT {0} continues it",
+                                                child));
+  EXPECT_FALSE(patience.is_over());
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
 }
 
 TEST_F(ControlServerTest, TwoServersHaveSocketsOfTheirOwn) {

@@ -1,8 +1,12 @@
 // A job's numbers for Prometheus: the text, and the server of --metrics :PORT.
 #include "control/metrics_server.hpp"
 #include "control/metrics_text.hpp"
+#include "run_until.hpp"
 
+#include <cerrno>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -98,15 +102,20 @@ TEST(MetricsText, SparesAndLostRanksAreCountedApart) {
   EXPECT_THAT(text, HasSubstr("rank_in_job{job_id=\"abc\",rank=\"1\",host=\"n\\\"1\"} 0\n"));
 }
 
-// Sends the text to the server while the loop runs, and returns what comes until the end.
-std::string exchange(EventLoop& loop, std::uint16_t port, const std::string& request) {
-  const Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+Fd connect(std::uint16_t port) {
+  Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   EXPECT_EQ(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address),
             0);
+  return socket;
+}
+
+// Sends the text to the server while the loop runs, and returns what comes until the end.
+std::string exchange(EventLoop& loop, std::uint16_t port, const std::string& request) {
+  const Fd socket = connect(port);
   EXPECT_EQ(::send(socket.get(), request.data(), request.size(), MSG_NOSIGNAL),
             static_cast<ssize_t>(request.size()));
   std::string answer;
@@ -139,6 +148,46 @@ TEST(MetricsServer, AnswersAtItsPathInTheFormatThatIsWanted) {
   EXPECT_THAT(exchange(loop, port, "POST /metrics HTTP/1.1\r\n\r\n"), StartsWith("HTTP/1.1 405 "));
   EXPECT_EQ(exchange(loop, port, std::string(20000, 'x')), "") << "too long";
   EXPECT_FALSE(MetricsServer::start(loop, port, {})) << "the port is in use";
+}
+
+TEST(MetricsServer, ConnectionsWithoutARequestKeepNoScrapeAway) {
+  EventLoop loop;
+  auto server = MetricsServer::start(loop, 0, [](const auto& answer) { answer(a_job()); });
+  ASSERT_TRUE(server) << server.error().message;
+  const auto port = (*server)->port();
+  std::vector<Fd> idle;
+  for (int i = 0; i < 200; ++i) {  // none waits for the kernel's next try, a second later
+    idle.push_back(connect(port));
+    if (i % 2 == 0) ::send(idle.back().get(), "GET", 3, MSG_NOSIGNAL);
+  }
+  EXPECT_THAT(exchange(loop, port, "GET /metrics HTTP/1.1\r\n\r\n"), StartsWith("HTTP/1.1 200 "));
+  char byte = 0;
+  EXPECT_LE(::recv(idle.front().get(), &byte, 1, MSG_DONTWAIT), 0);
+  EXPECT_NE(errno, EAGAIN) << "the oldest is closed";
+}
+
+TEST(MetricsServer, ManyScrapersThatAreNotAnsweredYetAreLimited) {
+  EventLoop loop;
+  std::vector<std::function<void(const JobNow&)>> asked;
+  auto server =
+      MetricsServer::start(loop, 0, [&](auto answer) { asked.push_back(std::move(answer)); });
+  ASSERT_TRUE(server) << server.error().message;
+  std::vector<Fd> scrapers;
+  for (int i = 0; i < 40; ++i) {
+    scrapers.push_back(connect((*server)->port()));
+    ::send(scrapers.back().get(), "GET /metrics HTTP/1.1\r\n\r\n", 25, MSG_NOSIGNAL);
+  }
+  run_until(
+      loop, [&] { return asked.size() == 40; }, "the requests");
+  for (const auto& answer : asked) answer(a_job());
+  const auto answers = [](const Fd& socket) {
+    char byte = 0;
+    return ::recv(socket.get(), &byte, 1, MSG_DONTWAIT) == 1;
+  };
+  EXPECT_FALSE(answers(scrapers.front()));
+  EXPECT_TRUE(answers(scrapers.back()));
+  server->reset();
+  asked.front()(a_job());
 }
 
 }  // namespace

@@ -44,6 +44,23 @@ TEST(Verdict, ARankThatHasNotComeToACollectiveOfHvdIsNamedWithItsLine) {
   EXPECT_THAT(report.waiting, ElementsAre(0, 2));
 }
 
+TEST(Verdict, OfManyRanksOneIsNamedInAFewLines) {
+  constexpr int kRanks = 4096;
+  constexpr int kLate = 2731;
+  auto facts = facts_of(std::vector<ProcessLook>(kRanks, in_loader()));
+  facts.waits = {{"allreduce grad", 75, {}, {kLate}, ""}};
+  for (int rank = 0; rank < kRanks; ++rank)
+    if (rank != kLate) facts.waits[0].waiting.push_back(rank);
+  for (std::size_t rank = 64; rank < facts.ranks.size(); ++rank)
+    if (rank != kLate) facts.ranks[rank].looks.clear();  // a host has a limit
+  const auto report = judge_hang(facts);
+  EXPECT_THAT(report.text, HasSubstr("rank 2731 has not come to allreduce \"grad\""));
+  EXPECT_THAT(report.text, HasSubstr("4095 ranks have waited"));
+  EXPECT_LT(report.text.size(), 400U) << report.text;
+  EXPECT_THAT(report.blamed, ElementsAre(kLate));
+  EXPECT_LT(report.stacks.size(), 40U);
+}
+
 TEST(Verdict, ARankThatComputesMayOnlyBeSlow) {
   auto facts = facts_of({in_loader(), computing({python_frame("spin", "/home/u/train.py", 3)})});
   facts.waits = {{"allreduce grad", 75, {0}, {1}, ""}};

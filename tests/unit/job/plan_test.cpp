@@ -2,6 +2,7 @@
 
 #include "job/host_addresses.hpp"
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -88,6 +89,30 @@ TEST(Plan, IsFinalWhenEveryHostHasSentItsInventory) {
   EXPECT_EQ(plan.size, 4);
   EXPECT_EQ(expected_ranks(plan, "a"), 3u);
   EXPECT_EQ(expected_ranks(plan, "b"), 1u);
+}
+
+// A host turns out to have less than SLURM's variables had promised.
+TEST(Plan, PlacesNothingOnHostsWithoutAnAgent) {
+  JobSpec spec;
+  spec.ranks = 2;
+  spec.elastic.spares = 1;
+  Plan plan;
+  plan.allocation.hosts = {host("a", 2, 0), host("b", 1, 0), host("c", 1, 0)};
+  ASSERT_TRUE(place_ranks(spec, plan));
+  ASSERT_EQ(names(hosts_to_start(plan)), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(expected_ranks(plan, "b"), 1u) << "the spare";
+  plan.allocation.hosts[0].slots = 1;
+  for (const char* const name : {"a", "b"})
+    take_inventory(spec, name, *host("", {}, 4).inventory, plan);
+  const std::set<std::string> asked{"a", "b"};
+  ASSERT_TRUE(place_ranks_on(spec, asked, plan));
+  EXPECT_TRUE(is_final(plan.placement));
+  EXPECT_EQ(names(hosts_to_start(plan)), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(plan.allocation.hosts[2].slots, 1) << "a restart may use it";
+
+  plan.size.reset();
+  spec.ranks = 3;
+  EXPECT_EQ(place_ranks_on(spec, asked, plan).error().message.substr(0, 19), "3 ranks for 2 slots");
 }
 
 TEST(HostAddresses, AreTheNameOfThisHostAndTheTypedAddressOfOthers) {

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
+#include <fstream>
 #include <random>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 namespace hvdrun {
 namespace {
@@ -157,6 +160,23 @@ TEST(FrameReader, KeepsTextWithoutAFrame) {
   const auto endless = types_after_text(std::string(2u << 20, 'y'), 4096, text);
   ASSERT_FALSE(endless);
   EXPECT_EQ(endless.error().message, "the login prints more than 1 MB before hvdrun can start");
+}
+
+std::size_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::size_t all = 0;
+  std::size_t resident = 0;
+  file >> all >> resident;
+  return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+TEST(FrameReader, TakesNoMemoryForRoomThatIsNotFilled) {
+  constexpr std::size_t kReaders = 400;
+  std::deque<FrameReader> readers;
+  std::size_t offered = 0;
+  const auto before = resident_bytes();
+  for (std::size_t i = 0; i < kReaders; ++i) offered += readers.emplace_back().room().size;
+  EXPECT_LT(resident_bytes() - before, offered / 2);
 }
 
 }  // namespace

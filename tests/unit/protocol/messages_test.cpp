@@ -1,5 +1,7 @@
 #include "protocol/messages.hpp"
 
+#include "protocol/message_fields.hpp"
+
 #include <cmath>
 #include <cstdint>
 #include <map>
@@ -14,7 +16,7 @@ LaunchMessage example_launch() {
   LaunchMessage m;
   m.size = 3;
   m.host_index = 1;
-  m.hosts = {{"n1", {0, 1}}, {"n2", {2}}};
+  m.hosts = {{"n1", {0, 1}}, {"n2", {2}, "10.0.0.2"}, {"spare \xff", {}, ""}};
   m.pmix_namespace = "hvd-0123";
   m.program = "/bin/train";
   m.arguments = {"train", "--name", "bytes \xff\n that are no UTF-8"};
@@ -45,6 +47,17 @@ LaunchMessage example_launch() {
   return m;
 }
 
+TEST(Messages, HostsThatContradictTheirNumbersAreCutShort) {
+  const LaunchHostColumns columns{"a", "", {SIZE_MAX, 1}, {7, 8}};
+  std::vector<LaunchHost> hosts;
+  from_json(json_fields::to_json(columns), hosts);
+  ASSERT_EQ(hosts.size(), 2u);
+  EXPECT_EQ(hosts[0].name, "a");
+  EXPECT_EQ(hosts[0].ranks, (std::vector{7, 8}));
+  EXPECT_EQ(hosts[1].name, "");
+  EXPECT_TRUE(hosts[1].ranks.empty());
+}
+
 TEST(Messages, AnAgentLearnsWhosePlaceItTakes) {
   ConfigureMessage message;
   EXPECT_EQ(parse<ConfigureMessage>(pack(message))->predecessor, std::nullopt);
@@ -58,8 +71,12 @@ TEST(Messages, LaunchMessageRoundTrips) {
   ASSERT_TRUE(got) << got.error().message;
   EXPECT_EQ(got->size, 3);
   EXPECT_EQ(got->host_index, 1);
-  ASSERT_EQ(got->hosts.size(), 2u);
-  EXPECT_EQ(got->hosts[0].ranks, (std::vector{0, 1}));
+  ASSERT_EQ(got->hosts.size(), 3u);
+  for (std::size_t i = 0; i < sent.hosts.size(); ++i) {
+    EXPECT_EQ(got->hosts[i].name, sent.hosts[i].name);
+    EXPECT_EQ(got->hosts[i].address, sent.hosts[i].address);
+    EXPECT_EQ(got->hosts[i].ranks, sent.hosts[i].ranks);
+  }
   EXPECT_EQ(got->pmix_namespace, sent.pmix_namespace);
   EXPECT_TRUE(got->elastic);
   EXPECT_EQ(got->key, "00ff");

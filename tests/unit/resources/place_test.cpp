@@ -128,16 +128,18 @@ TEST(Place, NumbersRanksBySlotOrByNode) {
   }
 }
 
-// Spares are dealt out to the slots that hosts with ranks have left.
-TEST(Place, SparesAreBesideTheRanksOfTheirHosts) {
+// Spares are dealt out to hosts without ranks, and then to the slots that the others have left.
+TEST(Place, SparesGoToHostsWithoutRanksFirst) {
   const auto hosts = std::vector{cpu_host("n1", 4), cpu_host("n2", 3), cpu_host("n3", 2)};
   struct Case {
     int ranks;
     int spares;
-    std::vector<std::vector<int>> slots;  // by host with ranks: the local ranks of its spares
+    std::vector<std::vector<int>> slots;  // by host: the local ranks of its spares
   };
-  for (auto test : {Case{5, 3, {{}, {1, 2}}}, Case{4, 2, {{}}}, Case{2, 1, {{2}}},
-                    Case{2, 9, {{2, 3}}}, Case{9, 2, {{}, {}, {}}}}) {
+  for (auto test :
+       {Case{5, 1, {{}, {}, {0}}}, Case{5, 3, {{}, {1}, {0, 1}}}, Case{2, 2, {{}, {0}, {0}}},
+        Case{2, 6, {{2}, {0, 1, 2}, {0, 1}}}, Case{7, 9, {{}, {}, {0, 1}}},
+        Case{8, 1, {{}, {}, {1}}}, Case{9, 2, {{}, {}, {}}}}) {
     JobSpec spec = job(test.ranks);
     spec.elastic.spares = test.spares;
     const auto placement = place(spec, allocation_of(hosts));
@@ -155,6 +157,34 @@ TEST(Place, SparesAreBesideTheRanksOfTheirHosts) {
                   [](const auto& note) { return note.find("no slot") != std::string::npos; }),
               test.spares > 0 ? 1 : 0);
   }
+}
+
+TEST(Place, AHostThatHasOnlySparesIsNoneOfTheRanks) {
+  JobSpec spec = job(2);
+  spec.map_by = MapBy::node;
+  spec.elastic.spares = 1;
+  const auto placement =
+      place(spec, allocation_of({cpu_host("n1", 2), cpu_host("n2", 2), cpu_host("n3", 2)}));
+  ASSERT_TRUE(placement) << placement.error().message;
+  EXPECT_EQ(brief(*placement), "n1:1 n2:1 n3:0");
+  EXPECT_EQ(placement->hosts_with_ranks(), 2u);
+  EXPECT_TRUE(placement->homogeneous());
+  EXPECT_EQ(placement->hosts[2].spares.size(), 1u);
+  EXPECT_EQ(placement->notes, std::vector<std::string>{"n3 has only spares (--spares)"});
+}
+
+// Any host may be the one for a spare.
+TEST(Place, AsksForSlotsThatSparesNeed) {
+  JobSpec spec = job(2);
+  auto allocation = allocation_of({cpu_host("n1", 2), cpu_host("n2", 2)});
+  allocation.hosts[1].inventory.reset();
+  allocation.hosts[1].slots.reset();
+  EXPECT_TRUE(place(spec, allocation)->to_ask.empty());
+  spec.elastic.spares = 1;
+  EXPECT_EQ(place(spec, allocation)->to_ask, std::vector<std::string>{"n2"});
+  spec.ranks.reset();
+  spec.ranks_per_host = 1;
+  EXPECT_TRUE(place(spec, allocation)->to_ask.empty()) << "each host has ranks";
 }
 
 TEST(Place, SaysHowToGiveSparesSlots) {

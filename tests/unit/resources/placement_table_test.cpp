@@ -101,6 +101,26 @@ TEST(PlacementTable, ShowsHostsWithUnknownSlots) {
       << text;
 }
 
+TEST(PlacementTable, ShowsSparesOfManyHosts) {
+  Allocation allocation;
+  allocation.source = "-H";
+  for (int i = 1; i <= 20; ++i) {
+    FakeHost made;
+    made.name = "n" + std::to_string(i);
+    made.cores_per_node = 1;
+    allocation.hosts.push_back(make_host(made));
+  }
+  JobSpec spec;
+  spec.ranks = 18;
+  spec.elastic.spares = 2;
+  const auto table = placement_table(allocation, place(spec, allocation).value());
+  EXPECT_TRUE(table.starts_with("18 ranks on 18 hosts; ")) << table;
+  EXPECT_TRUE(
+      table.ends_with("\nspares: 1 on each of n[19-20]\n"
+                      "\nnote: n[19-20] have only spares (--spares)\n"))
+      << table;
+}
+
 TEST(PlacementTable, FoldsManyHosts) {
   Allocation allocation;
   allocation.source = "-H";

@@ -53,7 +53,7 @@ rank = jax.process_index()
 def meet(): multihost_utils.process_allgather(jax.numpy.array(rank))
 
 """
-# JAX computes on threads of its own, and the program goes on until it needs the result.
+# JAX computes on its own threads. The program runs on until it needs the result.
 JAX_THREADS = """\
 import os, time, jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec

@@ -65,10 +65,6 @@ constexpr std::array kNotCollective{"MPI_Comm_rank"sv,
                                     "c10d::ProcessGroupGloo::runLoop"sv,
                                     "c10d::detail::TCPStoreMasterDaemon"sv,
                                     "c10d::detail::BackgroundThread"sv};
-// The libraries of CUDA and HIP, the beginnings of their functions' names, and what they call.
-constexpr std::array kGpu{"libcuda.so"sv, "libcudart"sv, "libamdhip64"sv, "libhsa-runtime"sv};
-constexpr std::array kGpuFunctions{"cuda"sv, "cu"sv, "hip"sv};
-constexpr std::array kBelowGpu{"libc.so"sv, "libc-"sv, "libpthread"sv, "[vdso]"sv, "ld-linux"sv};
 constexpr std::array kPairwise{"send"sv, "recv"sv, "isend"sv,    "irecv"sv,
                                "Send"sv, "Recv"sv, "ncclSend"sv, "ncclRecv"sv};
 
@@ -139,21 +135,6 @@ std::optional<CollectiveCall> find_collective(const std::vector<LookFrame>& stac
   return found;
 }
 
-std::string find_gpu_call(const std::vector<LookFrame>& stack) {
-  const auto file_of = [](const LookFrame& frame) {
-    return std::filesystem::path(frame.library).filename().string();
-  };
-  auto at = std::ranges::find_if_not(stack, [&](const LookFrame& frame) {
-    return !frame.is_python && begins_with_any(file_of(frame), kBelowGpu);
-  });
-  std::string call;
-  for (; at != stack.end() && !at->is_python && begins_with_any(file_of(*at), kGpu); ++at)
-    call = begins_with_any(at->function, kGpuFunctions) ? native_name(at->function)
-           : call.empty()                               ? "a call of the GPU's library"
-                                                        : call;
-  return call;
-}
-
 bool is_of_libhvd(const LookFrame& frame) {
   return !frame.is_python &&
          std::filesystem::path(frame.library).filename().string().starts_with("libhvd");
@@ -175,7 +156,7 @@ bool is_users(const LookFrame& frame, const std::string& program) {
          !has(frame.library, "/lib/python3") && !frame.library.starts_with("/lib") &&
          !frame.library.starts_with("/usr/lib") && !is_of_libhvd(frame) &&
          !name.starts_with("libpython") && !name.starts_with("libmpi") &&
-         !name.starts_with("libnccl") && !begins_with_any(name, kGpu);
+         !name.starts_with("libnccl") && !name.starts_with("libcuda");
 }
 
 }  // namespace hvdrun

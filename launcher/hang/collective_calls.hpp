@@ -1,6 +1,6 @@
 // Finds the collective that a thread is in, and the user's line that called it, from its stack: of
-// torch.distributed, MPI, NCCL, gloo, JAX, TensorFlow, Horovod and hvd. Finds a call of CUDA or HIP
-// in which it waits for its GPU. Pure functions, for any thread.
+// torch.distributed, MPI, NCCL, gloo, JAX, TensorFlow, Horovod and hvd. Pure functions, for any
+// thread.
 #pragma once
 
 #include "look/process_look.hpp"
@@ -20,10 +20,6 @@ struct CollectiveCall {
 // Returns the outermost function of a communication library that a user may call; nullopt if the
 // stack is in none.
 std::optional<CollectiveCall> find_collective(const std::vector<LookFrame>& stack);
-
-// Returns the function of CUDA or HIP that the thread is in: "cudaStreamSynchronize". Returns "" if
-// it is in none.
-std::string find_gpu_call(const std::vector<LookFrame>& stack);
 
 // Returns whether a frame is of the user's program, and not of a library, Python's or the system's.
 // `program`: the path of the process's executable.

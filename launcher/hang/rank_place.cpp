@@ -228,14 +228,12 @@ std::optional<CollectiveCall> call_of_framework(const ThreadLook& thread, const 
   return CollectiveCall{"a tf.function", 0, false};
 }
 
-Doing doing_of(const ThreadLook& thread, const ProcessLook& look, bool in_collective,
-               bool in_gpu_call) {
+Doing doing_of(const ThreadLook& thread, const ProcessLook& look, bool in_collective) {
   if (look.state == 'T') return Doing::stopped;
   if (look.state == 't') return Doing::traced;
   if (look.frozen) return Doing::frozen;
   if (in_collective) return Doing::in_collective;
-  // By default CUDA uses a processor while it waits.
-  return runs(thread) && !in_gpu_call ? Doing::computes : Doing::waits;
+  return runs(thread) ? Doing::computes : Doing::waits;
 }
 
 // What may keep a process from its work, beside what its thread does.
@@ -302,8 +300,7 @@ RankPlace place_of(const ProcessLook& look) {
   if (thread == nullptr) return place;
   auto call = find_collective(thread->stack);
   if (!call) call = call_of_framework(*thread, look);
-  if (!call) place.gpu_call = find_gpu_call(thread->stack);
-  place.doing = doing_of(*thread, look, call.has_value(), !place.gpu_call.empty());
+  place.doing = doing_of(*thread, look, call.has_value());
   if (call && place.doing == Doing::in_collective) {
     place.collective = call->function;
     place.pairwise = call->pairwise;
@@ -311,17 +308,14 @@ RankPlace place_of(const ProcessLook& look) {
   if (const auto at = users_frame(*thread, look.program, call ? call->frame : 0)) {
     const auto& frame = thread->stack[*at];
     place.where = place_text(frame);
-    if (call || !place.gpu_call.empty())
+    if (call)
       place.called_from =
           frame.file.empty()
               ? place.where
               : fmt::format("{}:{}", std::filesystem::path(frame.file).filename().string(),
                             frame.line);
   }
-  place.state =
-      place.doing == Doing::waits && !place.gpu_call.empty()
-          ? fmt::format("waiting for its GPU in {}{}", place.gpu_call, time_words(*thread))
-          : state_of(*thread, look, place.doing);
+  place.state = state_of(*thread, look, place.doing);
   place.note = note_of(look, place.doing);
   place.waiting_seconds = thread->waiting_seconds.value_or(0);
   place.moves = (thread->movement && thread->movement->frame_moved) ||

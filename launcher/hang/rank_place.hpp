@@ -22,11 +22,10 @@ struct RankPlace {
   Doing doing = Doing::unknown;
   std::string collective;      // the function: "all_reduce"; empty: it is in none
   bool pairwise = false;       // it exchanges with one other rank
-  std::string called_from;     // the user's line that called that or the GPU: "train.py:88"
+  std::string called_from;     // the user's line that called the collective: "train.py:88"
   std::string where;           // the user's innermost line: "loader.py:214 read()"
   std::string state;           // "waiting for fd 5: /data/shard-7 (nfs) for 312 s"
   std::string note;            // what is unusual besides: "its child 4711 (python3) has ended"
-  std::string gpu_call;        // in which it waits for its GPU: "cudaStreamSynchronize"
   bool moves = false;          // between the two looks
   double waiting_seconds = 0;  // how long its thread has not been on a processor
 };

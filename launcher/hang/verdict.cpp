@@ -20,10 +20,6 @@ namespace {
 
 // At most so many groups of ranks are described in the line.
 constexpr std::size_t kMostDescribed = 3;
-// When all ranks wait for their GPUs.
-constexpr std::string_view kGpusWait =
-    ": a kernel on a GPU is slow or does not end, or a collective waits there for a rank that has "
-    "not called it";
 
 // Returns `allreduce "grad.3"` for the status page's "allreduce grad.3".
 std::string title_of(const std::string& collective) {
@@ -170,15 +166,9 @@ class Judge {
     return text;
   }
 
-  // What a GPU does cannot be seen: it may compute.
-  static bool may_compute(const RankPlace& place) {
-    return place.doing == Doing::computes ||
-           (place.doing == Doing::waits && !place.gpu_call.empty());
-  }
-
   static bool does_nothing(const std::vector<const Seen*>& ranks) {
     return std::ranges::none_of(ranks, [](const Seen* rank) {
-      return rank->facts->ended.empty() && may_compute(rank->place);
+      return rank->facts->ended.empty() && rank->place.doing == Doing::computes;
     });
   }
 
@@ -284,23 +274,8 @@ class Judge {
                        same_line ? call_words(*first) : first->place.collective);
   }
 
-  // Without a rank in a collective: those that wait for their GPUs may wait for others there.
-  void take_gpu_calls() {
-    const auto is_in_collective = [](const Seen& rank) {
-      return rank.facts->ended.empty() && rank.place.doing == Doing::in_collective;
-    };
-    if (std::ranges::any_of(seen_, is_in_collective)) return;
-    for (auto& rank : seen_) {
-      if (rank.place.doing != Doing::waits || rank.place.gpu_call.empty()) continue;
-      on_gpus_ = true;
-      rank.place.doing = Doing::in_collective;
-      rank.place.collective = rank.place.gpu_call;
-    }
-  }
-
   // Returns false if no rank is in a collective.
   bool judge_stacks() {
-    take_gpu_calls();
     std::map<std::string, std::vector<const Seen*>> inside;
     std::vector<const Seen*> others;
     std::vector<const Seen*> ended;
@@ -385,14 +360,14 @@ class Judge {
     for (std::size_t index = 0; index < groups.size() && index <= kMostDescribed; ++index)
       text += fmt::format("{}{} {} in {}", index == 0 ? "" : "; ", name_of(groups[index]),
                           groups[index].size() == 1 ? "is" : "are", call_words(*groups[index][0]));
-    report_.text = text + std::string(on_gpus_ ? kGpusWait : ": they wait for each other");
+    report_.text = text + ": they wait for each other";
   }
 
   // All are in the same one. Different lines, or a rank that hardly runs, may be the reason.
   void blame_none(const std::vector<const Seen*>& waiters) {
-    const bool moves =
-        std::ranges::any_of(waiters, [](const Seen* rank) { return rank->place.moves; });
-    report_.kind = moves || on_gpus_ ? HangKind::slow : HangKind::hangs;
+    report_.kind = std::ranges::any_of(waiters, [](const Seen* rank) { return rank->place.moves; })
+                       ? HangKind::slow
+                       : HangKind::hangs;
     std::map<std::string, std::vector<const Seen*>> lines;
     for (const auto* rank : waiters) lines[rank->place.called_from].push_back(rank);
     std::vector<const Seen*> noted;
@@ -417,22 +392,15 @@ class Judge {
                                  waiters[0]->place.collective, name_of(most->second), most->first,
                                  name_of(tie ? std::next(lines.begin())->second : fewest->second),
                                  tie ? std::next(lines.begin())->first : fewest->first);
-      if (on_gpus_) report_.text += kGpusWait;
       if (waiters[0]->place.pairwise) report_.text += ": each may wait for another one's message";
       return;
     }
     report_.blamed = numbers_of(waiters);
-    report_.text = fmt::format("{} {} in {}", who, waiters.size() == 1 ? "is" : "are",
-                               call_words(*waiters[0]));
-    if (on_gpus_) {
-      report_.text += kGpusWait;
-      return;
-    }
-    report_.text +=
-        fmt::format("; {}", waiters[0]->place.pairwise
-                                ? "each waits for another one's message, and none sends it"
-                                : "none is missing: they may have given it other shapes or "
-                                  "types, or the network does not carry it");
+    report_.text = fmt::format(
+        "{} {} in {}; {}", who, waiters.size() == 1 ? "is" : "are", call_words(*waiters[0]),
+        waiters[0]->place.pairwise ? "each waits for another one's message, and none sends it"
+                                   : "none is missing: they may have given it other shapes or "
+                                     "types, or the network does not carry it");
   }
 
   // ---- without collectives
@@ -520,7 +488,6 @@ class Judge {
 
   const HangFacts& facts_;
   std::vector<Seen> seen_;
-  bool on_gpus_ = false;  // the ranks that wait, wait for their GPUs
   bool several_hosts_ = false;
   HangReport report_;
 };

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from asking import ask_until, end
-from harness import (BUILD, HVDRUN, PYTHON, Running, Sandbox, environment_of, process_state, program, python_environment, read_bytes,
+from harness import (HVDRUN, PYTHON, Running, Sandbox, environment_of, process_state, program, python_environment, read_bytes,
                      wait_until)
 
 # Ranks meet in a collective, and rank 1 does something else before the last one.
@@ -86,38 +86,7 @@ if rank == 1:
 meet()
 """
 SILENT_FUSE = Path(__file__).with_name("silent_fuse.py")
-# Ranks sum on their GPUs with NCCL; both are doubles. ENDLESS() begins a kernel that never ends.
-GPU = """\
-import ctypes, os, time
-cuda, nccl = (ctypes.CDLL(os.environ[f"HVD_{name}_LIBRARY"]) for name in ("CUDA", "NCCL"))
-rank, size, file = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), "FOLDER/id"
-class Id(ctypes.Structure): _fields_ = [("bytes", ctypes.c_char * 128)]
-class Config(ctypes.Structure): _fields_ = [("size", ctypes.c_size_t), ("magic", ctypes.c_uint), ("version", ctypes.c_uint), ("blocking", ctypes.c_int)]
-unique, comm, memory, status = Id(), ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_int(7)
-def ENDLESS(): cuda.cudaLaunchHostFunc(None, ctypes.CDLL(None).pause, None)
-def done():
-    while status.value == 7: nccl.ncclCommGetAsyncError(comm, ctypes.byref(status))
-    status.value = 7
-def meet():
-    nccl.ncclAllReduce(memory, memory, 1, 7, 0, comm, None); done()
-    cuda.cudaStreamSynchronize(None)
-def other():
-    BODY
-cuda.cudaSetDevice(rank)
-cuda.cudaMalloc(ctypes.byref(memory), 4)
-if rank == 0:
-    nccl.ncclGetUniqueId(ctypes.byref(unique))
-    open(file + ".new", "wb").write(bytes(unique)); os.rename(file + ".new", file)
-while not os.path.exists(file): time.sleep(0.01)
-unique = Id.from_buffer_copy(open(file, "rb").read())
-nccl.ncclCommInitRankConfig(ctypes.byref(comm), size, unique, rank, ctypes.byref(Config(24, 0xcafebeef, 22809, 0))); done()
-for _ in range(5): meet()
-print("ready", flush=True)
-if rank == 1:
-    other()
-meet()
-"""
-BODY_LINE = {GPU: 15, HVD: 10, TORCH: 9, MPI: 9, PLAIN: 6}
+BODY_LINE = {HVD: 10, TORCH: 9, MPI: 9, PLAIN: 6}
 HELD_MUTEX = """libc = ctypes.CDLL(None); lock = ctypes.create_string_buffer(64); held = threading.Event()
     def hold():
         libc.pthread_mutex_lock(lock); held.set(); time.sleep(1000)
@@ -173,32 +142,19 @@ ROWS = {
     "has given another shape": Row(TORCH, "dist.all_reduce(torch.ones(1))",
                                    ("all 3 ranks are in all_reduce, called from train.py:7", "none is missing: they may have given it other shapes"),
                                    line=-1, blamed=(0, 1, 2)),
-    "sleeps while GPUs wait": Row(GPU, "time.sleep(1000)", ("2 ranks are in cudaStreamSynchronize, called from train.py:13; rank 1 is in", "sleeping")),
-    "waits for a kernel that does not end": Row(GPU, "ENDLESS(); cuda.cudaStreamSynchronize(None)", (
-        "from different lines: ranks 0,2 from train.py:13, rank 1 from train.py:15: a kernel on a GPU is slow or does not end",), kind="slow"),
-    "has begun a kernel that does not end": Row(GPU, "ENDLESS()", (
-        "all 3 ranks are in cudaStreamSynchronize, called from train.py:13: a kernel on a GPU is slow or does not end",), line=-1,
-        blamed=(0, 1, 2), kind="slow"),
     "has left": Row(PLAIN, "sys.exit(0)", ("train.py:4 meet(), sleeping", "rank 1 has ended (exit code 0)"), line=-1),
 }
 
 
 def write(sandbox: Sandbox, text: str, body: str) -> Path:
     script = sandbox.files / "train.py"
-    script.write_text(text.replace("BODY", body).replace("FOLDER/", f"{sandbox.files}/"))
+    script.write_text(text.replace("BODY", body))
     return script
-
-
-def doubles() -> dict[str, str]:
-    """The doubles of a GPU's libraries. As with CUDA, waiting for a GPU uses a processor."""
-    folder = BUILD / "lib/doubles"
-    return {"HVD_CUDA_LIBRARY": f"{folder}/libcudart.so.13", "HVD_NCCL_LIBRARY": f"{folder}/libnccl.so.2",
-            "HVD_CUDA_DRIVER": f"{folder}/libcuda.so.1", "LD_LIBRARY_PATH": str(folder), "HVD_DOUBLE_SPINS": "1"}
 
 
 def start(sandbox: Sandbox, row: Row, *options: object) -> Running:
     script = write(sandbox, row.text, row.body)
-    job = sandbox.start("-np", row.ranks, *options, PYTHON, script, env={**python_environment(), **(doubles() if row.text == GPU else {})})
+    job = sandbox.start("-np", row.ranks, *options, PYTHON, script, env=python_environment())
     wait_until(lambda: job.out.count(b"ready") == row.ranks or job.process.poll() is not None, "the ranks to begin")
     return job
 
@@ -242,17 +198,6 @@ def test_a_rank_that_waits_for_a_file_system_is_named(does: str, sandbox: Sandbo
     ask_until(job, (f"rank 1 is in train.py:{6 + line} other(), {words[0]}", *words[1:]))
     assert process_state(sandbox.ranks()[1]) == state
     assert end(job)["blamed"] == [1]
-
-
-@pytest.mark.slow
-def test_the_rank_whose_gpu_is_late_is_named(sandbox: Sandbox) -> None:
-    job = sandbox.start("-np", 3, "-H", "localhost:3", "--grace", "200ms", "--stall-check-warning-time-seconds", "0.5",
-                        program("gpu_waiter"), sandbox.files / "go", env=doubles())
-    job.wait_for(b"has waited", "err")
-    ask_until(job, ("rank 2 has not come to allreduce \"grad\", for which 2 ranks have waited",
-                    "it is in main(), waiting for its GPU in cudaStreamSynchronize; it is slow, or loops without an end"))
-    hang = end(job)
-    assert hang["blamed"] == [2] and hang["kind"] == "slow", hang
 
 
 def test_why_answers_from_another_terminal(sandbox: Sandbox) -> None:

@@ -224,45 +224,5 @@ TEST(Verdict, TheUsersLinesAreShownBelowALongStackOfOtherLibraries) {
   EXPECT_THAT(report.stacks, Contains("    train (/home/u/train.py:12)"));
 }
 
-// A rank that waits for its GPU, in a line.
-ProcessLook on_gpu(int line) {
-  auto look =
-      sleeping({native_frame("pthread_cond_wait", "/lib/libc.so.6"),
-                native_frame("?", "/usr/lib/libcuda.so.1"),
-                native_frame("cudaStreamSynchronize", "/venv/site-packages/libcudart.so.13"),
-                python_frame("step", "/home/u/train.py", line)});
-  look.threads[0].state = 'R';  // CUDA polls
-  look.threads[0].movement = Movement{0.3, 0.3, 3, false};
-  return look;
-}
-
-TEST(Verdict, RanksThatWaitForTheirGpusWaitForTheOneThatDoesNot) {
-  const auto report = judge_hang(facts_of({on_gpu(7), in_loader(), on_gpu(7)}));
-  EXPECT_THAT(
-      report.text,
-      HasSubstr("2 ranks are in cudaStreamSynchronize, called from train.py:7; rank 1 is in"));
-  EXPECT_THAT(report.blamed, ElementsAre(1));
-  EXPECT_EQ(report.kind, HangKind::hangs);
-}
-
-TEST(Verdict, ARankThatWaitsForItsGpuIsTheOneThatOthersWaitFor) {
-  const auto report =
-      judge_hang(facts_of({in_torch("all_reduce", 88), on_gpu(7), in_torch("all_reduce", 88)}));
-  EXPECT_THAT(report.text, HasSubstr("rank 1 is in train.py:7 step(), waiting for its GPU in "
-                                     "cudaStreamSynchronize for 12 s; it is slow, or loops"));
-  EXPECT_THAT(report.blamed, ElementsAre(1));
-}
-
-TEST(Verdict, OfRanksThatAllWaitForTheirGpusTheOneInAnotherLineIsNamed) {
-  auto report = judge_hang(facts_of({on_gpu(7), on_gpu(9), on_gpu(7)}));
-  EXPECT_THAT(report.text,
-              HasSubstr("ranks 0,2 from train.py:7, rank 1 from train.py:9: a kernel"));
-  EXPECT_THAT(report.blamed, ElementsAre(1));
-  report = judge_hang(facts_of({on_gpu(7), on_gpu(7)}));
-  EXPECT_THAT(report.text, HasSubstr("all 2 ranks are in cudaStreamSynchronize, called from "
-                                     "train.py:7: a kernel on a GPU is slow or does not end"));
-  EXPECT_EQ(report.kind, HangKind::slow) << "what a GPU does cannot be seen";
-}
-
 }  // namespace
 }  // namespace hvdrun

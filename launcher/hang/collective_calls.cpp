@@ -156,7 +156,8 @@ bool is_users(const LookFrame& frame, const std::string& program) {
          !has(frame.library, "/lib/python3") && !frame.library.starts_with("/lib") &&
          !frame.library.starts_with("/usr/lib") && !is_of_libhvd(frame) &&
          !name.starts_with("libpython") && !name.starts_with("libmpi") &&
-         !name.starts_with("libnccl") && !name.starts_with("libcuda");
+         !name.starts_with("libnccl") && !name.starts_with("libcuda") &&
+         !name.starts_with("libamdhip64");
 }
 
 }  // namespace hvdrun

@@ -205,6 +205,35 @@ std::string state_of(const ThreadLook& thread, const ProcessLook& look, Doing do
   return {};
 }
 
+// Whether a thread uses a processor or reads a file.
+bool works(const ThreadLook& thread) {
+  return processor_share(thread) > kMoves || thread.state == 'D' ||
+         thread.waits_for.find(": /") != std::string::npos ||
+         begins_with(thread.waits_for, {"the file system (", "a page of a file"});
+}
+
+// Returns the collective that the thread waits for although its own stack does not show one: a
+// thread of the same library is in it, as in JAX, or it has begun a function of TensorFlow in which
+// nothing else happens. Its frame is 0.
+std::optional<CollectiveCall> call_of_framework(const ThreadLook& thread, const ProcessLook& look) {
+  if (runs(thread) || !waits_for_thread(thread) || !threads_waited_for(thread, look).empty())
+    return std::nullopt;
+  const auto waits_in = [&thread](const std::string& library) {
+    return !library.empty() &&
+           std::ranges::find(thread.stack, library, &LookFrame::library) != thread.stack.end();
+  };
+  for (const auto& other : look.threads) {
+    const auto call = &other == &thread ? std::nullopt : find_collective(other.stack);
+    if (call && waits_in(other.stack[call->frame].library))
+      return CollectiveCall{call->function, 0, call->pairwise};
+  }
+  const bool in_function = std::ranges::any_of(thread.stack, [](const LookFrame& frame) {
+    return frame.is_python && frame.file.ends_with("tensorflow/python/eager/execute.py");
+  });
+  if (!in_function || std::ranges::any_of(look.threads, works)) return std::nullopt;
+  return CollectiveCall{"a tf.function", 0, false};
+}
+
 Doing doing_of(const ThreadLook& thread, const ProcessLook& look, bool in_collective) {
   if (look.state == 'T') return Doing::stopped;
   if (look.state == 't') return Doing::traced;
@@ -277,7 +306,8 @@ RankPlace place_of(const ProcessLook& look) {
   RankPlace place;
   const ThreadLook* thread = key_thread(look);
   if (thread == nullptr) return place;
-  const auto call = find_collective(thread->stack);
+  auto call = find_collective(thread->stack);
+  if (!call) call = call_of_framework(*thread, look);
   place.doing = doing_of(*thread, look, call.has_value());
   if (call && place.doing == Doing::in_collective) {
     place.collective = call->function;

@@ -26,6 +26,8 @@ constexpr std::size_t kMostDynamic = 256;
 constexpr std::size_t kMostSections = 1000;
 constexpr std::uint32_t kMostInChain = 100'000;
 constexpr std::size_t kMostName = 256;
+constexpr std::size_t kMostSymbolName = 4096;
+constexpr std::size_t kSymbolsAtOnce = 1U << 16U;
 constexpr std::size_t kMostTable = 256U << 20U;
 constexpr Address kPage = 4096;
 constexpr unsigned kWordBits = 8 * sizeof(ElfW(Addr));
@@ -37,10 +39,10 @@ bool is_header(const Header& header) {
 
 template <class T>
 std::vector<T> read_table(int file, std::uint64_t offset, std::size_t count) {
+  if (count > kMostTable / sizeof(T)) return {};
   std::vector<T> table(count);
   const std::size_t size = count * sizeof(T);
-  if (size > kMostTable ||
-      ::pread(file, table.data(), size, static_cast<off_t>(offset)) != static_cast<ssize_t>(size))
+  if (::pread(file, table.data(), size, static_cast<off_t>(offset)) != static_cast<ssize_t>(size))
     return {};
   return table;
 }
@@ -49,6 +51,37 @@ std::string_view name_at(const std::vector<char>& names, std::size_t at) {
   if (at >= names.size()) return {};
   const char* start = names.data() + at;
   return {start, ::strnlen(start, names.size() - at)};
+}
+
+// Returns the sections of a file; none if it is damaged.
+std::vector<Section> sections_of(int file) {
+  Header header{};
+  if (::pread(file, &header, sizeof header, 0) != sizeof header || !is_header(header)) return {};
+  return read_table<Section>(file, header.e_shoff,
+                             std::min<std::size_t>(header.e_shnum, kMostSections));
+}
+
+// The function that an address lies in, as far as the table has been read.
+struct Candidate {
+  Address start = 0;
+  int rank = -1;  // of those that start there: global before weak before local
+  std::size_t name = 0;
+};
+
+int rank_of(const Symbol& symbol) {
+  const unsigned binding = ELF64_ST_BIND(symbol.st_info);
+  return binding == STB_GLOBAL ? 2 : binding == STB_WEAK ? 1 : 0;
+}
+
+bool is_function(const Symbol& symbol) {
+  const unsigned type = ELF64_ST_TYPE(symbol.st_info);
+  return (type == STT_FUNC || type == STT_GNU_IFUNC) && symbol.st_shndx != SHN_UNDEF;
+}
+
+std::string read_name(int file, std::uint64_t offset) {
+  std::array<char, kMostSymbolName> text{};
+  const ssize_t got = ::pread(file, text.data(), text.size() - 1, static_cast<off_t>(offset));
+  return got > 0 ? std::string(text.data()) : std::string();
 }
 
 }  // namespace
@@ -145,11 +178,8 @@ std::optional<Address> find_in_file(const std::string& path, const std::string& 
                                     const std::string& symbol) {
   const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   Header header{};
-  if (!file || ::pread(file.get(), &header, sizeof header, 0) != sizeof header ||
-      !is_header(header))
-    return std::nullopt;
-  const auto sections = read_table<Section>(file.get(), header.e_shoff,
-                                            std::min<std::size_t>(header.e_shnum, kMostSections));
+  if (!file || ::pread(file.get(), &header, sizeof header, 0) != sizeof header) return std::nullopt;
+  const auto sections = sections_of(file.get());
   if (header.e_shstrndx >= sections.size()) return std::nullopt;
   const auto& texts = sections[header.e_shstrndx];
   const auto names = read_table<char>(file.get(), texts.sh_offset, texts.sh_size);
@@ -165,6 +195,40 @@ std::optional<Address> find_in_file(const std::string& path, const std::string& 
         return entry.st_value;
   }
   return std::nullopt;
+}
+
+std::optional<std::map<Address, std::string>> functions_in_file(int file,
+                                                                const std::set<Address>& addresses,
+                                                                std::size_t least) {
+  const auto sections = sections_of(file);
+  const auto table = std::find_if(sections.begin(), sections.end(),
+                                  [](const Section& each) { return each.sh_type == SHT_SYMTAB; });
+  if (table == sections.end() || table->sh_link >= sections.size()) return std::nullopt;
+  const std::size_t count = table->sh_size / sizeof(Symbol);
+  if (count < least) return std::nullopt;
+  const std::vector<Address> wanted(addresses.begin(), addresses.end());
+  std::vector<Candidate> best(wanted.size());
+  for (std::size_t first = 0; first < count; first += kSymbolsAtOnce) {
+    const auto symbols = read_table<Symbol>(file, table->sh_offset + first * sizeof(Symbol),
+                                            std::min(kSymbolsAtOnce, count - first));
+    if (symbols.empty()) return std::nullopt;
+    for (const auto& symbol : symbols) {
+      if (!is_function(symbol)) continue;
+      const Address end = symbol.st_value + symbol.st_size;
+      auto at = std::lower_bound(wanted.begin(), wanted.end(), symbol.st_value);
+      for (; at != wanted.end() && *at < end; ++at) {
+        auto& candidate = best[static_cast<std::size_t>(at - wanted.begin())];
+        if (symbol.st_value < candidate.start) continue;
+        if (symbol.st_value == candidate.start && rank_of(symbol) <= candidate.rank) continue;
+        candidate = {symbol.st_value, rank_of(symbol), symbol.st_name};
+      }
+    }
+  }
+  std::map<Address, std::string> names;
+  const auto texts = sections[table->sh_link].sh_offset;
+  for (std::size_t index = 0; index < wanted.size(); ++index)
+    if (best[index].rank >= 0) names[wanted[index]] = read_name(file, texts + best[index].name);
+  return names;
 }
 
 }  // namespace hvdrun

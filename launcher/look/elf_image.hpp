@@ -7,7 +7,9 @@
 
 #include "look/memory.hpp"
 
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,5 +52,12 @@ class ElfImage {
 // Returns nullopt if the file has neither, or cannot be read.
 std::optional<Address> find_in_file(const std::string& file, const std::string& section,
                                     const std::string& symbol);
+
+// Returns the names of the functions in which addresses of an open file lie, by the table of
+// symbols that debuggers use. An address in none is missing. Returns nullopt if the file has no
+// such table, or one with fewer than `least` symbols. Reads the table once, however many addresses.
+std::optional<std::map<Address, std::string>> functions_in_file(int file,
+                                                                const std::set<Address>& addresses,
+                                                                std::size_t least);
 
 }  // namespace hvdrun

@@ -200,6 +200,8 @@ class Look {
     std::vector<const PythonThread*> unknown;
     std::map<pid_t, const PythonThread*> pythons;
     if (code != nullptr) pythons = python_threads(taken, unknown);
+    std::map<pid_t, NativeStack> stacks;
+    if (native != nullptr) stacks = native->unwind(taken.threads, options_.depth);
     std::erase_if(look.threads, [](const ThreadLook& thread) { return thread.tid == 0; });
     for (auto& thread : look.threads) {
       const auto at = taken.threads.find(thread.tid);
@@ -207,10 +209,7 @@ class Look {
       const auto python = pythons.find(thread.tid);
       const auto frames = python == pythons.end() ? std::vector<PythonStackFrame>()
                                                   : frames_of(*python->second, *code);
-      const NativeStack stack = native == nullptr
-                                    ? NativeStack()
-                                    : native->unwind(thread.tid, at->second, options_.depth);
-      auto merged = merge_stacks(frames, stack, python_ ? python_->file() : "");
+      auto merged = merge_stacks(frames, stacks[thread.tid], python_ ? python_->file() : "");
       thread.stack = std::move(merged.frames);
       thread.merged = merged.merged;
       thread.holds_gil = python != pythons.end() && python->second->holds_gil;

@@ -3,6 +3,7 @@
 // them; never asks a debuginfod server. One thread.
 #pragma once
 
+#include "common/fd.hpp"
 #include "common/result.hpp"
 #include "look/libdw.hpp"
 #include "look/memory.hpp"
@@ -11,6 +12,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -39,13 +41,19 @@ class NativeStacks {
   NativeStacks(const NativeStacks&) = delete;
   NativeStacks& operator=(const NativeStacks&) = delete;
 
-  NativeStack unwind(pid_t tid, const ThreadSnapshot& thread, std::size_t depth);
+  // Returns the stacks of threads.
+  std::map<pid_t, NativeStack> unwind(const std::map<pid_t, ThreadSnapshot>& threads,
+                                      std::size_t depth);
 
  private:
   explicit NativeStacks(const Libdw& library) : libdw_(library) {}
   void report(pid_t pid, const Memory& memory, const std::vector<Mapping>& mappings);
   void report_kernel_page(Address start);
+  std::vector<Address> walk(pid_t tid, const ThreadSnapshot& thread, std::size_t depth,
+                            bool& complete);
+  void name_in_large_files(const std::set<Address>& addresses);
   NativeFrame frame_at(Address address);
+  std::string function_at(Dwfl_Module* module, Address address);
   void leave_headers(Dwfl_Module* module, Address address, NativeFrame& frame);
   static int on_frame(Dwfl_Frame* frame, void* walk);
   static pid_t next_thread(Dwfl* dwfl, void* self, void** thread);
@@ -57,7 +65,14 @@ class NativeStacks {
   DwflCallbacks callbacks_{};
   DwflThreadCallbacks thread_callbacks_{};
   Dwfl* dwfl_ = nullptr;
-  std::map<Dwfl_Module*, std::string> files_;
+  struct ModuleFile {
+    std::string path;
+    Fd file;
+    Address bias = 0;
+    bool has_many_symbols = true;  // as far as known
+  };
+  std::map<Dwfl_Module*, ModuleFile> files_;
+  std::map<Address, std::string> names_;  // of functions in files with many symbols
   std::map<Address, NativeFrame> known_;
   pid_t tid_ = 0;
   const ThreadSnapshot* thread_ = nullptr;

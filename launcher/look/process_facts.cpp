@@ -18,6 +18,7 @@ namespace hvdrun {
 namespace {
 
 constexpr std::size_t kLongestCommand = 2000;
+constexpr const char* kYamaOff = "kernel.yama.ptrace_scope=0";
 constexpr double kHardlyRuns = 0.03;  // of a processor
 
 std::string task_file(pid_t tid, const std::string& name) {
@@ -74,6 +75,13 @@ std::string read_file(const std::string& path) {
 std::uint64_t number_in(const std::map<std::string, std::string>& fields, const std::string& name) {
   const auto at = fields.find(name);
   return at == fields.end() ? 0 : std::strtoull(at->second.c_str(), nullptr, 10);
+}
+
+// Returns whether this process has CAP_SYS_PTRACE.
+bool may_trace_all() {
+  constexpr unsigned kSysPtrace = 19;
+  const auto text = read_fields(::getpid(), "status")["CapEff"];
+  return (std::strtoull(text.c_str(), nullptr, 16) >> kSysPtrace & 1U) != 0;
 }
 
 }  // namespace
@@ -162,13 +170,22 @@ GroupCounters read_group_counters(pid_t pid) {
   return counters;
 }
 
-std::string why_refused(pid_t pid, const ProcessLook& look) {
+std::string yama_words(const std::string& scope, bool has_right) {
+  const char level = scope.empty() ? '0' : scope[0];
+  const std::string is = std::string("kernel.yama.ptrace_scope is ") + level;
+  if (level == '3') return is + ": no process may be looked at until this machine starts again";
+  if (has_right) return {};
+  if (level == '2') return is + ": only root may look at processes (sysctl " + kYamaOff + ")";
+  if (level == '1')
+    return is + ": only the one that started it may look at it (sysctl " + kYamaOff + ")";
+  return {};
+}
+
+std::string why_refused(pid_t pid, const ProcessLook& look, const std::string& yama) {
   if (::geteuid() != 0 && look.user && *look.user != ::geteuid())
     return "it belongs to user " + std::to_string(*look.user) + ", and this one is " +
            std::to_string(::geteuid());
-  const std::string scope = read_file("/proc/sys/kernel/yama/ptrace_scope");
-  if (!scope.empty() && scope[0] != '0')
-    return "kernel.yama.ptrace_scope is " + scope.substr(0, scope.find('\n'));
+  if (const auto words = yama_words(read_file(yama), may_trace_all()); !words.empty()) return words;
   if (read_proc_link(pid, "exe").empty())
     return "it has other rights than this one, or its program may not be read";
   return "the kernel does not permit ptrace here (no CAP_SYS_PTRACE, or a container's filter of "

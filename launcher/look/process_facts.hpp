@@ -48,6 +48,11 @@ std::map<pid_t, Counters> read_counters(pid_t pid);
 GroupCounters read_group_counters(pid_t pid);
 
 // Returns why the process may not be read, in words.
-std::string why_refused(pid_t pid, const ProcessLook& look);
+std::string why_refused(pid_t pid, const ProcessLook& look,
+                        const std::string& yama = "/proc/sys/kernel/yama/ptrace_scope");
+
+// Returns why Yama refuses it, for the text of its file; "" if it does not. `has_right`: to trace
+// all processes (CAP_SYS_PTRACE).
+std::string yama_words(const std::string& scope, bool has_right);
 
 }  // namespace hvdrun

@@ -9,6 +9,8 @@
 //                            threads in the global capture mode
 //   HVD_DOUBLE_PINNED_BYTES  the limit of one cudaMallocHost
 //   HVD_DOUBLE_SYNCHRONIZED  a file that gets a byte for each cudaStreamSynchronize
+//   HVD_DOUBLE_SPINS         any value: cudaStreamSynchronize uses a processor while it waits, as
+//                            CUDA does by default
 //
 // Device memory is a file in memory that is mapped twice. The program's view has no access rights,
 // so that a wrong access by the CPU crashes. The double's "kernels" use the other view. A stream is

@@ -15,10 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from asking import ask_until, end
 from harness import (BUILD, HVDRUN, PYTHON, Running, Sandbox, environment_of, process_state, program, python_environment, read_bytes,
                      wait_until)
-
-DOUBLES = BUILD / "lib/doubles"
 
 # Ranks meet in a collective, and rank 1 does something else before the last one.
 HVD = """\
@@ -86,22 +85,39 @@ if rank == 1:
     other()
 meet()
 """
-# Collectives of NCCL run on the GPU: the processor only waits for it.
-GPU = f"""\
+SILENT_FUSE = Path(__file__).with_name("silent_fuse.py")
+# Ranks sum on their GPUs with NCCL; both are doubles. ENDLESS() begins a kernel that never ends.
+GPU = """\
 import ctypes, os, time
-rank = int(os.environ["RANK"])
-cuda = ctypes.CDLL("{DOUBLES / 'libcudart.so.13'}")
+cuda, nccl = (ctypes.CDLL(os.environ[f"HVD_{name}_LIBRARY"]) for name in ("CUDA", "NCCL"))
+rank, size, file = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), "FOLDER/id"
+class Id(ctypes.Structure): _fields_ = [("bytes", ctypes.c_char * 128)]
+class Config(ctypes.Structure): _fields_ = [("size", ctypes.c_size_t), ("magic", ctypes.c_uint), ("version", ctypes.c_uint), ("blocking", ctypes.c_int)]
+unique, comm, memory, status = Id(), ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_int(7)
+def ENDLESS(): cuda.cudaLaunchHostFunc(None, ctypes.CDLL(None).pause, None)
+def done():
+    while status.value == 7: nccl.ncclCommGetAsyncError(comm, ctypes.byref(status))
+    status.value = 7
 def meet():
-    cuda.cudaLaunchHostFunc(None, ctypes.CDLL(None).pause, None); cuda.cudaStreamSynchronize(None)
+    nccl.ncclAllReduce(memory, memory, 1, 7, 0, comm, None); done()
+    cuda.cudaStreamSynchronize(None)
 def other():
     BODY
+cuda.cudaSetDevice(rank)
+cuda.cudaMalloc(ctypes.byref(memory), 4)
+if rank == 0:
+    nccl.ncclGetUniqueId(ctypes.byref(unique))
+    open(file + ".new", "wb").write(bytes(unique)); os.rename(file + ".new", file)
+while not os.path.exists(file): time.sleep(0.01)
+unique = Id.from_buffer_copy(open(file, "rb").read())
+nccl.ncclCommInitRankConfig(ctypes.byref(comm), size, unique, rank, ctypes.byref(Config(24, 0xcafebeef, 22809, 0))); done()
+for _ in range(5): meet()
 print("ready", flush=True)
 if rank == 1:
     other()
 meet()
 """
-SILENT_FUSE = Path(__file__).with_name("silent_fuse.py")
-BODY_LINE = {HVD: 10, TORCH: 9, MPI: 9, PLAIN: 6, GPU: 7}
+BODY_LINE = {GPU: 15, HVD: 10, TORCH: 9, MPI: 9, PLAIN: 6}
 HELD_MUTEX = """libc = ctypes.CDLL(None); lock = ctypes.create_string_buffer(64); held = threading.Event()
     def hold():
         libc.pthread_mutex_lock(lock); held.set(); time.sleep(1000)
@@ -154,9 +170,13 @@ ROWS = {
                                            ("recv",), ranks=2, blamed=(0, 1)),
     "sleeps while MPI waits": Row(MPI, "time.sleep(1000)", ("2 ranks are in MPI_Allreduce, called from train.py:7; rank 1 is in",)),
     "sleeps in a plain program": Row(PLAIN, "time.sleep(500)", ("rank 1 is in",), quick=True),
-    "sleeps while GPUs wait": Row(GPU, "time.sleep(500)", ("2 ranks wait for their GPUs, in train.py:5 meet(); rank 1 is in", "sleeping")),
-    "has a GPU whose work has no end": Row(GPU, "meet()  # late", ("3 ranks", "wait for their GPUs", "a GPU computes, or a rank has not come"),
-                                           line=-1, blamed=(), kind="slow"),
+    "sleeps while GPUs wait": Row(GPU, "time.sleep(1000)", ("2 ranks wait for their GPUs, in train.py:13 meet(); rank 1 is in", "sleeping")),
+    "waits for a kernel that does not end": Row(GPU, "ENDLESS(); cuda.cudaStreamSynchronize(None)", (
+        "2 ranks wait for their GPUs, in train.py:13 meet()", "rank 1 is in train.py:15 other(), waiting for its GPU (cudaStreamSynchronize)",
+        "a GPU computes, or a rank has not come to a collective of the others"), kind="slow"),
+    "has begun a kernel that does not end": Row(GPU, "ENDLESS()", (
+        "3 ranks wait for their GPUs, in train.py:13 meet(); a GPU computes, or a rank has not come to a collective of the others",), line=-1,
+        blamed=(), kind="slow"),
     "has given another shape": Row(TORCH, "dist.all_reduce(torch.ones(1))",
                                    ("all 3 ranks are in all_reduce, called from train.py:7", "none is missing: they may have given it other shapes"),
                                    line=-1, blamed=(0, 1, 2)),
@@ -166,53 +186,22 @@ ROWS = {
 
 def write(sandbox: Sandbox, text: str, body: str) -> Path:
     script = sandbox.files / "train.py"
-    script.write_text(text.replace("BODY", body))
+    script.write_text(text.replace("BODY", body).replace("FOLDER/", f"{sandbox.files}/"))
     return script
+
+
+def doubles() -> dict[str, str]:
+    """The doubles of a GPU's libraries. As with CUDA, waiting for a GPU uses a processor."""
+    folder = BUILD / "lib/doubles"
+    return {"HVD_CUDA_LIBRARY": f"{folder}/libcudart.so.13", "HVD_NCCL_LIBRARY": f"{folder}/libnccl.so.2",
+            "HVD_CUDA_DRIVER": f"{folder}/libcuda.so.1", "LD_LIBRARY_PATH": str(folder), "HVD_DOUBLE_SPINS": "1"}
 
 
 def start(sandbox: Sandbox, row: Row, *options: object) -> Running:
     script = write(sandbox, row.text, row.body)
-    job = sandbox.start("-np", row.ranks, *options, PYTHON, script, env=python_environment())
+    job = sandbox.start("-np", row.ranks, *options, PYTHON, script, env={**python_environment(), **(doubles() if row.text == GPU else {})})
     wait_until(lambda: job.out.count(b"ready") == row.ranks or job.process.poll() is not None, "the ranks to begin")
     return job
-
-
-def verdicts(job: Running) -> list[str]:
-    """The lines of verdicts that hvdrun has printed."""
-    return re.findall(r"^hvdrun: (?:warning: |note: (?=no rank is in ))(.*)$", job.err.decode(), re.MULTILINE)
-
-
-def ask(job: Running) -> str:
-    """Asks hvdrun once, and returns the verdict."""
-    before = job.err.count(b"\nhvdrun: note: rank")
-    seen = len(verdicts(job))
-    job.signal(signal.SIGQUIT)
-    wait_until(lambda: len(verdicts(job)) > seen or job.err.count(b"\nhvdrun: note: rank") > before, "the verdict")
-    return (verdicts(job) or [""])[-1]
-
-
-def ask_until(job: Running, words: tuple[str, ...]) -> str:
-    """Asks until the verdict has these words: ranks may be on their way to where they hang."""
-    last = ""
-
-    def is_there() -> bool:
-        nonlocal last
-        last = ask(job)
-        return all(word in last for word in words)
-
-    try:
-        wait_until(is_there, "the verdict", 20)
-    except AssertionError:
-        raise AssertionError(f"{words} are not in {last!r}\n{job.err.decode()}") from None
-    return last
-
-
-def end(job: Running) -> dict:
-    """Ends the job, and returns what its report says of the hang."""
-    job.signal(signal.SIGTERM)
-    done = job.wait()
-    assert done.report is not None, done
-    return done.report["hang"]
 
 
 @pytest.mark.parametrize("name", [name if row.quick else pytest.param(name, marks=pytest.mark.slow) for name, row in ROWS.items()])
@@ -226,13 +215,13 @@ def test_the_rank_and_the_line_are_named(name: str, sandbox: Sandbox) -> None:
     assert hang["kind"] == row.kind, hang
 
 
-def test_a_rank_whose_gpu_has_work_without_an_end_is_named(sandbox: Sandbox) -> None:
-    """The library sees from events that the GPU has not come to the collective."""
-    libraries = {"HVD_CUDA_LIBRARY": "libcudart.so.13", "HVD_NCCL_LIBRARY": "libnccl.so.2", "HVD_CUDA_DRIVER": "libcuda.so.1"}
-    job = sandbox.start("-np", 3, "-H", "localhost:3", "--grace", "200ms", "--stall-check-warning-time-seconds", "0.5", program("gpu_waiter"),
-                        sandbox.files / "never", env={name: str(DOUBLES / file) for name, file in libraries.items()})
+@pytest.mark.slow
+def test_the_rank_whose_gpu_is_late_is_named(sandbox: Sandbox) -> None:
+    """libhvd sees from events that the GPU has not come to the collective."""
+    job = sandbox.start("-np", 3, "-H", "localhost:3", "--grace", "200ms", "--stall-check-warning-time-seconds", "0.5",
+                        program("gpu_waiter"), sandbox.files / "never", env=doubles())
     job.wait_for(b"has waited", "err")
-    ask_until(job, ('rank 2 has not come to allreduce "grad"', "for which 2 ranks have waited", "it is in main(), waiting for its GPU",
+    ask_until(job, ('rank 2 has not come to allreduce "grad", for which 2 ranks have waited', "it is in main(), waiting for its GPU",
                     "the GPU is slow, or its work has no end"))
     hang = end(job)
     assert hang["blamed"] == [2] and hang["kind"] == "slow", hang

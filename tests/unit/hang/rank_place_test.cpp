@@ -47,6 +47,48 @@ TEST(RankPlace, AThreadThatUsesAProcessorComputes) {
   EXPECT_TRUE(place.moves);
 }
 
+ProcessLook waiting_in_jax() {
+  auto look = sleeping({native_frame("absl::Notification::WaitForNotification"),
+                        native_frame("jax::PyArray::BlockUntilReady"),
+                        python_frame("<module>", "/home/u/train.py", 88)},
+                       "futex", "another thread");
+  for (std::size_t at = 0; at < 2; ++at)
+    look.threads[0].stack[at].library = "/venv/site-packages/libjax.so";
+  ThreadLook pool = look.threads[0];
+  pool.tid = 101;
+  pool.waits_for.clear();
+  pool.stack = {native_frame("gloo::allreduce(gloo::AllreduceOptions const&)"),
+                native_frame("xla::cpu::AllReduceThunk::Execute")};
+  for (auto& frame : pool.stack) frame.library = "/venv/site-packages/libjax.so";
+  look.threads.push_back(pool);
+  return look;
+}
+
+TEST(RankPlace, ACollectiveOnAThreadOfTheSameLibraryIsThatOfTheThreadThatWaits) {
+  auto look = waiting_in_jax();
+  EXPECT_EQ(place_of(look).doing, Doing::in_collective);
+  EXPECT_EQ(place_of(look).collective, "gloo::allreduce");
+  EXPECT_EQ(place_of(look).called_from, "train.py:88");
+  for (auto& frame : look.threads[1].stack) frame.library = "/venv/site-packages/libtorch_cpu.so";
+  EXPECT_EQ(place_of(look).doing, Doing::waits) << "of another library";
+}
+
+TEST(RankPlace, AFunctionOfTensorFlowInWhichNothingHappensWaitsForOthers) {
+  auto look = sleeping(
+      {native_frame("absl::Notification::WaitForNotification"),
+       python_frame("quick_execute", "/venv/site-packages/tensorflow/python/eager/execute.py", 53),
+       python_frame("meet", "/home/u/train.py", 10)},
+      "futex", "another thread");
+  EXPECT_EQ(place_of(look).collective, "a tf.function");
+  EXPECT_EQ(place_of(look).called_from, "train.py:10");
+  ThreadLook reader = look.threads[0];
+  reader.tid = 101;
+  reader.stack = {native_frame("pread64")};
+  reader.waits_for = "fd 5: /data/shard-7 (nfs)";
+  look.threads.push_back(reader);
+  EXPECT_EQ(place_of(look).doing, Doing::waits) << "it reads";
+}
+
 TEST(RankPlace, AStoppedProcessIsStoppedAlsoInACollective) {
   auto look = in_torch("all_reduce", 88);
   look.state = 'T';

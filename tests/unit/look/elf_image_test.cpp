@@ -1,11 +1,14 @@
 // Symbols of libraries in memory: those of this process.
 #include "look/elf_image.hpp"
 
+#include "common/fd.hpp"
+#include "common/result.hpp"
 #include "look/proc_files.hpp"
 
 #include <cstring>
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -53,6 +56,27 @@ TEST(FindInFile, FindsASymbolThatIsNotDynamic) {
   EXPECT_FALSE(find_in_file("/proc/self/exe", ".no_section", "no_symbol"));
   EXPECT_FALSE(find_in_file("/proc/self/status", ".data", "main"));
   EXPECT_FALSE(find_in_file("/no/such/file", ".data", "main"));
+}
+
+extern "C" [[gnu::noinline, gnu::used]] void function_of_this_test() {
+  asm volatile("nop; nop; nop; nop");  // NOLINT: so that it has a second byte
+}
+
+TEST(FunctionsInFile, NamesTheFunctionsThatAddressesLieIn) {
+  const Fd file(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+  const auto start = find_in_file("/proc/self/exe", ".no_section", "function_of_this_test");
+  ASSERT_TRUE(start);
+  const auto names = functions_in_file(file.get(), {*start, *start + 1, 1}, 0);
+  ASSERT_TRUE(names);
+  EXPECT_EQ(names->size(), 2U) << "1 lies in no function";
+  EXPECT_EQ(names->at(*start), "function_of_this_test");
+  EXPECT_EQ(names->at(*start + 1), "function_of_this_test");
+  EXPECT_FALSE(functions_in_file(file.get(), {*start}, 1U << 30U)) << "it has fewer symbols";
+}
+
+TEST(FunctionsInFile, AreNoneOfAFileThatIsNoProgram) {
+  const Fd file(::open("/proc/self/status", O_RDONLY | O_CLOEXEC));
+  EXPECT_FALSE(functions_in_file(file.get(), {1}, 0));
 }
 
 }  // namespace

@@ -3,9 +3,11 @@
 #include "look/process_facts.hpp"
 
 #include "look/system_calls.hpp"
+#include "temporary_folder.hpp"
 
 #include <csignal>
 #include <ctime>
+#include <fstream>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -61,6 +63,34 @@ TEST_F(ProcessFactsTest, AThreadThatWasWokenForAMomentWaits) {
 TEST_F(ProcessFactsTest, AThreadThatUsedAProcessorRan) {
   EXPECT_EQ(read_again(0.5).state, 'R');
   EXPECT_EQ(look_.state, 'R');
+}
+
+TEST(YamaWords, SayWhoMayLook) {
+  EXPECT_EQ(yama_words("", false), "") << "a kernel without Yama";
+  EXPECT_EQ(yama_words("0\n", false), "");
+  EXPECT_EQ(yama_words("1\n", false),
+            "kernel.yama.ptrace_scope is 1: only the one that started it may look at it (sysctl "
+            "kernel.yama.ptrace_scope=0)");
+  EXPECT_EQ(yama_words("2\n", false),
+            "kernel.yama.ptrace_scope is 2: only root may look at processes (sysctl "
+            "kernel.yama.ptrace_scope=0)");
+  EXPECT_EQ(yama_words("1\n", true), "");
+  EXPECT_EQ(yama_words("2\n", true), "") << "the right is missing for another reason";
+}
+
+TEST(YamaWords, SayThatNotEvenRootMay) {
+  EXPECT_EQ(yama_words("3\n", true),
+            "kernel.yama.ptrace_scope is 3: no process may be looked at until this machine starts "
+            "again");
+}
+
+TEST_F(ProcessFactsTest, ARefusalNamesYamaOrWhatElseMayForbidIt) {
+  const test_tools::TemporaryFolder folder;
+  const std::string file = folder.file("ptrace_scope");
+  std::ofstream(file) << "3\n";
+  EXPECT_THAT(why_refused(child_, look_, file), testing::HasSubstr("ptrace_scope is 3"));
+  EXPECT_THAT(why_refused(child_, look_, folder.file("none")),
+              testing::HasSubstr("the kernel does not permit ptrace here"));
 }
 
 }  // namespace

@@ -195,7 +195,7 @@ std::string state_of(const ThreadLook& thread, const ProcessLook& look, Doing do
       return wait_words(thread, look) + time_words(thread) + other_thread_words(thread, look);
     case Doing::waits_for_gpu: {
       const auto function = find_gpu_wait(thread, look.program).value_or("");
-      return "waiting for its GPU" + (function.empty() ? "" : " (" + function + ")") +
+      return "waiting for the GPU" + (function.empty() ? "" : " (" + function + ")") +
              time_words(thread);
     }
     case Doing::in_collective:

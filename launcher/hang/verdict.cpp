@@ -476,7 +476,7 @@ class Judge {
   static std::vector<const Seen*> outliers(const std::vector<const Seen*>& ranks) {
     std::map<std::string, std::vector<const Seen*>> places;
     for (const auto* rank : ranks)
-      places[rank->place.where.empty() ? rank->place.state : rank->place.where].push_back(rank);
+      places[rank->place.where.empty() ? key_of(rank->place) : rank->place.where].push_back(rank);
     const auto largest =
         std::ranges::max_element(places, {}, [](const auto& place) { return place.second.size(); });
     if (places.size() < 2 || 2 * largest->second.size() <= ranks.size()) return {};

@@ -20,7 +20,7 @@ std::optional<std::string> wait_in(std::vector<LookFrame> stack, bool moves) {
 TEST(GpuWait, IsNamedByTheOutermostFunction) {
   const auto place = place_of(on_gpu("cudaStreamSynchronize", 88));
   EXPECT_EQ(place.doing, Doing::waits_for_gpu);
-  EXPECT_EQ(place.state, "waiting for its GPU (cudaStreamSynchronize)");
+  EXPECT_EQ(place.state, "waiting for the GPU (cudaStreamSynchronize)");
   EXPECT_EQ(place.where, "train.py:88 step()");
   EXPECT_EQ(wait_in({native_frame("?", kDriver), native_frame("cuMemcpyDtoH_v2", kDriver)}, true),
             "cuMemcpyDtoH_v2");

@@ -123,7 +123,7 @@ TEST(Verdict, RanksThatWaitForTheirGpusWaitForTheOneThatDoesNot) {
       {in_torch("barrier", 12), on_gpu("cudaEventSynchronize", 40), in_torch("barrier", 12)}));
   EXPECT_EQ(late.text,
             "2 ranks are in barrier, called from train.py:12; rank 1 is in train.py:40 step(), "
-            "waiting for its GPU (cudaEventSynchronize); the GPU is slow, or its work has no end");
+            "waiting for the GPU (cudaEventSynchronize); the GPU is slow, or its work has no end");
   EXPECT_THAT(late.blamed, ElementsAre(1));
   EXPECT_EQ(late.kind, HangKind::slow);
 }
@@ -138,7 +138,7 @@ TEST(Verdict, IfAllWaitForTheirGpusNoRankIsBlamedUnlessItsLineDiffers) {
   EXPECT_THAT(all.blamed, IsEmpty());
   const auto one = judge_hang(facts_of({on_gpu(sync, 88), on_gpu(sync, 40), on_gpu(sync, 88)}));
   EXPECT_THAT(one.blamed, ElementsAre(1));
-  EXPECT_THAT(one.text, HasSubstr("rank 1 is in train.py:40 step(), waiting for its GPU"));
+  EXPECT_THAT(one.text, HasSubstr("rank 1 is in train.py:40 step(), waiting for the GPU"));
 }
 
 TEST(Verdict, AStoppedRankIsToBlameRatherThanOneThatComputes) {

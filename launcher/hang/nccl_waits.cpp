@@ -14,7 +14,7 @@
 namespace hvdrun {
 namespace {
 
-using Counts = std::map<std::string, std::uint64_t>;
+using Calls = std::map<std::string, std::uint64_t>;
 
 // Finds the ranks of members.
 class Finder {
@@ -25,8 +25,12 @@ class Finder {
     for (const auto& communicator : communicators)
       for (const auto& member : communicator.members)
         if (member.pid > 0) pids[member.host].insert(member.pid);
+    for (const auto& host : hosts)
+      for (const auto& [pid, rank] : host.ranks) ranks_.insert(rank);
     for (const auto& [name, of_host] : pids) hosts_[name] = host_with(name, of_host, hosts);
   }
+
+  const std::set<int>& ranks() const { return ranks_; }
 
   std::optional<int> rank_of(const NcclMember& member) const {
     const auto host = hosts_.find(member.host);
@@ -50,17 +54,18 @@ class Finder {
     return found;
   }
 
+  std::set<int> ranks_;                                // all
   std::map<std::string, const HostProcesses*> hosts_;  // by RAS's name of it
 };
 
-std::uint64_t sum_of(const Counts& counts) {
-  return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0},
+std::uint64_t sum_of(const Calls& calls) {
+  return std::accumulate(calls.begin(), calls.end(), std::uint64_t{0},
                          [](std::uint64_t sum, const auto& count) { return sum + count.second; });
 }
 
-std::uint64_t count_in(const Counts& counts, const std::string& function) {
-  const auto at = counts.find(function);
-  return at == counts.end() ? 0 : at->second;
+std::uint64_t count_in(const Calls& calls, const std::string& function) {
+  const auto at = calls.find(function);
+  return at == calls.end() ? 0 : at->second;
 }
 
 // Adds the wait of those that have called more of the function than `late`, for all that have not.
@@ -68,14 +73,21 @@ void add_wait(const NcclCommunicator& communicator, const Finder& finder,
               const std::string& function, std::uint64_t late, std::vector<CollectiveWait>& waits) {
   std::set<int> missing;
   std::set<int> waiting;
+  std::set<int> silent;
   for (const auto& member : communicator.members) {
-    if (member.silent) continue;
-    const bool is_late = count_in(member.counts, function) <= late;
     const auto rank = finder.rank_of(member);
+    if (member.silent) {
+      if (rank) silent.insert(*rank);
+      continue;
+    }
+    const bool is_late = count_in(member.calls, function) <= late;
     if (is_late && !rank) return;  // it may be one of another job
     if (rank) (is_late ? missing : waiting).insert(*rank);
   }
-  for (const int rank : missing) waiting.erase(rank);  // one with several processes
+  // Of a communicator of all ranks those that are not named are the others.
+  if (communicator.members.size() == finder.ranks().size()) waiting = finder.ranks();
+  for (const int rank : silent) waiting.erase(rank);
+  for (const int rank : missing) waiting.erase(rank);  // also one with several processes
   if (missing.empty() || waiting.empty()) return;
   CollectiveWait wait;
   wait.collective = fmt::format("{} {} of the NCCL communicator of {}", printable(function),
@@ -90,31 +102,31 @@ void add_wait(const NcclCommunicator& communicator, const Finder& finder,
 void add_waits(const NcclCommunicator& communicator, const Finder& finder,
                std::vector<CollectiveWait>& waits) {
   const NcclMember* last = nullptr;  // that has called the fewest
-  Counts most;
+  Calls most;
   for (const auto& member : communicator.members) {
     if (member.silent) continue;
-    if (last == nullptr || sum_of(member.counts) < sum_of(last->counts)) last = &member;
-    for (const auto& [function, count] : member.counts)
+    if (last == nullptr || sum_of(member.calls) < sum_of(last->calls)) last = &member;
+    for (const auto& [function, count] : member.calls)
       most[function] = std::max(most[function], count);
   }
   if (last == nullptr) return;
-  bool is_behind = true;  // in all that differs
+  bool is_prefix = true;  // all others have called what it has
   for (const auto& member : communicator.members)
-    for (const auto& [function, count] : member.counts)
-      if (count < count_in(last->counts, function)) is_behind = false;
-  if (is_behind) {
-    const auto behind = [&](const auto& one) {
-      return one.second - count_in(last->counts, one.first);
+    for (const auto& [function, count] : member.calls)
+      if (count < count_in(last->calls, function)) is_prefix = false;
+  if (is_prefix) {
+    const auto late_by = [&](const auto& one) {
+      return one.second - count_in(last->calls, one.first);
     };
-    const auto function = std::ranges::max_element(most, {}, behind);
-    if (function != most.end() && behind(*function) > 0)
-      add_wait(communicator, finder, function->first, count_in(last->counts, function->first),
+    const auto function = std::ranges::max_element(most, {}, late_by);
+    if (function != most.end() && late_by(*function) > 0)
+      add_wait(communicator, finder, function->first, count_in(last->calls, function->first),
                waits);
     return;
   }
   for (const auto& [function, count] : most) {
     const auto differs = [&](const NcclMember& member) {
-      return !member.silent && count_in(member.counts, function) < count;
+      return !member.silent && count_in(member.calls, function) < count;
     };
     if (std::ranges::any_of(communicator.members, differs))
       add_wait(communicator, finder, function, count - 1, waits);

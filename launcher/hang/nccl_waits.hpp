@@ -26,8 +26,8 @@ struct NcclFacts {
   std::vector<int> silent;  // whose RAS does not answer
 };
 
-// Leaves out a communicator with a process that has fallen behind and that is of no rank of the
-// job, or of which it is unclear of which host it is.
+// Leaves out a communicator with a process that has not called what others have and that is of no
+// rank of the job, or of which it is unclear of which host it is.
 NcclFacts find_nccl_waits(const std::vector<NcclCommunicator>& communicators,
                           const std::vector<HostProcesses>& hosts);
 

@@ -13,7 +13,7 @@ namespace {
 
 using NcclJson = nlohmann::json;
 
-// A communicator with a rank that begins, ends or gives up has counts that say nothing.
+// A communicator with a rank that begins, ends or gives up says nothing with its calls.
 bool is_steady(const NcclJson& status) {
   return status.value("init_state", 0) == 0 && !status.value("finalize_called", false) &&
          !status.value("destroy_flag", false) && !status.value("abort_flag", false);
@@ -33,7 +33,7 @@ std::optional<NcclCommunicator> communicator_in(const NcclJson& json) {
   for (const auto& rank : json.at("ranks")) {
     if (!is_steady(rank.at("status"))) return std::nullopt;
     auto& member = communicator.members.emplace_back(member_in(rank));
-    rank.at("collective_counts").get_to(member.counts);
+    rank.at("collective_counts").get_to(member.calls);
   }
   for (const auto& rank : json.at("missing_ranks")) {
     const auto& status = rank.at("status");
@@ -56,7 +56,7 @@ std::vector<NcclCommunicator> communicators_in(const NcclJson& json) {
 
 bool NcclCommunicator::is_uneven() const {
   return std::ranges::any_of(members, [this](const NcclMember& member) {
-    return member.silent || member.counts != members.front().counts;
+    return member.silent || member.calls != members.front().calls;
   });
 }
 
@@ -86,7 +86,7 @@ std::string nccl_json(const std::vector<NcclCommunicator>& communicators) {
       members.push_back({{"rank", member.rank},
                          {"host", member.host},
                          {"pid", member.pid},
-                         {"counts", member.counts},
+                         {"calls", member.calls},
                          {"silent", member.silent}});
     all.push_back({{"id", communicator.id}, {"members", std::move(members)}});
   }
@@ -103,7 +103,7 @@ std::optional<std::vector<NcclCommunicator>> parse_nccl(const std::string& line)
       one.at("id").get_to(communicator.id);
       for (const auto& each : one.at("members")) {
         auto& member = communicator.members.emplace_back(member_in(each));
-        each.at("counts").get_to(member.counts);
+        each.at("calls").get_to(member.calls);
         each.at("silent").get_to(member.silent);
       }
     }

@@ -38,6 +38,7 @@ constexpr std::size_t kLongestLine = 256;
 constexpr int kMostTries = 8;
 // A server that does not answer may be stopped; another one may not be.
 constexpr std::chrono::milliseconds kLongestGreeting{300};
+constexpr std::chrono::milliseconds kReading{100};
 
 int left(Clock::time_point deadline) {
   const auto time =
@@ -176,7 +177,7 @@ bool has_nccl(pid_t pid) {
   });
 }
 
-// What was the same in both answers: in a job that runs, the counts differ for a moment.
+// What was the same in both answers: in a job that runs, the calls differ for a moment.
 std::vector<NcclCommunicator> what_stays(const std::vector<NcclCommunicator>& before,
                                          const std::vector<NcclCommunicator>& after) {
   std::vector<NcclCommunicator> same;
@@ -227,8 +228,8 @@ std::optional<std::vector<NcclCommunicator>> ask_nccl(const std::string& address
                                                       const std::vector<pid_t>& programs,
                                                       Clock::time_point deadline) {
   const Fd fd = connect_to_rank(address, programs, deadline);
-  // The server waits so many seconds for each of the others. Its answer is awaited, not cut off:
-  // until it has sent it, RAS's thread of such a client uses a processor.
+  // The server waits so many seconds for the others. Its answer is awaited: if the client closes
+  // the connection before, the server's thread uses a processor until it has the answer.
   if (!fd || !send_line(fd.get(), "TIMEOUT 1\n") || read_line(fd.get(), deadline) != "OK")
     return std::nullopt;
   // A version without JSON answers with an error, and then with text.
@@ -259,9 +260,11 @@ NcclQuestion::~NcclQuestion() {
 
 std::string NcclQuestion::wait() {
   if (child_ <= 0) return {};
+  // The looks may have taken so long that the answer waits to be read.
+  const auto deadline = std::max(deadline_, Clock::now() + kReading);
   std::string line;
   std::array<char, 65536> part{};
-  while (line.size() < kLongestAnswer && await(out_.get(), POLLIN, deadline_)) {
+  while (line.size() < kLongestAnswer && await(out_.get(), POLLIN, deadline)) {
     const ssize_t got = ::read(out_.get(), part.data(), part.size());
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return line.ends_with('\n') ? line : std::string();

@@ -16,8 +16,8 @@ struct NcclMember {
   int rank = -1;
   std::string host;  // the number of its address: "10.0.0.2"; empty: unknown
   pid_t pid = -1;    // on that host; -1: unknown
-  std::map<std::string, std::uint64_t> counts;  // of calls: "AllReduce" -> 1234
-  bool silent = false;                          // its RAS does not answer; there are no counts
+  std::map<std::string, std::uint64_t> calls;  // "AllReduce" -> 1234
+  bool silent = false;                         // its RAS does not answer; there are no calls
   bool operator==(const NcclMember&) const = default;
 };
 

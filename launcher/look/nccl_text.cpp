@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kMostMembers = 1u << 20;
 
 // Ranks with the same count.
-struct CountGroup {
+struct CallGroup {
   std::uint64_t count = 0;
   std::size_t size = 0;
   std::vector<int> listed;
@@ -21,7 +21,7 @@ struct CountGroup {
 // What differs within one communicator.
 struct NcclDraft {
   std::map<int, NcclMember> listed;
-  std::map<std::string, std::vector<CountGroup>> functions;
+  std::map<std::string, std::vector<CallGroup>> functions;
   bool is_useless = false;
 };
 
@@ -50,10 +50,10 @@ class TextReader {
     constexpr std::string_view kDifferent = "Communicator ranks have different ";
     if (line.starts_with(kDifferent)) {
       section(line.substr(kDifferent.size()));
-    } else if (part_ == Part::counts || part_ == Part::silent) {
+    } else if (part_ == Part::calls || part_ == Part::silent) {
       if (line.starts_with("Rank "))
         rank(line);
-      else if (part_ == Part::counts)
+      else if (part_ == Part::calls)
         group(line);
     }
   }
@@ -67,7 +67,7 @@ class TextReader {
   }
 
  private:
-  enum class Part { other, counts, silent };
+  enum class Part { other, calls, silent };
 
   // "#0-0 (27a079b828ff1a75) MISMATCH"
   void begin(std::string_view line) {
@@ -83,10 +83,11 @@ class TextReader {
     if (line.ends_with("ERROR")) draft_->is_useless = true;
   }
 
-  // "AllReduce operation counts", "collective operation counts" (NCCL 2.24), "status"
+  // The name of a function and two words more, in NCCL 2.24 without a name ("collective"); or
+  // "status".
   void section(std::string_view what) {
-    const auto end = what.find(" operation counts");
-    part_ = end == std::string_view::npos ? Part::other : Part::counts;
+    const auto end = what.find(" operation count");
+    part_ = end == std::string_view::npos ? Part::other : Part::calls;
     if (part_ == Part::other)
       draft_->is_useless = true;  // it begins or ends
     else
@@ -133,11 +134,11 @@ class TextReader {
       groups_->back().listed.push_back(*number);
   }
 
-  // Sets the counts of one function. Returns false if it is open whose they are.
-  static bool set_counts(const std::string& function, const std::vector<CountGroup>& groups,
-                         std::vector<NcclMember>& members) {
+  // Sets the calls of one function. Returns false if it is open whose they are.
+  static bool set_calls(const std::string& function, const std::vector<CallGroup>& groups,
+                        std::vector<NcclMember>& members) {
     std::map<int, std::uint64_t> listed;
-    const CountGroup* rest = nullptr;
+    const CallGroup* rest = nullptr;
     for (const auto& group : groups) {
       for (const int rank : group.listed) listed[rank] = group.count;
       if (group.listed.size() == group.size) continue;
@@ -148,7 +149,7 @@ class TextReader {
       if (member.silent) continue;
       const auto at = listed.find(member.rank);
       if (at == listed.end() && rest == nullptr) return false;
-      member.counts[function] = at == listed.end() ? rest->count : at->second;
+      member.calls[function] = at == listed.end() ? rest->count : at->second;
     }
     return true;
   }
@@ -172,14 +173,14 @@ class TextReader {
     if (size < heard) return std::nullopt;
     communicator.members.resize(communicator.members.size() + size - heard);
     for (const auto& [function, groups] : draft.functions)
-      if (!set_counts(function, groups, communicator.members)) return std::nullopt;
+      if (!set_calls(function, groups, communicator.members)) return std::nullopt;
     return communicator;
   }
 
-  std::map<std::string, NcclDraft> drafts_;    // by communicator
-  NcclDraft* draft_ = nullptr;                 // that the lines belong to; null: to none
-  Part part_ = Part::other;                    // of it
-  std::vector<CountGroup>* groups_ = nullptr;  // of the function, in Part::counts
+  std::map<std::string, NcclDraft> drafts_;   // by communicator
+  NcclDraft* draft_ = nullptr;                // that the lines belong to; null: to none
+  Part part_ = Part::other;                   // of it
+  std::vector<CallGroup>* groups_ = nullptr;  // of the function, in Part::calls
 };
 
 }  // namespace

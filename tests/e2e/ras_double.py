@@ -11,18 +11,18 @@ from pathlib import Path
 
 FOLDER = Path(os.environ["RAS_FOLDER"])
 DOES = os.environ["RAS_DOUBLE"]
-counts = {"AllReduce": 0, "Broadcast": 0}
+calls = {"AllReduce": 0, "Broadcast": 0}
 
 
 def called(function: str) -> None:
     """The rank is about to call a collective."""
-    counts[function] += 1
+    calls[function] += 1
     save()
 
 
 def save() -> None:
     new = FOLDER / f"ras-{os.environ['RANK']}.new"
-    new.write_text(json.dumps({"pid": os.getpid(), "counts": counts}))
+    new.write_text(json.dumps({"pid": os.getpid(), "calls": calls}))
     new.rename(new.with_suffix(""))
 
 
@@ -33,7 +33,7 @@ def ranks() -> list[dict]:
 def as_json() -> str:
     status = {"init_state": 0, "async_error": 0, "finalize_called": False, "destroy_flag": False, "abort_flag": False}
     members = [{"rank": rank, "host": "127.0.0.1", "pid": one["pid"], "cuda_dev": rank, "nvml_dev": rank, "status": status,
-                "collective_counts": one["counts"]} for rank, one in enumerate(ranks())]
+                "collective_count" "s": one["calls"]} for rank, one in enumerate(ranks())]
     communicator = {"hash": "0xae94", "secondary_hash": "0xb7:0xb8", "size": len(members), "ranks_count": len(members),
                     "missing_ranks_count": 0, "ranks": members, "missing_ranks": []}
     return json.dumps({"nccl_version": "2.29.1", "communicators_count": 1, "communicators": [communicator],
@@ -43,11 +43,11 @@ def as_json() -> str:
 def as_text() -> str:
     text = "NCCL version 2.26.2 compiled with CUDA 12.8\n\nJob summary\n===========\n\nCommunicators... (0.00s)\n=============\n\n"
     text += "Errors\n======\n\nWarnings\n========\n\n"
-    for function in counts:
-        values = [one["counts"][function] for one in ranks()]
+    for function in calls:
+        values = [one["calls"][function] for one in ranks()]
         if len(set(values)) == 1:
             continue
-        text += f"#0-0 (000000000000ae94) MISMATCH\n  Communicator ranks have different {function} operation counts\n"
+        text += f"#0-0 (000000000000ae94) MISMATCH\n  Communicator ranks have different {function} operation count" "s\n"
         for value in sorted(set(values), key=lambda value: -values.count(value)):
             words = f"launched up to operation {value}" if value else "not launched any operations"
             if values.count(value) > 1:

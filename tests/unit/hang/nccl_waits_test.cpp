@@ -19,12 +19,12 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-using Counts = std::map<std::string, std::uint64_t>;
+using Calls = std::map<std::string, std::uint64_t>;
 
 // Rank R has the pid 100 + R, on 10.0.0.1.
-NcclCommunicator communicator(const std::vector<Counts>& counts, std::string id = "a") {
+NcclCommunicator communicator(const std::vector<Calls>& calls, std::string id = "a") {
   NcclCommunicator one{std::move(id), {}};
-  for (const auto& each : counts) {
+  for (const auto& each : calls) {
     const int rank = static_cast<int>(one.members.size());
     one.members.push_back({rank, "10.0.0.1", 100 + rank, each, false});
   }
@@ -83,10 +83,14 @@ TEST(NcclWaits, ARankWithSeveralProcessesDoesNotWaitForItself) {
   EXPECT_THAT(facts.waits.at(0).waiting, ElementsAre(1));
 }
 
-TEST(NcclWaits, ProcessesThatTheTextDoesNotNameMayWait) {
-  auto late = communicator({{{"AllReduce", 1}}, {{"AllReduce", 2}}, {{"AllReduce", 2}}});
-  late.members[2] = {-1, "", -1, {{"AllReduce", 2}}, false};
-  EXPECT_THAT(find_nccl_waits({late}, one_host(3)).waits.at(0).missing, ElementsAre(0));
+TEST(NcclWaits, OfACommunicatorOfAllRanksThoseThatAreNotNamedAreTheOthers) {
+  const NcclMember other{-1, "", -1, {{"AllReduce", 2}}, false};
+  auto late = communicator({{{"AllReduce", 1}}});
+  late.members.resize(3, other);
+  const auto facts = find_nccl_waits({late}, one_host(3));
+  EXPECT_THAT(facts.waits.at(0).missing, ElementsAre(0));
+  EXPECT_THAT(facts.waits.at(0).waiting, ElementsAre(1, 2));
+  EXPECT_THAT(find_nccl_waits({late}, one_host(4)).waits, IsEmpty());
 }
 
 // ---- the verdict
@@ -159,7 +163,7 @@ TEST(NcclVerdict, RanksInTwoCommunicatorsWaitForEachOther) {
   EXPECT_THAT(report.blamed, ElementsAre(0, 1));
 }
 
-TEST(NcclVerdict, WhatHvdCountsIsMoreThanWhatNcclDoes) {
+TEST(NcclVerdict, WhatHvdKnowsIsMoreThanWhatNcclDoes) {
   auto facts = facts_with({on_gpu("cudaStreamSynchronize", 88), in_loader()},
                           {communicator({{{"AllReduce", 5}}, {{"AllReduce", 6}}})});
   facts.waits = {{"allreduce grad", 75, {0}, {1}, ""}};

@@ -21,8 +21,10 @@ std::string rank_json(int rank, int all_reduces, const std::string& flag = "abor
          std::to_string(100 + rank) + R"(, "cuda_dev": 0, "nvml_dev": 0, "status": {)" +
          R"("init_state": 0, "async_error": 0, )" + is("finalize_called") + ", " +
          is("destroy_flag") + ", " + is("abort_flag") +
-         R"(}, "collective_counts": {"Broadcast": 1, "AllReduce": )" + std::to_string(all_reduces) +
-         "}}";
+         R"(}, "collective_count)"
+         "s\": {"
+         R"("Broadcast": 1, "AllReduce": )" +
+         std::to_string(all_reduces) + "}}";
 }
 
 std::string missing_json(bool unresponsive) {
@@ -38,7 +40,7 @@ std::string answer_json(const std::string& ranks, const std::string& missing = "
          R"(]}], "ras": {"collection_time_sec": 0.001, "timeouts_count": 0}})";
 }
 
-TEST(NcclAnswer, JsonHasTheCountsOfEachRank) {
+TEST(NcclAnswer, JsonHasTheCallsOfEachRank) {
   const auto found = parse_nccl_answer(answer_json(rank_json(0, 5) + "," + rank_json(1, 4)));
   ASSERT_TRUE(found);
   ASSERT_THAT(*found, SizeIs(1));
@@ -48,7 +50,7 @@ TEST(NcclAnswer, JsonHasTheCountsOfEachRank) {
   EXPECT_EQ(late.rank, 1);
   EXPECT_EQ(late.host, "10.0.0.2");
   EXPECT_EQ(late.pid, 101);
-  EXPECT_THAT(late.counts, ElementsAre(Pair("AllReduce", 4), Pair("Broadcast", 1)));
+  EXPECT_THAT(late.calls, ElementsAre(Pair("AllReduce", 4), Pair("Broadcast", 1)));
   EXPECT_EQ(parse_nccl(nccl_json(*found)), found);
 }
 
@@ -104,7 +106,8 @@ TEST(NcclAnswer, TextNamesTheRanksOfTheSmallerGroup) {
   const auto found =
       in_text("",
               "#0-0 (27a079b828ff1a75) MISMATCH\n"
-              "  Communicator ranks have different AllReduce operation counts\n"
+              "  Communicator ranks have different AllReduce operation count"
+              "s\n"
               "  6 ranks have launched up to operation 6650\n"
               "  2 ranks have launched up to operation 6649\n"
               "  Rank 0 -- GPU 0 (NVML 3) managed by process 483072 on node 172.16.64.210\n"
@@ -114,22 +117,23 @@ TEST(NcclAnswer, TextNamesTheRanksOfTheSmallerGroup) {
   ASSERT_THAT(found[0].members, SizeIs(8));
   EXPECT_EQ(found[0].members[1].pid, 483077);
   EXPECT_EQ(found[0].members[1].host, "172.16.64.210");
-  EXPECT_EQ(found[0].members[1].counts.at("AllReduce"), 6649U);
+  EXPECT_EQ(found[0].members[1].calls.at("AllReduce"), 6649U);
   EXPECT_EQ(found[0].members[7].pid, -1);
-  EXPECT_EQ(found[0].members[7].counts.at("AllReduce"), 6650U);
+  EXPECT_EQ(found[0].members[7].calls.at("AllReduce"), 6650U);
 }
 
 TEST(NcclAnswer, TextHasASingleRankInItsOwnWords) {
   for (const auto& [words, count] : {std::pair{"has launched up to operation 6", 6U},
                                      std::pair{"has not launched any operations", 0U}}) {
-    const auto found = in_text(
-        "",
-        "#0-0 (1) MISMATCH\n  Communicator ranks have different collective operation counts\n"
-        "  3 ranks have launched up to operation 7\n  Rank 3 " +
-            std::string(words) + " -- GPU 3 managed by process 12 on node n\n\n");
+    const auto found =
+        in_text("",
+                "#0-0 (1) MISMATCH\n  Communicator ranks have different collective operation count"
+                "s\n"
+                "  3 ranks have launched up to operation 7\n  Rank 3 " +
+                    std::string(words) + " -- GPU 3 managed by process 12 on node n\n\n");
     ASSERT_THAT(found, SizeIs(1));
     ASSERT_THAT(found[0].members, SizeIs(4));
-    EXPECT_EQ(found[0].members[0].counts.at("collective"), count);
+    EXPECT_EQ(found[0].members[0].calls.at("collective"), count);
   }
 }
 
@@ -137,20 +141,23 @@ TEST(NcclAnswer, TextOfSeveralFunctionsIsPutTogether) {
   const auto found = in_text(
       "",
       "#0-0 (1) MISMATCH\n"
-      "  Communicator ranks have different Broadcast operation counts\n"
+      "  Communicator ranks have different Broadcast operation count"
+      "s\n"
       "  3 ranks have not launched any operations\n"
       "  Rank 3 has launched up to operation 1 -- GPU 3 managed by process 12 on node n\n\n"
-      "  Communicator ranks have different AllReduce operation counts\n"
+      "  Communicator ranks have different AllReduce operation count"
+      "s\n"
       "  3 ranks have launched up to operation 7\n"
       "  Rank 3 has launched up to operation 6 -- GPU 3 managed by process 12 on node n\n\n");
   ASSERT_THAT(found, SizeIs(1));
-  EXPECT_THAT(found[0].members[0].counts, ElementsAre(Pair("AllReduce", 6), Pair("Broadcast", 1)));
-  EXPECT_THAT(found[0].members[1].counts, ElementsAre(Pair("AllReduce", 7), Pair("Broadcast", 0)));
+  EXPECT_THAT(found[0].members[0].calls, ElementsAre(Pair("AllReduce", 6), Pair("Broadcast", 1)));
+  EXPECT_THAT(found[0].members[1].calls, ElementsAre(Pair("AllReduce", 7), Pair("Broadcast", 0)));
 }
 
 TEST(NcclAnswer, TextThatLeavesOpenWhoIsLateIsLeftOut) {
   const std::string begin =
-      "#0-0 (1) MISMATCH\n  Communicator ranks have different AllReduce operation counts\n";
+      "#0-0 (1) MISMATCH\n  Communicator ranks have different AllReduce operation count"
+      "s\n";
   for (const auto* rest :
        {"  2 ranks have launched up to operation 7\n  2 ranks have launched up to operation 6\n",
         "  3 ranks have launched up to operation 7\n  Rank 0 -- [process information not found]\n",

@@ -22,8 +22,10 @@ using ::testing::SizeIs;
 
 const std::string kAnswer =
     R"({"communicators": [{"hash": "0xa", "ranks": [{"rank": 0, "host": "h", "pid": 1, "status": {},)"
-    R"("collective_counts": {"AllReduce": 2}}, {"rank": 1, "host": "h", "pid": 2, "status": {},)"
-    R"("collective_counts": {"AllReduce": 1}}], "missing_ranks": []}]})";
+    R"("collective_count)"
+    R"(s": {"AllReduce": 2}}, {"rank": 1, "host": "h", "pid": 2, "status": {},)"
+    R"("collective_count)"
+    R"(s": {"AllReduce": 1}}], "missing_ranks": []}]})";
 
 // A server that answers each connection with a function, which gets lines and sends text.
 class Server {

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from asking import ask_until, end
 from harness import PYTHON, Running, Sandbox, python_environment, wait_until
+from test_elastic import on_two_hosts
 from test_why import GPU, doubles, write
 
 HERE = Path(__file__).parent
@@ -33,10 +34,11 @@ def address() -> Iterator[str]:
         yield f"localhost:{holder.getsockname()[1]}"
 
 
-def start(sandbox: Sandbox, address: str, does: str, body: str) -> Running:
+def start(sandbox: Sandbox, address: str, does: str, body: str, *options: object) -> Running:
     environment = {**python_environment({"PYTHONPATH": str(HERE)}), **doubles(), "NCCL_RAS_ADDR": address,
                    "RAS_DOUBLE": does, "RAS_FOLDER": str(sandbox.files)}
-    job = sandbox.start("-np", 3, "--grace", "200ms", PYTHON, write(sandbox, TRAIN, body), env=environment)
+    forwarded = [word for name in environment for word in ("-x", name)]
+    job = sandbox.start("-np", 3, "--grace", "200ms", *forwarded, *options, PYTHON, write(sandbox, TRAIN, body), env=environment)
     wait_until(lambda: job.out.count(b"ready") == 3 or job.process.poll() is not None, "the ranks to begin")
     return job
 
@@ -71,6 +73,14 @@ def test_the_rank_that_has_not_come_is_named(name: str, sandbox: Sandbox, addres
     hang = end(job)
     assert hang["blamed"] == list(row.blamed), hang
     assert hang["kind"] == row.kind, hang
+
+
+@pytest.mark.slow
+def test_a_rank_on_another_host_is_named(sandbox: Sandbox, address: str) -> None:
+    """The agent of rank 0 asks, and RAS knows the process on the other host."""
+    job = start(sandbox, address, "json", ENDLESS, *on_two_hosts(sandbox)[:-1], "localhost:1,other:2")
+    ask_until(job, ("rank 1 on other has not come to AllReduce 6",))
+    assert end(job)["blamed"] == [1]
 
 
 @pytest.mark.slow

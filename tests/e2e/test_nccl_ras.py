@@ -61,6 +61,8 @@ ROWS = {
     "the rank is in another collective": Row("json", 'called("Broadcast"); ' + ENDLESS, (
         "ranks 0,2 wait in AllReduce 6 of the NCCL communicator of 3 ranks", "rank 1 waits in Broadcast 1 of the NCCL communicator of 3 ranks",
         "they wait for each other"), "hangs", (0, 1, 2)),
+    "a rank calls again and again": Row("json", "while True: called('Broadcast'); time.sleep(0.2)", (
+        "2 ranks wait for their GPUs, in train.py:13 meet(); rank 1 is in train.py:15 other(), sleeping",), "hangs"),
     "all have called the same": Row("json", "called('AllReduce'); " + ENDLESS, (NOTHING,)),
 }
 
@@ -73,6 +75,7 @@ def test_the_rank_that_has_not_come_is_named(name: str, sandbox: Sandbox, addres
     hang = end(job)
     assert hang["blamed"] == list(row.blamed), hang
     assert hang["kind"] == row.kind, hang
+    assert ("NCCL" in hang["text"]) == any("NCCL" in word for word in row.words), hang
 
 
 @pytest.mark.slow

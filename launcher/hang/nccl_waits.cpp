@@ -30,7 +30,18 @@ class Finder {
     for (const auto& [name, of_host] : pids) hosts_[name] = host_with(name, of_host, hosts);
   }
 
-  const std::set<int>& ranks() const { return ranks_; }
+  // Returns the ranks of those members that are not named: of a communicator of all ranks the
+  // others. Empty: they are unknown.
+  std::set<int> unnamed_in(const NcclCommunicator& communicator) const {
+    if (communicator.members.size() != ranks_.size()) return {};
+    auto others = ranks_;
+    for (const auto& member : communicator.members)
+      if (const auto rank = rank_of(member))
+        others.erase(*rank);
+      else if (member.pid > 0)
+        return {};
+    return others;
+  }
 
   std::optional<int> rank_of(const NcclMember& member) const {
     const auto host = hosts_.find(member.host);
@@ -71,23 +82,20 @@ std::uint64_t count_in(const Calls& calls, const std::string& function) {
 // Adds the wait of those that have called more of the function than `late`, for all that have not.
 void add_wait(const NcclCommunicator& communicator, const Finder& finder,
               const std::string& function, std::uint64_t late, std::vector<CollectiveWait>& waits) {
+  const auto unnamed = finder.unnamed_in(communicator);
   std::set<int> missing;
   std::set<int> waiting;
-  std::set<int> silent;
   for (const auto& member : communicator.members) {
-    const auto rank = finder.rank_of(member);
-    if (member.silent) {
-      if (rank) silent.insert(*rank);
-      continue;
-    }
-    const bool is_late = count_in(member.calls, function) <= late;
-    if (is_late && !rank) return;  // it may be one of another job
-    if (rank) (is_late ? missing : waiting).insert(*rank);
+    if (member.silent) continue;
+    auto& ranks = count_in(member.calls, function) <= late ? missing : waiting;
+    if (const auto rank = finder.rank_of(member))
+      ranks.insert(*rank);
+    else if (!unnamed.empty() && member.pid < 0)
+      ranks.insert(unnamed.begin(), unnamed.end());
+    else if (&ranks == &missing)
+      return;  // it may be one of another job
   }
-  // Of a communicator of all ranks those that are not named are the others.
-  if (communicator.members.size() == finder.ranks().size()) waiting = finder.ranks();
-  for (const int rank : silent) waiting.erase(rank);
-  for (const int rank : missing) waiting.erase(rank);  // also one with several processes
+  for (const int rank : missing) waiting.erase(rank);  // one with several processes
   if (missing.empty() || waiting.empty()) return;
   CollectiveWait wait;
   wait.collective = fmt::format("{} {} of the NCCL communicator of {}", printable(function),

@@ -28,8 +28,8 @@ constexpr int kOk = 0;
 constexpr int kNothing = 1;
 constexpr int kWrongUse = 2;
 
-// The looks take less, if nothing hangs.
-constexpr std::chrono::milliseconds kLongestQuestion{2500};
+// Enough for two answers of RAS that lack a rank: it waits a second for one that does not answer.
+constexpr std::chrono::milliseconds kLongestQuestion{3500};
 
 constexpr const char* kHelp =
     R"(usage: hvdrun-look [options] PID...

@@ -61,6 +61,8 @@ ROWS = {
     "the rank is in another collective": Row("json", 'called("Broadcast"); ' + ENDLESS, (
         "ranks 0,2 wait in AllReduce 6 of the NCCL communicator of 3 ranks", "rank 1 waits in Broadcast 1 of the NCCL communicator of 3 ranks",
         "they wait for each other"), "hangs", (0, 1, 2)),
+    "the rank is in another one, and RAS knows no JSON": Row("text", 'called("Broadcast"); ' + ENDLESS, (
+        "ranks 0,2 wait in AllReduce 6 of the NCCL", "rank 1 waits in Broadcast 1 of the NCCL", "they wait for each other"), "hangs", (0, 1, 2)),
     "a rank calls again and again": Row("json", "while True: called('Broadcast'); time.sleep(0.2)", (
         "2 ranks wait for their GPUs, in train.py:13 meet(); rank 1 is in train.py:15 other(), sleeping",), "hangs"),
     "all have called the same": Row("json", "called('AllReduce'); " + ENDLESS, (NOTHING,)),

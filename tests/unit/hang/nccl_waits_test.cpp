@@ -91,6 +91,10 @@ TEST(NcclWaits, OfACommunicatorOfAllRanksThoseThatAreNotNamedAreTheOthers) {
   EXPECT_THAT(facts.waits.at(0).missing, ElementsAre(0));
   EXPECT_THAT(facts.waits.at(0).waiting, ElementsAre(1, 2));
   EXPECT_THAT(find_nccl_waits({late}, one_host(4)).waits, IsEmpty());
+  late.members[0].calls = {{"AllReduce", 3}};
+  EXPECT_THAT(find_nccl_waits({late}, one_host(3)).waits.at(0).missing, ElementsAre(1, 2));
+  late.members[0].pid = 7;
+  EXPECT_THAT(find_nccl_waits({late}, one_host(3)).waits, IsEmpty());
 }
 
 // ---- the verdict

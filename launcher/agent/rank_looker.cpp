@@ -67,6 +67,8 @@ Result<void> RankLooker::spawn_looker(const LookMessage& wanted) {
       "--interval",     std::to_string(std::max<long>(1, wanted.interval.count())),
       "--time-limit",   fmt::format("{:.3f}", std::chrono::duration<double>(limit).count()),
       "--depth",        std::to_string(kDepth)};
+  // One process of the job answers for all of it, so one agent asks.
+  if (std::ranges::count(answer_.ranks, 0, &RankState::rank) > 0) command.push_back("--nccl");
   for (const pid_t pid : pids) command.push_back(std::to_string(pid));
   HVD_TRY(Pipe output, make_pipe());
   HVD_CHECK(set_nonblocking(output.read.get()));

@@ -1,6 +1,7 @@
 // What is known of a job that seems to hang. Plain values, for any thread.
 #pragma once
 
+#include "hang/nccl_waits.hpp"
 #include "look/process_look.hpp"
 #include "model/report.hpp"
 
@@ -25,6 +26,7 @@ struct RankFacts {
 struct HangFacts {
   std::vector<RankFacts> ranks;
   std::vector<CollectiveWait> waits;  // that libhvd reports, the longest first
+  NcclFacts nccl;
   std::vector<std::string> problems;  // of hosts: "n5: no answer"
 };
 

@@ -269,6 +269,12 @@ std::string wait_time_text(double seconds) {
   return seconds < 10 ? fmt::format("{:.1f} s", seconds) : fmt::format("{:.0f} s", seconds);
 }
 
+std::string with_commas(std::uint64_t number) {
+  std::string text = std::to_string(number);
+  for (std::size_t at = text.size(); at > 3; at -= 3) text.insert(at - 3, ",");
+  return text;
+}
+
 std::string place_text(const LookFrame& frame) {
   std::string text;
   if (!frame.file.empty()) {

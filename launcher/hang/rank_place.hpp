@@ -4,6 +4,7 @@
 
 #include "look/process_look.hpp"
 
+#include <cstdint>
 #include <string>
 
 namespace hvdrun {
@@ -39,6 +40,9 @@ RankPlace place_of(const ProcessLook& look);
 
 // Returns "3.1 s", "312 s".
 std::string wait_time_text(double seconds);
+
+// Returns "81,245".
+std::string with_commas(std::uint64_t number);
 
 // Returns "loader.py:214 read()" for a frame.
 std::string place_text(const LookFrame& frame);

@@ -28,13 +28,6 @@ std::string title_of(const std::string& collective) {
   return collective.substr(0, space) + " " + quote(collective.substr(space + 1));
 }
 
-// Returns "81,245".
-std::string with_commas(std::uint64_t number) {
-  std::string text = std::to_string(number);
-  for (std::size_t at = text.size(); at > 3; at -= 3) text.insert(at - 3, ",");
-  return text;
-}
-
 struct Seen {
   const RankFacts* facts = nullptr;
   RankPlace place;
@@ -66,7 +59,9 @@ class Judge {
   }
 
   HangReport judge() {
-    if (!facts_.waits.empty())
+    waits_ = facts_.waits;
+    if (waits_.empty()) take_nccl();
+    if (!waits_.empty())
       judge_waits();
     else if (!judge_stacks())
       judge_places();
@@ -79,12 +74,13 @@ class Judge {
   }
 
  private:
+  static bool cannot_run(const RankPlace& place) {
+    return place.doing == Doing::stopped || place.doing == Doing::traced ||
+           place.doing == Doing::frozen;
+  }
+
   static bool is_more_telling(const RankPlace& one, const RankPlace& other) {
-    const auto does_nothing = [](const RankPlace& place) {
-      return place.doing == Doing::stopped || place.doing == Doing::traced ||
-             place.doing == Doing::frozen;
-    };
-    if (does_nothing(one) != does_nothing(other)) return does_nothing(one);
+    if (cannot_run(one) != cannot_run(other)) return cannot_run(one);
     // A worker that is in no collective is the one that the others wait for.
     return other.doing == Doing::in_collective && one.doing != Doing::in_collective &&
            one.doing != Doing::unknown;
@@ -186,10 +182,54 @@ class Judge {
     return is_any(ranks, Doing::waits_for_gpu) ? "; the GPU is slow, or its work has no end" : "";
   }
 
-  // ---- what libhvd reports
+  // ---- what NCCL's RAS has counted
+
+  static bool is_waiting(const Seen* rank) {
+    return rank->facts->ended.empty() &&
+           (rank->place.doing == Doing::waits_for_gpu || rank->place.doing == Doing::in_collective);
+  }
+
+  // Takes its waits where it knows more than the stacks: not if a rank has ended or cannot run. The
+  // processors run ahead of their GPUs. So a rank that has called fewer, and waits for its GPU, may
+  // wait with the others for a GPU that computes. A rank that does not wait is more telling.
+  void take_nccl() {
+    const bool is_clear = std::ranges::any_of(seen_, [](const Seen& rank) {
+      return !rank.facts->ended.empty() || cannot_run(rank.place);
+    });
+    if (is_clear) return;
+    const bool all_wait =
+        std::ranges::all_of(seen_, [](const Seen& rank) { return is_waiting(&rank); });
+    for (auto wait : facts_.nccl.waits) {
+      std::erase_if(wait.waiting, [&](int rank) {
+        const auto* seen = find(rank);
+        return seen == nullptr || !is_waiting(seen);
+      });
+      if (!wait.waiting.empty() &&
+          (all_wait || !std::ranges::all_of(find_all(wait.missing), is_waiting)))
+        waits_.push_back(std::move(wait));
+    }
+    is_of_nccl_ = !waits_.empty();
+  }
+
+  // ---- what libhvd reports, or NCCL
+
+  std::string title(const CollectiveWait& wait) const {
+    return is_of_nccl_ ? wait.collective : title_of(wait.collective);
+  }
+
+  // Returns ", for which 3 ranks have waited 75 s".
+  std::string waited_words(const CollectiveWait& wait, bool is_sure) const {
+    const bool one = wait.waiting.size() == 1;
+    const auto who = one ? describe_ranks(wait.waiting) : plural(wait.waiting.size(), "rank");
+    if (is_of_nccl_ && !is_sure)
+      return fmt::format(", which {} {} called", who, one ? "has" : "have");
+    if (is_of_nccl_) return fmt::format(", for which {} {}", who, one ? "waits" : "wait");
+    return fmt::format(", for which {} {} waited {}", who, one ? "has" : "have",
+                       wait_time_text(wait.seconds));
+  }
 
   const CollectiveWait* wait_of(int rank, const CollectiveWait* except) const {
-    for (const auto& wait : facts_.waits)
+    for (const auto& wait : waits_)
       if (&wait != except && std::ranges::find(wait.waiting, rank) != wait.waiting.end())
         return &wait;
     return nullptr;
@@ -197,7 +237,7 @@ class Judge {
 
   // Follows ranks that are missing because they wait in another collective for others.
   void judge_waits() {
-    const auto* wait = &facts_.waits.front();
+    const auto* wait = &waits_.front();
     std::set<const CollectiveWait*> path;
     while (path.insert(wait).second) {
       const CollectiveWait* next = nullptr;
@@ -219,7 +259,6 @@ class Judge {
     blame(missing);
     report_.waiting = wait.waiting;
     report_.collective = wait.collective;
-    const auto waiting = wait.waiting.size();
     std::string call;
     if (const auto* rank = find(wait.waiting.front());
         rank != nullptr && rank->facts->collective == wait.collective && rank->facts->calls > 0)
@@ -233,12 +272,14 @@ class Judge {
       text += fmt::format(" {} ended ({})", one ? "has" : "have", missing.front()->facts->ended);
     else
       text += one ? " has not come" : " have not come";
-    text += fmt::format("{} {}{}, for which {} {} waited {}", have_ended ? " without" : " to",
-                        title_of(wait.collective), call,
-                        waiting == 1 ? describe_ranks(wait.waiting) : plural(waiting, "rank"),
-                        waiting == 1 ? "has" : "have", wait_time_text(wait.seconds));
+    const bool waits_too = is_of_nccl_ && is_any(missing, Doing::waits_for_gpu);
+    text += fmt::format("{} {}{}{}", have_ended ? " without" : " to", title(wait), call,
+                        waited_words(wait, !waits_too));
     if (const auto words = describe(missing); !words.empty()) text += "; " + words;
-    report_.text = text + loop_words(missing);
+    report_.text =
+        text + (waits_too
+                    ? "; the GPU computes, or is in a collective that another GPU has not reached"
+                    : loop_words(missing));
   }
 
   void blame_circle(const CollectiveWait& one, const CollectiveWait& other) {
@@ -252,7 +293,7 @@ class Judge {
       const auto* rank = find(wait.waiting.front());
       const auto from = rank == nullptr ? "" : rank->place.called_from;
       return fmt::format("{} {} in {}{}", describe_ranks(wait.waiting),
-                         wait.waiting.size() == 1 ? "waits" : "wait", title_of(wait.collective),
+                         wait.waiting.size() == 1 ? "waits" : "wait", title(wait),
                          from.empty() ? "" : ", called from " + from);
     };
     report_.text = fmt::format(
@@ -336,12 +377,8 @@ class Judge {
 
   void blame_others(const std::vector<const Seen*>& waiters, std::vector<const Seen*> others) {
     // A rank that cannot run explains more than one that computes.
-    const auto cannot_run = [](const Seen* rank) {
-      return rank->place.doing == Doing::stopped || rank->place.doing == Doing::traced ||
-             rank->place.doing == Doing::frozen;
-    };
-    if (std::ranges::any_of(others, cannot_run))
-      std::erase_if(others, [&](const Seen* rank) { return !cannot_run(rank); });
+    if (std::ranges::any_of(others, [](const Seen* rank) { return cannot_run(rank->place); }))
+      std::erase_if(others, [](const Seen* rank) { return !cannot_run(rank->place); });
     blame(others);
     auto words = describe(others);
     const auto name = name_of(others);
@@ -437,6 +474,11 @@ class Judge {
     report_.text += waiters.size() == 1
                         ? "; the GPU is slow, or its work has no end"
                         : "; a GPU computes, or a rank has not come to a collective of the others";
+    const auto silent = find_all(facts_.nccl.silent);
+    if (silent.empty()) return;
+    report_.blamed = numbers_of(silent);
+    report_.text += fmt::format("; {} {} not answer NCCL's RAS", name_of(silent),
+                                silent.size() == 1 ? "does" : "do");
   }
 
   // ---- without collectives
@@ -449,12 +491,11 @@ class Judge {
     for (const auto& rank : seen_) {
       if (!rank.facts->ended.empty() || rank.place.doing == Doing::unknown) continue;
       alive.push_back(&rank);
-      const auto doing = rank.place.doing;
-      if (doing == Doing::stopped || doing == Doing::traced || doing == Doing::frozen)
+      if (cannot_run(rank.place))
         still.push_back(&rank);
       else if (!rank.place.note.empty())
         noted.push_back(&rank);
-      if (doing == Doing::waits && !rank.place.moves) waits.push_back(&rank);
+      if (rank.place.doing == Doing::waits && !rank.place.moves) waits.push_back(&rank);
     }
     if (alive.empty()) {
       report_.text = "nothing could be seen of the ranks";
@@ -523,6 +564,8 @@ class Judge {
   }
 
   const HangFacts& facts_;
+  std::vector<CollectiveWait> waits_;  // of libhvd, or else of NCCL
+  bool is_of_nccl_ = false;
   std::vector<Seen> seen_;
   bool several_hosts_ = false;
   HangReport report_;

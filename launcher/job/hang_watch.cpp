@@ -7,6 +7,7 @@
 #include "hang/verdict_json.hpp"
 #include "job/stalls.hpp"
 #include "look/look_parse.hpp"
+#include "look/nccl_answer.hpp"
 #include "report/report_text.hpp"
 
 #include <algorithm>
@@ -114,7 +115,8 @@ HangReport HangWatch::judge() {
   HangFacts facts;
   const auto& ranks = attempt_.table.ranks();
   std::vector<RankState> states;
-  std::map<int, int> pids;  // by pid, of one host
+  std::vector<HostProcesses> hosts;
+  std::vector<NcclCommunicator> nccl;
   for (const auto& rank : ranks) facts.ranks.push_back(facts_of(rank));
   for (const std::size_t host : asked_) {
     const auto& agent = attempt_.agents->on_host(host);
@@ -127,18 +129,23 @@ HangReport HangWatch::judge() {
     }
     const auto& answer = at->second;
     if (!answer.problem.empty()) facts.problems.push_back(name + ": " + answer.problem);
-    pids.clear();
+    auto& processes = hosts.emplace_back(agent.facts ? agent.facts->address : std::string());
+    auto& pids = processes.ranks;
     for (const auto& state : answer.ranks)
       if (attempt_.table.has(state.rank)) {
         states.push_back(state);
         pids[state.pid] = state.rank;
       }
     for (const auto& text : answer.looks) {
+      if (auto counted = parse_nccl(text)) nccl = std::move(*counted);
       auto look = parse_look(text);
       if (!look || !pids.contains(look->asked)) continue;
-      facts.ranks[static_cast<std::size_t>(pids[look->asked])].looks.push_back(std::move(*look));
+      const int rank = pids[look->asked];
+      pids[look->pid] = rank;
+      facts.ranks[static_cast<std::size_t>(rank)].looks.push_back(std::move(*look));
     }
   }
+  facts.nccl = find_nccl_waits(nccl, hosts);
   waits_.take(facts.ranks,
               std::chrono::duration<double>(attempt_.job.loop.now().time_since_epoch()).count());
   states = members_(std::move(states));

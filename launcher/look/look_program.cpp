@@ -3,10 +3,13 @@
 #include "look/look_json.hpp"
 #include "look/look_text.hpp"
 #include "look/look_worker.hpp"
+#include "look/nccl_ras.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
@@ -25,6 +28,9 @@ constexpr int kOk = 0;
 constexpr int kNothing = 1;
 constexpr int kWrongUse = 2;
 
+// The looks take less, if nothing hangs.
+constexpr std::chrono::milliseconds kLongestQuestion{2500};
+
 constexpr const char* kHelp =
     R"(usage: hvdrun-look [options] PID...
 
@@ -40,6 +46,7 @@ is stopped for at most 50 ms. The output is a line of JSON for each process.
   --depth N         at most N frames of a stack in each language (default: 128)
   --programs        looks at the programs that the processes have started, where these
                     only wait for them: shells, torchrun, numactl, debuggers
+  --nccl            also asks NCCL's RAS which collectives the ranks of the job have called
   --no-stop         does not stop the process; threads that run have no native stack
   --help            prints this
 
@@ -51,6 +58,7 @@ struct Parsed {
   LookRequest request;
   bool text = false;
   bool all = false;
+  bool nccl = false;
 };
 
 std::optional<long> number(const char* text, long least, long most) {
@@ -96,6 +104,7 @@ std::optional<int> parse(int argc, char** argv, Parsed& parsed) {
                                               {"time-limit", required_argument, nullptr, 'l'},
                                               {"depth", required_argument, nullptr, 'd'},
                                               {"programs", no_argument, nullptr, 'p'},
+                                              {"nccl", no_argument, nullptr, 'r'},
                                               {"no-stop", no_argument, nullptr, 'n'},
                                               {"help", no_argument, nullptr, 'h'},
                                               {nullptr, 0, nullptr, 0}});
@@ -112,6 +121,9 @@ std::optional<int> parse(int argc, char** argv, Parsed& parsed) {
         break;
       case 'p':
         parsed.request.programs = true;
+        break;
+      case 'r':
+        parsed.nccl = true;
         break;
       case 'n':
         parsed.request.stop = false;
@@ -148,6 +160,10 @@ int look_program(int argc, char** argv) {
   parsed.request.print = [text, all](const ProcessLook& look) {
     return text ? look_text(look, all) : look_json(look) + "\n";
   };
+  std::optional<NcclQuestion> question;
+  if (parsed.nccl)
+    question.emplace(parsed.request.pids, parsed.request.interval,
+                     std::min(parsed.request.limit, kLongestQuestion));
   bool found = false;
   run_looks(parsed.request, [&](pid_t pid, const std::string& printed) {
     if (printed.empty()) {
@@ -160,6 +176,7 @@ int look_program(int argc, char** argv) {
     std::fputs(printed.c_str(), stdout);
     std::fflush(stdout);
   });
+  if (question) std::fputs(question->wait().c_str(), stdout);
   return found ? kOk : kNothing;
 }
 

@@ -124,12 +124,12 @@ void add_waits(const NcclCommunicator& communicator, const Finder& finder,
                waits);
     return;
   }
-  for (const auto& [function, count] : most) {
+  for (const auto& one : most) {
     const auto differs = [&](const NcclMember& member) {
-      return !member.silent && count_in(member.calls, function) < count;
+      return !member.silent && count_in(member.calls, one.first) < one.second;
     };
     if (std::ranges::any_of(communicator.members, differs))
-      add_wait(communicator, finder, function, count - 1, waits);
+      add_wait(communicator, finder, one.first, one.second - 1, waits);
   }
 }
 

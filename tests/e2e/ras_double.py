@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 
 FOLDER = Path(os.environ["RAS_FOLDER"])
+HOST = f"10.0.0.{sum(socket.gethostname().encode()) % 256}"  # each has an address of its own
 DOES = os.environ["RAS_DOUBLE"]
 calls = {"AllReduce": 0, "Broadcast": 0}
 
@@ -22,7 +23,7 @@ def called(function: str) -> None:
 
 def save() -> None:
     new = FOLDER / f"ras-{os.environ['RANK']}.new"
-    new.write_text(json.dumps({"pid": os.getpid(), "calls": calls}))
+    new.write_text(json.dumps({"host": HOST, "pid": os.getpid(), "calls": calls}))
     new.rename(new.with_suffix(""))
 
 
@@ -32,7 +33,7 @@ def ranks() -> list[dict]:
 
 def as_json() -> str:
     status = {"init_state": 0, "async_error": 0, "finalize_called": False, "destroy_flag": False, "abort_flag": False}
-    members = [{"rank": rank, "host": "127.0.0.1", "pid": one["pid"], "cuda_dev": rank, "nvml_dev": rank, "status": status,
+    members = [{"rank": rank, "host": one["host"], "pid": one["pid"], "cuda_dev": rank, "nvml_dev": rank, "status": status,
                 "collective_count" "s": one["calls"]} for rank, one in enumerate(ranks())]
     communicator = {"hash": "0xae94", "secondary_hash": "0xb7:0xb8", "size": len(members), "ranks_count": len(members),
                     "missing_ranks_count": 0, "ranks": members, "missing_ranks": []}
@@ -54,7 +55,7 @@ def as_text() -> str:
                 text += f"  {values.count(value)} ranks have {words}\n"
             else:
                 rank = values.index(value)
-                text += f"  Rank {rank} has {words} -- GPU {rank} managed by process {ranks()[rank]['pid']} on node 127.0.0.1\n"
+                text += f"  Rank {rank} has {words} -- GPU {rank} managed by process {ranks()[rank]['pid']} on node {HOST}\n"
         text += "\n"
     return text
 
@@ -101,6 +102,7 @@ def listen() -> None:
     threading.Thread(target=serve, args=(listener,), daemon=True).start()
 
 
+os.environ["HVD_SHM_DIR"] = str(FOLDER)  # where the doubles of NCCL meet, also those of several hosts
 save()
 if DOES != "none":
     listen()

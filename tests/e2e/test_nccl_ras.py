@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from asking import ask_until, end
 from harness import PYTHON, Running, Sandbox, python_environment, wait_until
+from test_elastic import on_two_hosts
 from test_why import GPU, doubles, write
 
 HERE = Path(__file__).parent
@@ -33,10 +34,11 @@ def address() -> Iterator[str]:
         yield f"localhost:{holder.getsockname()[1]}"
 
 
-def start(sandbox: Sandbox, address: str, does: str, body: str) -> Running:
+def start(sandbox: Sandbox, address: str, does: str, body: str, *options: object) -> Running:
     environment = {**python_environment({"PYTHONPATH": str(HERE)}), **doubles(), "NCCL_RAS_ADDR": address,
                    "RAS_DOUBLE": does, "RAS_FOLDER": str(sandbox.files)}
-    job = sandbox.start("-np", 3, "--grace", "200ms", PYTHON, write(sandbox, TRAIN, body), env=environment)
+    forwarded = [word for name in environment for word in ("-x", name)]
+    job = sandbox.start("-np", 3, "--grace", "200ms", *forwarded, *options, PYTHON, write(sandbox, TRAIN, body), env=environment)
     wait_until(lambda: job.out.count(b"ready") == 3 or job.process.poll() is not None, "the ranks to begin")
     return job
 
@@ -59,6 +61,8 @@ ROWS = {
     "the rank is in another collective": Row("json", 'called("Broadcast"); ' + ENDLESS, (
         "ranks 0,2 wait in AllReduce 6 of the NCCL communicator of 3 ranks", "rank 1 waits in Broadcast 1 of the NCCL communicator of 3 ranks",
         "they wait for each other"), "hangs", (0, 1, 2)),
+    "a rank calls again and again": Row("json", "while True: called('Broadcast'); time.sleep(0.2)", (
+        "2 ranks wait for their GPUs, in train.py:13 meet(); rank 1 is in train.py:15 other(), sleeping",), "hangs"),
     "all have called the same": Row("json", "called('AllReduce'); " + ENDLESS, (NOTHING,)),
 }
 
@@ -71,6 +75,15 @@ def test_the_rank_that_has_not_come_is_named(name: str, sandbox: Sandbox, addres
     hang = end(job)
     assert hang["blamed"] == list(row.blamed), hang
     assert hang["kind"] == row.kind, hang
+    assert ("NCCL" in hang["text"]) == any("NCCL" in word for word in row.words), hang
+
+
+@pytest.mark.slow
+def test_a_rank_on_another_host_is_named(sandbox: Sandbox, address: str) -> None:
+    """The agent of rank 0 asks, and RAS knows the process on the other host."""
+    job = start(sandbox, address, "json", ENDLESS, *on_two_hosts(sandbox)[:-1], "localhost:1,other:2")
+    ask_until(job, ("rank 1 on other has not come to AllReduce 6",))
+    assert end(job)["blamed"] == [1]
 
 
 @pytest.mark.slow

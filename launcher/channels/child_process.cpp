@@ -51,6 +51,19 @@ Result<ChildProcess> start_child(const std::vector<std::string>& command,
   return process;
 }
 
+Result<ChildProcess> start_watched_child(const std::vector<std::string>& command,
+                                         const ChildOptions& options) {
+  HVD_TRY(ChildProcess process, start_child(command, options));
+  auto watched = watch_child(process.pid);
+  if (!watched) {
+    ::kill(process.pid, SIGKILL);
+    wait_for_child(process.pid, kKilledTimeout);
+    return std::move(watched).error();
+  }
+  process.watched = std::move(*watched);
+  return process;
+}
+
 Result<std::string> output_of(const std::vector<std::string>& command,
                               std::chrono::milliseconds timeout,
                               const std::function<bool()>& is_cut) {

@@ -1,6 +1,6 @@
-// Starts programs with pipes as their standard streams: ssh, srun. The caller of start_child() owns
-// the process and reaps it; the other functions block until their programs have ended. Any thread
-// may call them. Error: the program cannot be started.
+// Starts programs with pipes as their standard streams: ssh, srun. The caller of the first two
+// functions owns the process and reaps it; the other functions block until their programs have
+// ended. Any thread may call them. Error: the program cannot be started.
 #pragma once
 
 #include "base/result.hpp"
@@ -23,6 +23,7 @@ struct ChildProcess {
   pid_t pid = 0;  // our child, in a session of its own, so that the terminal signals only us
   LinkEnd link;   // its stdin and stdout; non-blocking
   Fd errors;      // its stderr; non-blocking
+  Fd watched;     // readable once it has ended; closed unless start_watched_child() has started it
 };
 
 struct ChildOptions {
@@ -36,6 +37,10 @@ struct ChildOptions {
 // (kExitUsage), or no descriptors are left.
 Result<ChildProcess> start_child(const std::vector<std::string>& command,
                                  const ChildOptions& options = {});
+
+// The same, and watches the end of the program.
+Result<ChildProcess> start_watched_child(const std::vector<std::string>& command,
+                                         const ChildOptions& options = {});
 
 // Runs a program with an empty stdin and returns what it prints on stdout. Returns "" if it has not
 // ended after `timeout`, if is_cut() returns true, which is called every 100 ms, or if it prints

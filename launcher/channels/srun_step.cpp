@@ -30,7 +30,7 @@ Result<std::unique_ptr<SrunStep>> SrunStep::start(const EventLoop& loop,
                                                   const std::vector<std::string>& command,
                                                   std::vector<std::string> environment,
                                                   Events events, int input) {
-  auto started = start_child(command, {std::move(environment), true, -1, input});
+  auto started = start_watched_child(command, {std::move(environment), true, -1, input});
   const bool by_path = command.front().find('/') == std::string::npos;
   if (!started && by_path &&
       started.error().message.ends_with(std::generic_category().message(ENOENT)))
@@ -39,22 +39,14 @@ Result<std::unique_ptr<SrunStep>> SrunStep::start(const EventLoop& loop,
         "SLURM's module, or name the hosts to reach them by ssh: -H HOST,HOST",
         started.error().exit_code);
   HVD_TRY(ChildProcess process, std::move(started));
-  auto alive = watch_child(process.pid);
-  if (!alive) {
-    ::kill(process.pid, SIGKILL);
-    wait_for(process.pid);
-    return std::move(alive).error();
-  }
-  return std::unique_ptr<SrunStep>(
-      new SrunStep(loop, std::move(process), std::move(*alive), std::move(events)));
+  return std::unique_ptr<SrunStep>(new SrunStep(loop, std::move(process), std::move(events)));
 }
 
-SrunStep::SrunStep(const EventLoop& loop, ChildProcess process, Fd alive, Events events)
+SrunStep::SrunStep(const EventLoop& loop, ChildProcess process, Events events)
     : process_(std::move(process)),
-      alive_(std::move(alive)),
       events_(std::move(events)),
       readable_(loop, process_.errors.get(), FdEvent::readable, [this] { read_lines(); }),
-      ended_(loop, alive_.get(), FdEvent::readable, [this] { on_process_end(); }) {
+      ended_(loop, process_.watched.get(), FdEvent::readable, [this] { on_process_end(); }) {
   readable_.enable();
   ended_.enable();
 }
@@ -122,7 +114,7 @@ bool SrunStep::wait_for_end(std::chrono::milliseconds timeout) {
   while (!wait_status_) {
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
-    std::array<pollfd, 2> waiting{pollfd{alive_.get(), POLLIN, 0},
+    std::array<pollfd, 2> waiting{pollfd{process_.watched.get(), POLLIN, 0},
                                   pollfd{process_.errors.get(), POLLIN, 0}};
     const int ready =
         ::poll(waiting.data(), waiting.size(),

@@ -61,13 +61,12 @@ class SrunStep {
             std::chrono::milliseconds kill_timeout = kKillTimeout);
 
  private:
-  SrunStep(const EventLoop& loop, ChildProcess process, Fd alive, Events events);
+  SrunStep(const EventLoop& loop, ChildProcess process, Events events);
   void read_lines();
   void on_process_end();
   bool wait_for_end(std::chrono::milliseconds timeout);
 
   ChildProcess process_;
-  Fd alive_;  // readable once srun has ended
   Events events_;
   SrunReader reader_;
   std::optional<int> wait_status_;

@@ -15,8 +15,8 @@
 namespace hvdrun {
 namespace {
 
-// In moments of Patience: an hvdrun that is stopped for so long does not answer. The user may have
-// typed Ctrl-Z, and fg.
+// An hvdrun that is found stopped so many times in a row, 100 ms apart, is not waited for. The user
+// may have typed Ctrl-Z, and fg soon after.
 constexpr int kLongestStop = 30;
 
 // Returns why the process cannot answer; "": it can.

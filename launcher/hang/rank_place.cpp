@@ -205,7 +205,7 @@ std::string state_of(const ThreadLook& thread, const ProcessLook& look, Doing do
   return {};
 }
 
-// Whether a thread uses a processor or reads a file.
+// Returns whether the thread uses a processor or reads a file.
 bool works(const ThreadLook& thread) {
   return processor_share(thread) > kMoves || thread.state == 'D' ||
          thread.waits_for.find(": /") != std::string::npos ||

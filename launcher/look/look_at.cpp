@@ -131,7 +131,10 @@ class Look {
     if (options_.stopped_too_long)
       add("it was stopped for 45 ms without an end, so it was read while it ran: native stacks may "
           "be missing or end early");
-    if (taken.refused == EPERM && look_.traced_by != 0)
+    const auto stat = taken.refused != 0 ? read_stat(pid_, "stat") : std::nullopt;
+    if (taken.refused != 0 && (!stat || stat->state == 'Z' || stat->state == 'X'))
+      add("it has ended meanwhile");
+    else if (taken.refused == EPERM && look_.traced_by != 0)
       add("pid " + std::to_string(look_.traced_by) + " (" + look_.tracer +
           ") traces it, so it cannot be stopped: native stacks may end early");
     else if (taken.refused != 0)

@@ -1,7 +1,8 @@
 """silent_fuse.py FOLDER: mounts a file system there whose file `data` never gets its contents. Prints "mounted".
 
 It answers as a file system does (FUSE's protocol 7.31: INIT, LOOKUP, GETATTR, OPEN), but not to READ, and not to a
-LOOKUP of `lost`. Ends with its mount namespace, or when it is killed: then who reads gets an error."""
+LOOKUP of `lost`. When it leaves one of them without an answer, it makes the file FOLDER.asked. Ends with its mount
+namespace, or when it is killed: then who reads gets an error."""
 
 from __future__ import annotations
 
@@ -44,7 +45,10 @@ def main() -> None:
     while True:
         request = os.read(device, 1 << 17)
         _, opcode, unique, node, *_ = HEADER.unpack_from(request)
-        if opcode in (READ, FORGET, INTERRUPT) or (opcode == LOOKUP and request[HEADER.size:] == b"lost\0"):
+        if opcode in (FORGET, INTERRUPT):
+            continue
+        if opcode == READ or (opcode == LOOKUP and request[HEADER.size:] == b"lost\0"):
+            open(sys.argv[1] + ".asked", "w").close()
             continue
         reply = answer(opcode, node, request[HEADER.size:])
         error, body = (-reply, b"") if isinstance(reply, int) else (0, reply)

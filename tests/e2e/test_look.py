@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ LOOKS = [10, pytest.param(100, marks=pytest.mark.slow)]  # at a process that mus
 LONGEST_PAUSE = 50  # milliseconds
 PYTHONS = {path.parent.parent.name.rpartition(".")[0]: str(path) for path in sorted(Path.home().glob(".pyenv/versions/3.*/bin/python3"))
            if int(path.parent.parent.name.split(".")[1]) >= 9}
+PYTHON_ARCHIVE = Path(sysconfig.get_config_var("LIBPL") or "/", sysconfig.get_config_var("LIBRARY") or "none")
 
 # Waits in a call that the interpreter makes from C (sorted), in a second thread, and computes in a third.
 SCRIPT = """\
@@ -130,6 +132,24 @@ def test_an_interpreter_without_dynamic_symbols_is_found_by_its_section(sandbox:
     process = sandbox.start(file, tool=python, env={"PYTHONHOME": "/usr"})
     process.wait_for(b"ready")
     wait_until(lambda: places(look_at(process)["threads"][0], file)[:1] == [("wait", 9)], "the main thread to wait")
+    end(process)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("gcc") is None or not PYTHON_ARCHIVE.exists(), reason="needs gcc and libpython3-dev")
+@pytest.mark.parametrize("options", [(), ("-s",)], ids=["with symbols", "stripped"])
+def test_a_statically_linked_python_is_read(options: tuple[str, ...], sandbox: Sandbox) -> None:
+    source = sandbox.files / "python.c"
+    source.write_text("#include <Python.h>\nint main(int count, char** words) { return Py_BytesMain(count, words); }\n")
+    paths = sysconfig.get_paths()
+    libraries = (*sysconfig.get_config_var("LIBS").split(), "-lm", "-lz", "-lexpat", "-lpthread")
+    subprocess.run(["gcc", "-w", "-static", *options, source, f"-I{paths['include']}", PYTHON_ARCHIVE, *libraries, "-o", "python"],
+                   cwd=sandbox.files, check=True, stderr=subprocess.PIPE)
+    file = sandbox.files / "train.py"
+    file.write_text("import time\ndef wait():\n    time.sleep(1000)\nprint('ready', flush=True)\nwait()\n")
+    process = sandbox.start(file, tool=sandbox.files / "python", env={"PYTHONHOME": "/usr"})
+    process.wait_for(b"ready")
+    wait_until(lambda: places(look_at(process)["threads"][0], file) == [("wait", 3), ("<module>", 5)], "the main thread to wait")
     end(process)
 
 
@@ -399,6 +419,21 @@ def test_a_process_that_has_ended_is_named(sandbox: Sandbox) -> None:
     assert done.stderr == f"hvdrun-look: error: there is no process {process.pid}\n"
     alone = look(process.pid, os.getpid())
     assert alone.returncode == 0 and json.loads(alone.stdout)["pid"] == os.getpid()
+
+
+@pytest.mark.slow
+def test_processes_that_end_while_they_are_looked_at_are_described_or_said_to_have_ended(sandbox: Sandbox) -> None:
+    """They end after 0 to 150 ms with eight threads, which end before."""
+    text = "import threading, time; [threading.Thread(target=time.sleep, args=(0.01,)).start() for _ in range(8)]; time.sleep({})"
+    for number in range(60):
+        process = subprocess.Popen([PYTHON, "-c", text.format(number * 0.0025)], env=sandbox.environment())
+        done = look("--twice", "--interval", "30", process.pid)
+        process.wait()
+        if done.returncode == 0:
+            known = {"it has ended meanwhile", "no Python stacks: Python's list of threads cannot be read"}
+            assert set(json.loads(done.stdout)["problems"]) <= known and not done.stderr, done
+        else:
+            assert done.stderr == f"hvdrun-look: error: there is no process {process.pid}\n", done
 
 
 @pytest.mark.parametrize("words", [[], ["x"], ["0"], ["--depth", "0", "1"], ["--what", "1"], ["--interval", "x", "1"]])

@@ -251,6 +251,7 @@ def test_a_rank_that_waits_for_a_file_system_is_named(does: str, sandbox: Sandbo
     server = [PYTHON, str(SILENT_FUSE), str(folder)]
     mount = f"import subprocess, threading; FOLDER = {str(folder)!r}; subprocess.Popen({server}, stdout=subprocess.PIPE).stdout.readline()"
     job = start(sandbox, Row(PLAIN, f"{mount}; {body}"), "--grace", "200ms")
+    wait_until(lambda: (sandbox.files / "mnt.asked").exists() and process_state(sandbox.ranks()[1]) == state, "the wait for the file system")
     ask_until(job, (f"rank 1 is in train.py:{6 + line} other(), {words[0]}", *words[1:]))
     assert process_state(sandbox.ranks()[1]) == state
     assert end(job)["blamed"] == [1]

@@ -91,10 +91,11 @@ ROWS = {
         "rank 1 has not come to allreduce \"grad/layer3\"", f"it is in train.py:{BODY_LINE} other(), sleeping")),
     "reads in a thread of TensorFlow": Row("TENSORFLOW", HVD_DATA, (
         "rank 1 has not come to allreduce \"grad/layer3\"", "its other thread is in train.py:8 load(), waiting for fd", "pipe")),
+    # TensorFlow's ring is in a stack, or it waits for the network and is in none ("a tf.function").
     "sleeps while TensorFlow waits": Row("TENSORFLOW", TENSORFLOW + OTHER.replace("BODY", SLEEPS), (
-        f"rank 0 is in a tf.function, called from train.py:7; rank 1 is in train.py:{BODY_LINE} other(), sleeping",), FOR_TENSORFLOW),
+        "rank 0 is in ", f", called from train.py:7; rank 1 is in train.py:{BODY_LINE} other(), sleeping",), FOR_TENSORFLOW),
     "reads while TensorFlow waits": Row("TENSORFLOW", TENSORFLOW + OTHER.replace("BODY", READS), (
-        f"rank 0 is in a tf.function, called from train.py:7; rank 1 is in train.py:{BODY_LINE} other(), waiting for fd",), FOR_TENSORFLOW),
+        "rank 0 is in ", f", called from train.py:7; rank 1 is in train.py:{BODY_LINE} other(), waiting for fd",), FOR_TENSORFLOW),
     "sleeps while JAX waits": Row("JAX", JAX + OTHER.replace("BODY", SLEEPS), (
         f"rank 0 is in process_allgather, called from train.py:6; rank 1 is in train.py:{BODY_LINE} other(), sleeping",), FOR_JAX),
     "reads while JAX waits": Row("JAX", JAX + OTHER.replace("BODY", READS), (

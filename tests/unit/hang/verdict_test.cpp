@@ -201,6 +201,15 @@ TEST(Verdict, RanksThatHaveWaitedForDifferentTimesAreOneGroup) {
   EXPECT_THAT(report.text, HasSubstr("ranks 0-2 are in train.py:4 meet(), sleeping"));
 }
 
+TEST(Verdict, WithoutStacksTheRankThatDiffersIsNamedFirst) {
+  std::vector<ProcessLook> looks(3, sleeping({}, "nanosleep", ""));
+  looks[1].threads[0].waiting_seconds = 13;
+  looks[2] = sleeping({}, "read", "fd 5: /data/shard-7 (nfs)");
+  const auto report = judge_hang(facts_of(looks));
+  EXPECT_THAT(report.text, testing::StartsWith("rank 2 is waiting for fd 5: /data/shard-7 (nfs)"));
+  EXPECT_THAT(report.blamed, ElementsAre(2));
+}
+
 TEST(Verdict, ARankWithAWorkerThatHasDiedIsNamed) {
   auto with_worker = in_loader();
   with_worker.children.push_back({55, "python3", 'Z'});

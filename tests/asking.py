@@ -10,7 +10,7 @@ from harness import Running, wait_until
 
 def verdicts(job: Running) -> list[str]:
     """The lines of verdicts that hvdrun has printed."""
-    return re.findall(r"^hvdrun: (?:warning: |note: (?=no rank is in ))(.*)$", job.err.decode(), re.MULTILINE)
+    return re.findall(r"^hvdrun: (?:warning: |note: (?=no rank ))(.*)$", job.err.decode(), re.MULTILINE)
 
 
 def ask(job: Running) -> str:

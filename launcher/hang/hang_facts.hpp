@@ -19,6 +19,7 @@ struct RankFacts {
   std::string collective;          // that it is in, with its name: "allreduce grad.3"
   std::uint64_t calls = 0;         // how many it has completed before
   std::string background;          // the one in the background that has waited longest
+  double waited = 0;               // for the longer of the two, in seconds
   std::vector<ProcessLook> looks;  // at its programs; empty: nothing was seen
   std::string problem;             // why looks are missing
 };

@@ -19,6 +19,8 @@ namespace {
 // A thread that uses more of a processor than this computes.
 constexpr double kComputes = 0.3;
 constexpr double kMoves = 0.03;
+constexpr double kNaps = 8;  // a second
+constexpr std::size_t kMostChildren = 3;
 constexpr double kShownWait = 1;  // seconds; a shorter one is not worth a word
 constexpr double kThrottled = 0.05;
 constexpr double kSwapsPerSecond = 20;
@@ -247,13 +249,14 @@ Doing doing_of(const ThreadLook& thread, const ProcessLook& look, bool in_collec
 std::string note_of(const ProcessLook& look, Doing doing) {
   std::string note;
   const auto add = [&note](const std::string& text) { note += (note.empty() ? "" : "; ") + text; };
-  if (doing == Doing::waits)
-    for (const auto& child : look.children) {
-      if (child.state == 'Z')
-        add(fmt::format("its child {} ({}) has ended", child.pid, child.name));
-      if (child.state == 'T')
-        add(fmt::format("its child {} ({}) is stopped", child.pid, child.name));
-    }
+  if (doing == Doing::waits) {
+    std::size_t count = 0;
+    for (const auto& child : look.children)
+      if ((child.state == 'Z' || child.state == 'T') && ++count <= kMostChildren)
+        add(fmt::format("its child {} ({}) {}", child.pid, child.name,
+                        child.state == 'Z' ? "has ended" : "is stopped"));
+    if (count > kMostChildren) add(fmt::format("so it is with {} more", count - kMostChildren));
+  }
   if (look.throttled.value_or(0) > kThrottled)
     add(fmt::format("its control group was throttled {:.0f} % of the time", 100 * *look.throttled));
   if (look.swapped_in_per_second.value_or(0) > kSwapsPerSecond && look.swapped_kib > 0)
@@ -318,6 +321,7 @@ RankPlace place_of(const ProcessLook& look) {
   if (call && place.doing == Doing::in_collective) {
     place.collective = call->function;
     place.pairwise = call->pairwise;
+    place.in_libhvd = std::ranges::any_of(thread->stack, is_of_libhvd);
   }
   if (const auto at = users_frame(*thread, look.program, call ? call->frame : 0)) {
     const auto& frame = thread->stack[*at];
@@ -336,6 +340,8 @@ RankPlace place_of(const ProcessLook& look) {
                 std::ranges::any_of(look.threads, [](const ThreadLook& each) {
                   return processor_share(each) > kMoves;
                 });
+  place.naps = thread->movement &&
+               static_cast<double>(thread->movement->sleeps) > kNaps * thread->movement->seconds;
   return place;
 }
 

@@ -24,11 +24,13 @@ struct RankPlace {
   Doing doing = Doing::unknown;
   std::string collective;      // the function: "all_reduce"; empty: it is in none
   bool pairwise = false;       // it exchanges with one other rank
+  bool in_libhvd = false;      // the collective is libhvd's
   std::string called_from;     // the user's line that called the collective: "train.py:88"
   std::string where;           // the user's innermost line: "loader.py:214 read()"
   std::string state;           // "waiting for fd 5: /data/shard-7 (nfs) for 312 s"
   std::string note;            // what is unusual besides: "its child 4711 (python3) has ended"
   bool moves = false;          // between the two looks
+  bool naps = false;           // it slept several times between them
   double waiting_seconds = 0;  // how long its thread has not been on a processor
 };
 

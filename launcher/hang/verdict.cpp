@@ -1,7 +1,7 @@
 #include "hang/verdict.hpp"
 
 #include "common/text.hpp"
-#include "hang/rank_place.hpp"
+#include "hang/seen_rank.hpp"
 #include "hang/stack_groups.hpp"
 
 #include <algorithm>
@@ -21,18 +21,6 @@ namespace {
 // At most so many groups of ranks are described in the line.
 constexpr std::size_t kMostDescribed = 3;
 
-// Returns `allreduce "grad.3"` for the status page's "allreduce grad.3".
-std::string title_of(const std::string& collective) {
-  const auto space = collective.find(' ');
-  if (space == std::string::npos) return collective;
-  return collective.substr(0, space) + " " + quote(collective.substr(space + 1));
-}
-
-struct Seen {
-  const RankFacts* facts = nullptr;
-  RankPlace place;
-};
-
 std::vector<int> numbers_of(const std::vector<const Seen*>& ranks) {
   std::vector<int> numbers;
   for (const auto* rank : ranks) numbers.push_back(rank->facts->rank);
@@ -45,14 +33,11 @@ class Judge {
   explicit Judge(const HangFacts& facts) : facts_(facts) {
     std::set<std::string> hosts;
     for (const auto& rank : facts.ranks) {
-      Seen seen{&rank, {}};
-      // Of several programs the one that is most telling: in a collective, or else the first.
-      for (const auto& look : rank.looks) {
-        auto place = place_of(look);
-        if (seen.place.doing == Doing::unknown || is_more_telling(place, seen.place))
-          seen.place = std::move(place);
+      auto& seen = seen_.emplace_back(see(rank));
+      if (passes_through(seen)) {
+        seen.place.doing = Doing::computes;
+        brief_ = true;
       }
-      seen_.push_back(std::move(seen));
       hosts.insert(rank.host);
     }
     several_hosts_ = hosts.size() > 1;
@@ -74,18 +59,6 @@ class Judge {
   }
 
  private:
-  static bool cannot_run(const RankPlace& place) {
-    return place.doing == Doing::stopped || place.doing == Doing::traced ||
-           place.doing == Doing::frozen;
-  }
-
-  static bool is_more_telling(const RankPlace& one, const RankPlace& other) {
-    if (cannot_run(one) != cannot_run(other)) return cannot_run(one);
-    // A worker that is in no collective is the one that the others wait for.
-    return other.doing == Doing::in_collective && one.doing != Doing::in_collective &&
-           one.doing != Doing::unknown;
-  }
-
   const Seen* find(int rank) const {
     const auto at =
         std::ranges::find_if(seen_, [rank](const Seen& seen) { return seen.facts->rank == rank; });
@@ -106,36 +79,6 @@ class Judge {
         ranks, [&](const Seen* rank) { return rank->facts->host == ranks.front()->facts->host; });
     if (several_hosts_ && one_host && !ranks.empty()) text += " on " + ranks.front()->facts->host;
     return text;
-  }
-
-  // Returns "in loader.py:214 read(), sleeping", "stopped by a signal, in …".
-  static std::string words_of(const Seen& rank) {
-    if (!rank.facts->ended.empty()) return "";
-    const auto& place = rank.place;
-    std::string text;
-    const auto add = [&text](const std::string& words) {
-      if (!words.empty()) text += (text.empty() ? "" : ", ") + words;
-    };
-    if (!rank.facts->collective.empty()) {
-      add("in " + title_of(rank.facts->collective));
-      if (!place.called_from.empty()) add("called from " + place.called_from);
-    } else if (place.doing == Doing::in_collective) {
-      add("in " + place.collective);
-      if (!place.called_from.empty()) add("called from " + place.called_from);
-    } else if (!place.where.empty()) {
-      add("in " + place.where);
-    }
-    if (rank.facts->collective.empty() || place.doing != Doing::waits) add(place.state);
-    add(place.note);
-    return text;
-  }
-
-  // Returns what ranks of a group have in common. Times differ from rank to rank, and short ones
-  // are not in the words; places say enough.
-  static std::string key_of(const RankPlace& place) {
-    auto state = place.state.substr(0, place.state.find_first_of("0123456789"));
-    if (state.ends_with(" for ")) state.resize(state.size() - std::string_view(" for ").size());
-    return place.where + "\n" + place.collective + "\n" + state;
   }
 
   // Returns "it is in loader.py:214 read(), sleeping", for several ranks group by group.
@@ -352,6 +295,10 @@ class Judge {
       inside[""] = on_gpu;
     else
       return false;
+    if (others.empty() && ended.empty() && unseen.empty() && on_gpu.empty() && all_nap(inside)) {
+      note_short_waits(inside);
+      return true;
+    }
     if (others.empty() && inside.size() > 1) {
       blame_order(inside);
       return true;
@@ -402,6 +349,29 @@ class Judge {
                                name_of(unseen), unseen.size() == 1 ? "does" : "do");
   }
 
+  static bool all_nap(const std::map<std::string, std::vector<const Seen*>>& inside) {
+    return std::ranges::all_of(inside, [](const auto& group) {
+      return std::ranges::all_of(group.second, [](const Seen* rank) { return rank->place.naps; });
+    });
+  }
+
+  // Returns "ranks 0-2 are in all_reduce, called from train.py:88; rank 3 is in barrier".
+  std::string groups_text(const std::vector<std::vector<const Seen*>>& groups) const {
+    std::string text;
+    for (std::size_t index = 0; index < groups.size() && index <= kMostDescribed; ++index)
+      text += fmt::format("{}{} {} in {}", index == 0 ? "" : "; ", name_of(groups[index]),
+                          groups[index].size() == 1 ? "is" : "are", call_words(*groups[index][0]));
+    return text;
+  }
+
+  // All are in collectives, and each has been woken many times between the looks.
+  void note_short_waits(const std::map<std::string, std::vector<const Seen*>>& inside) {
+    std::vector<std::vector<const Seen*>> groups;
+    for (const auto& [function, ranks] : inside) groups.push_back(ranks);
+    report_.kind = HangKind::slow;
+    report_.text = groups_text(groups) + "; they wake often: the job probably continues";
+  }
+
   // All are in a collective, and not in the same one.
   void blame_order(const std::map<std::string, std::vector<const Seen*>>& inside) {
     std::vector<std::vector<const Seen*>> groups;
@@ -415,11 +385,7 @@ class Judge {
     blame(blamed);
     report_.waiting = numbers_of(groups.front());
     report_.collective = groups.front().front()->place.collective;
-    std::string text;
-    for (std::size_t index = 0; index < groups.size() && index <= kMostDescribed; ++index)
-      text += fmt::format("{}{} {} in {}", index == 0 ? "" : "; ", name_of(groups[index]),
-                          groups[index].size() == 1 ? "is" : "are", call_words(*groups[index][0]));
-    report_.text = text + ": they wait for each other";
+    report_.text = groups_text(groups) + ": they wait for each other";
   }
 
   // All are in the same one. Different lines, or a rank that hardly runs, may be the reason.
@@ -495,7 +461,8 @@ class Judge {
         still.push_back(&rank);
       else if (!rank.place.note.empty())
         noted.push_back(&rank);
-      if (rank.place.doing == Doing::waits && !rank.place.moves) waits.push_back(&rank);
+      if (rank.place.doing == Doing::waits && !rank.place.moves && !rank.place.naps)
+        waits.push_back(&rank);
     }
     if (alive.empty()) {
       report_.text = "nothing could be seen of the ranks";
@@ -504,7 +471,9 @@ class Judge {
     if (!still.empty()) return name_places(still);
     if (waits.empty()) {
       report_.kind = HangKind::moves;
-      report_.text = "no rank is in a collective or waits for another one; " + summary(alive);
+      report_.text = (brief_ ? "no rank has waited long in a collective; "
+                             : "no rank is in a collective or waits for another one; ") +
+                     summary(alive);
       return;
     }
     if (!noted.empty() && noted.size() < alive.size()) return name_places(noted);
@@ -566,6 +535,7 @@ class Judge {
   const HangFacts& facts_;
   std::vector<CollectiveWait> waits_;  // of libhvd, or else of NCCL
   bool is_of_nccl_ = false;
+  bool brief_ = false;  // a rank is in a collective, and has not waited long there
   std::vector<Seen> seen_;
   bool several_hosts_ = false;
   HangReport report_;

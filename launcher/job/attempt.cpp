@@ -330,7 +330,7 @@ void Attempt::on_signal(int signal) {
       agents.ask_for_states(StatesPurpose::table);
       return hang_.on_question();
     case SIGTSTP:
-      pausing_ = true;
+      pausing_ = ranks_are_paused_ = true;
       quiet_watch_.end();
       paused_.clear();
       agents.send_all(FrameType::pause);
@@ -341,7 +341,9 @@ void Attempt::on_signal(int signal) {
       attempt_.terminal.resume();
       phase_->on_resumed();
       if (!stopping_) quiet_watch_.begin();
-      return agents.send_all(FrameType::resume);
+      // timeout(1) sends SIGCONT, too. A rank that its user has stopped stays so.
+      if (std::exchange(ranks_are_paused_, false)) agents.send_all(FrameType::resume);
+      return;
     case SIGWINCH:
       return attempt_.terminal.resize();
     default:

@@ -128,6 +128,7 @@ class Attempt {
   std::vector<RankState> states_at_stop_;
   std::set<std::size_t> paused_;  // the hosts whose ranks are stopped, by host index
   bool pausing_ = false;  // the user has paused the job, and not all ranks are known to be stopped
+  bool ranks_are_paused_ = false;  // or are about to be: agents were asked to pause them
 };
 
 }  // namespace hvdrun

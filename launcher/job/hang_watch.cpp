@@ -155,16 +155,23 @@ HangReport HangWatch::judge() {
     rank.collective = state.collective;
     rank.calls = state.calls;
     rank.background = state.background;
+    rank.waited = std::max(state.collective_seconds, state.background_seconds);
   }
   facts.waits = find_waits(states, ranks);
-  const auto size = attempt_.placement().size;
-  std::erase_if(facts.ranks, [&](const RankFacts& rank) {
-    // A process that was started later, and is in no generation, is waited for by none.
-    const bool is_outside =
-        rank.rank >= size && std::ranges::count(states, rank.rank, &RankState::rank) == 0;
-    return is_outside || ranks[static_cast<std::size_t>(rank.rank)].continued_without;
-  });
+  leave_out_others(facts.ranks);
   return judge_hang(facts);
+}
+
+// A process that was lost, or was started later and is in no generation, is waited for by none.
+void HangWatch::leave_out_others(std::vector<RankFacts>& ranks) const {
+  std::vector<RankState> all(ranks.size());
+  for (std::size_t i = 0; i < ranks.size(); ++i) all[i].rank = ranks[i].rank;
+  const auto members = members_(std::move(all));
+  const auto size = attempt_.placement().size;
+  std::erase_if(ranks, [&](const RankFacts& rank) {
+    const bool may_be_none = rank.rank >= size || !rank.ended.empty();
+    return may_be_none && std::ranges::count(members, rank.rank, &RankState::rank) == 0;
+  });
 }
 
 void HangWatch::print(const HangReport& report, bool is_asked) {

@@ -68,6 +68,7 @@ class HangWatch {
   void print(const HangReport& report, bool is_asked);
   void finish();
   HangReport judge();
+  void leave_out_others(std::vector<RankFacts>& ranks) const;
   // Returns the numbers of the ranks that run there: "4-7".
   std::string ranks_on(std::size_t host) const;
 

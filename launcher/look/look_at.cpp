@@ -116,7 +116,11 @@ class Look {
       const auto is = after.find(thread.tid);
       if (was == before.end() || is == after.end()) continue;
       thread.movement = Movement{seconds, is->second.cpu_seconds - was->second.cpu_seconds,
-                                 is->second.switches - was->second.switches, false};
+                                 is->second.switches - was->second.switches, false,
+                                 is->second.sleeps - was->second.sleeps};
+      // It ran meanwhile. The clocks of processors differ: by a second, in a virtual machine.
+      if (thread.movement->switches > 0 && thread.waiting_seconds)
+        thread.waiting_seconds = std::min(*thread.waiting_seconds, seconds);
     }
     read_woken_again(pid_, memory_, calls_, look_);
     look_.swapped_in_per_second =

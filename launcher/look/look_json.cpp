@@ -41,6 +41,7 @@ Json thread_json(const ThreadLook& thread) {
     json["movement"] = {{"seconds", moved->seconds},
                         {"cpu_s", moved->cpu_seconds},
                         {"switches", moved->switches},
+                        {"sleeps", moved->sleeps},
                         {"stack_changed", moved->frame_moved}};
   return json;
 }

@@ -55,6 +55,7 @@ ThreadLook thread_in(const LookJson& json) {
     take(*at, "seconds", moved.seconds);
     take(*at, "cpu_s", moved.cpu_seconds);
     take(*at, "switches", moved.switches);
+    take(*at, "sleeps", moved.sleeps);
     take(*at, "stack_changed", moved.frame_moved);
   }
   return thread;

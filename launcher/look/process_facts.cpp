@@ -157,8 +157,8 @@ std::map<pid_t, Counters> read_counters(pid_t pid) {
     double nanoseconds = 0;
     if (words >> nanoseconds) counter.cpu_seconds = nanoseconds / 1e9;
     const auto status = read_fields(pid, task_file(tid, "status"));
-    counter.switches = number_in(status, "voluntary_ctxt_switches") +
-                       number_in(status, "nonvoluntary_ctxt_switches");
+    counter.sleeps = number_in(status, "voluntary_ctxt_switches");
+    counter.switches = counter.sleeps + number_in(status, "nonvoluntary_ctxt_switches");
   }
   return counters;
 }

@@ -39,6 +39,7 @@ void read_woken_again(pid_t pid, const Memory& memory, ThreadCalls& calls, Proce
 struct Counters {
   double cpu_seconds = 0;
   std::uint64_t switches = 0;
+  std::uint64_t sleeps = 0;
 };
 struct GroupCounters {
   std::optional<double> throttled_seconds;

@@ -28,6 +28,7 @@ struct Movement {
   double cpu_seconds = 0;
   std::uint64_t switches = 0;  // how often it left a processor
   bool frame_moved = false;    // the stacks differ
+  std::uint64_t sleeps = 0;    // how often it left a processor to wait
 };
 
 struct ThreadLook {

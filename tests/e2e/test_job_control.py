@@ -309,6 +309,19 @@ def test_sigtstp_stops_the_ranks_and_sigcont_continues_them(sandbox: Sandbox) ->
     running.wait().expect(5)
 
 
+def test_sigcont_of_hvdrun_does_not_continue_a_rank_that_was_stopped_alone(sandbox: Sandbox) -> None:
+    """timeout(1) sends SIGTERM and SIGCONT. The verdict on a hang then sees the rank."""
+    running = sandbox.start("-np", 2, "--grace", "200ms", *crash(sandbox))
+    pids = waiting_ranks(sandbox, 2)
+    os.kill(pids[1], signal.SIGSTOP)
+    running.signal(signal.SIGCONT)
+    running.signal(signal.SIGQUIT)
+    running.wait_for(b"stopped by a signal", "err")
+    assert process_state(pids[1]) == "T"
+    running.signal(signal.SIGTERM)
+    running.wait().expect(143)
+
+
 def test_sigterm_ends_a_stopped_job_once_it_continues(sandbox: Sandbox) -> None:
     running = sandbox.start("-np", 2, *crash(sandbox))
     pids = waiting_ranks(sandbox, 2)

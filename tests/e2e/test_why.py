@@ -322,6 +322,34 @@ def test_an_agent_that_is_stopped_is_named_with_its_ranks(sandbox: Sandbox) -> N
     end(job)
 
 
+def why(sandbox: Sandbox, job: Running) -> dict:
+    done = subprocess.run([HVDRUN, "why", "--json", str(job.pid)], capture_output=True, text=True, timeout=60, env=sandbox.environment())
+    assert done.returncode == 0, done
+    return json.loads(done.stdout)
+
+
+def test_ranks_that_communicate_all_the_time_do_not_hang(sandbox: Sandbox) -> None:
+    """Also not after one of them was lost, and the others have continued."""
+    job = sandbox.start("-np", 3, "--min-np", 1, "--grace", "200ms", BUILD / "bin/examples/digits", "--epochs", 1000000)
+    wait_until(lambda: sandbox.ranks().get(2, 0) and why(sandbox, job)["text"].startswith("no rank has waited long in a collective; "),
+               "the training", 20)
+    os.kill(sandbox.ranks()[2], signal.SIGKILL)
+    job.wait_for(b"2 ranks continue", "err")
+    verdict = why(sandbox, job)
+    assert verdict["kind"] == "moves" and not verdict["blamed"] and "rank 2" not in verdict["text"], verdict
+    job.signal(signal.SIGTERM)
+    job.wait()
+
+
+@pytest.mark.slow
+def test_ranks_of_torch_that_communicate_all_the_time_are_not_said_to_hang(sandbox: Sandbox) -> None:
+    job = start(sandbox, Row(TORCH.replace("if rank == 1:\n    other()\nmeet()", "while True: meet()"), "pass", ()), "--grace", "200ms")
+    verdict = why(sandbox, job)
+    assert "they wake often: the job probably continues" in verdict["text"] and not verdict["blamed"], verdict
+    job.signal(signal.SIGTERM)
+    job.wait()
+
+
 def test_a_wait_continues_when_hvdrun_looks_again(sandbox: Sandbox) -> None:
     """A look wakes the threads that it stops."""
     job = start(sandbox, ROWS["sleeps in a plain program"], "--grace", "200ms")

@@ -103,7 +103,11 @@ HangFacts facts_with(std::vector<ProcessLook> looks, const std::vector<NcclCommu
   HangFacts facts;
   for (auto& look : looks) {
     const int rank = static_cast<int>(facts.ranks.size());
-    facts.ranks.push_back({rank, "n1", {}, {}, 0, {}, {std::move(look)}, {}});
+    RankFacts one;
+    one.rank = rank;
+    one.host = "n1";
+    one.looks.push_back(std::move(look));
+    facts.ranks.push_back(std::move(one));
   }
   facts.nccl = find_nccl_waits(nccl, one_host(static_cast<int>(facts.ranks.size())));
   return facts;

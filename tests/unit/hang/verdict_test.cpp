@@ -210,6 +210,60 @@ TEST(Verdict, WithoutStacksTheRankThatDiffersIsNamedFirst) {
   EXPECT_THAT(report.blamed, ElementsAre(2));
 }
 
+// A rank in a collective of libhvd, as its stack shows.
+ProcessLook in_hvd() {
+  return sleeping({native_frame("hvd_allreduce", "/opt/lib/libhvd.so.0"),
+                   native_frame("main", "/home/u/digits")});
+}
+
+TEST(Verdict, ARankThatHasNotWaitedLongInACollectiveOfHvdDoesNotHang) {
+  auto facts = facts_of({in_hvd(), in_hvd()});
+  for (auto& rank : facts.ranks) rank.calls = 5000;
+  auto report = judge_hang(facts);
+  EXPECT_EQ(report.kind, HangKind::moves);
+  EXPECT_THAT(report.text, testing::StartsWith("no rank has waited long in a collective; "));
+  for (auto& rank : facts.ranks) rank.waited = 7;
+  report = judge_hang(facts);
+  EXPECT_EQ(report.kind, HangKind::hangs) << "none is missing, and the network does not carry it";
+  EXPECT_THAT(report.text, HasSubstr("all 2 ranks are in hvd_allreduce"));
+}
+
+TEST(Verdict, RanksThatSleepAgainAndAgainDoNotHang) {
+  auto look = sleeping({python_frame("work", "/home/u/train.py", 3)}, "clock_nanosleep", "");
+  look.threads[0].movement = Movement{0.5, 0.001, 10, false, 10};
+  EXPECT_EQ(judge_hang(facts_of({look, look})).kind, HangKind::moves);
+  look.threads[0].movement->sleeps = 1;  // a look has woken it
+  EXPECT_EQ(judge_hang(facts_of({look, look})).kind, HangKind::hangs);
+}
+
+TEST(Verdict, RanksThatWakeOftenInACollectiveAreNotSaidToHang) {
+  auto one = in_torch("all_reduce", 88);
+  auto other = in_torch("barrier", 90);
+  for (auto* look : {&one, &other}) look->threads[0].movement = Movement{0.5, 0.1, 60, true, 50};
+  auto report = judge_hang(facts_of({one, one}));
+  EXPECT_EQ(report.text,
+            "ranks 0-1 are in all_reduce, called from train.py:88; they wake often: "
+            "the job probably continues");
+  EXPECT_EQ(report.kind, HangKind::slow);
+  EXPECT_THAT(report.blamed, IsEmpty());
+  report = judge_hang(facts_of({one, other}));
+  EXPECT_THAT(report.text, HasSubstr("rank 1 is in barrier, called from train.py:90; they wake"));
+}
+
+TEST(Verdict, OfManyChildrenThatHaveEndedAFewAreNamed) {
+  auto look = in_loader();
+  for (int pid = 1; pid <= 200; ++pid) look.children.push_back({pid, "worker", 'Z'});
+  const auto report = judge_hang(facts_of({look, in_loader()}));
+  EXPECT_THAT(report.text, HasSubstr("its child 3 (worker) has ended; so it is with 197 more"));
+  EXPECT_LT(report.text.size(), 400U);
+}
+
+TEST(Verdict, ItsLinesHaveNoCharactersThatControlATerminal) {
+  auto report = judge_hang(
+      facts_of({sleeping({}, "read", "fd 5: /tmp/e\x1b[35m\nvil"), sleeping({}, "read", "")}));
+  EXPECT_THAT(verdict_lines(report).front(), HasSubstr("/tmp/e\\x1b[35m vil"));
+}
+
 TEST(Verdict, ARankWithAWorkerThatHasDiedIsNamed) {
   auto with_worker = in_loader();
   with_worker.children.push_back({55, "python3", 'Z'});

@@ -45,6 +45,8 @@ class AgentStarter {
     std::function<void(AgentState&)> on_begin;  // its start begins
     std::function<AgentChannel::Events(AgentState&)> channel_events;
     std::function<void(AgentState&, std::string why)> on_failure;  // it cannot be started
+    // Adds the agent that takes the place of a lost one.
+    std::function<AgentState&(const AgentState& lost)> add_successor;
   };
 
   virtual ~AgentStarter() = default;
@@ -58,10 +60,9 @@ class AgentStarter {
 
   // Starts the agents, or the first of them.
   virtual void start() = 0;
-  // Returns whether start_again() may be called.
-  virtual bool can_start_again() const { return false; }
-  // Starts one more agent while the job runs.
-  virtual void start_again(AgentState& /*agent*/) {}
+  // Starts a successor of a lost agent while the job runs. Returns false, and adds none, if this
+  // way of starting cannot do that.
+  virtual bool start_again(const AgentState& /*lost*/) { return false; }
   // Starts more: another one has greeted or is gone.
   virtual void start_more() {}
   // All agents have greeted.

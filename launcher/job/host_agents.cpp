@@ -82,14 +82,8 @@ Result<void> HostAgents::start(Start start) {
 }
 
 bool HostAgents::start_again(AgentState& lost) {
-  const bool is_here = lost.host.is_this_machine;
-  if (!is_here && !(starter_ && starter_->can_start_again())) return false;
-  auto& agent = add_successor(lost);
-  ranks_.push_back(ranks_[lost.number]);
-  if (!is_here) {
-    starter_->start_again(agent);
-    return true;
-  }
+  if (!lost.host.is_this_machine) return starter_->start_again(lost);
+  auto& agent = add_next(lost);
   begin(agent);
   auto channel = start_executed_agent(loop_, channel_events(agent));
   if (channel)
@@ -99,13 +93,19 @@ bool HostAgents::start_again(AgentState& lost) {
   return true;
 }
 
+AgentState& HostAgents::add_next(const AgentState& lost) {
+  ranks_.push_back(ranks_[lost.number]);
+  return add_successor(lost);
+}
+
 void HostAgents::make_starter(const Start& start, std::vector<AgentState*> agents) {
   StarterContext context{loop_,           remote_,   caller_,       agent_path_,
                          options_.job_id, sendings_, start.timeout, start.survives_hosts};
   AgentStarter::Events events{
       [](AgentState& agent) { begin(agent); },
       [this](AgentState& agent) { return channel_events(agent); },
-      [this](AgentState& agent, std::string why) { start_failed(agent, std::move(why)); }};
+      [this](AgentState& agent, std::string why) { start_failed(agent, std::move(why)); },
+      [this](const AgentState& lost) -> AgentState& { return add_next(lost); }};
   if (start.from == HostSource::slurm)
     starter_ =
         std::make_unique<SrunStarter>(std::move(context), std::move(agents), std::move(events));

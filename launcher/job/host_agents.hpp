@@ -38,6 +38,7 @@ class HostAgents final : public Agents {
 
  private:
   void cut_starting() override;
+  AgentState& add_next(const AgentState& lost);
   void make_starter(const Start& start, std::vector<AgentState*> agents);
   void start_failed(AgentState& agent, std::string why);
   void clean_up_others();

@@ -55,10 +55,11 @@ void SshStarter::start() {
   start_more();
 }
 
-void SshStarter::start_again(AgentState& agent) {
-  agents_.push_back(&agent);
+bool SshStarter::start_again(const AgentState& lost) {
+  agents_.push_back(&events_.add_successor(lost));
   tick_standstill();
   start_more();
+  return true;
 }
 
 void SshStarter::start_more() {

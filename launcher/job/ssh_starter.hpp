@@ -23,8 +23,7 @@ class SshStarter final : public AgentStarter {
   std::size_t steady_descriptors() const override;
   std::size_t descriptors_of_one_start() const override;
   void start() override;
-  bool can_start_again() const override { return true; }
-  void start_again(AgentState& agent) override;
+  bool start_again(const AgentState& lost) override;
   void start_more() override;
   void on_all_greeted() override { standstill_tick_.cancel(); }
   void stop_starting() override { next_ = agents_.size(); }

@@ -243,8 +243,10 @@ void Running::on_progress(std::size_t host_index, const ProgressMessage& message
   attempt_.status_line.take(host_index, message);
 }
 
+// An agent that has failed was lost, though it has ended its ranks in order.
 bool Running::may_end(const AgentState& agent) const {
-  return attempt_.table.all_ended_on(agent.host_index);
+  return attempt_.table.all_ended_on(agent.host_index) &&
+         std::ranges::find(failed_, &agent, &Failed::agent) == failed_.end();
 }
 
 // --- lost agents ---------------------------------------------------------------------------------
@@ -253,9 +255,14 @@ void Running::on_lost(AgentState& agent, std::string why) {
   const bool were_launched = attempt_.router.has_value();
   auto cause = lost_agent(agent, why);
   if (!membership_ || !were_launched) return attempt_.stop(std::move(cause));
-  if (is_not_ready_again(agent)) note_not_again(agent, why);
+  const auto failed = std::ranges::find(failed_, &agent, &Failed::agent);
+  const bool had_failed = failed != failed_.end();
+  const bool had_ranks = had_failed ? failed->had_ranks : agent.life.phase() == AgentPhase::running;
+  if (had_failed)
+    failed_.erase(failed);
+  else if (is_not_ready_again(agent))
+    note_not_again(agent, why);
   const auto host = agent.host_index;
-  std::erase(failed_, &agent);
   for (const int rank : attempt_.table.lose_host(host)) {
     attempt_.job.input.remove(rank, 0);
     if (attempt_.terminal.is_of(rank)) attempt_.terminal.end();
@@ -265,10 +272,10 @@ void Running::on_lost(AgentState& agent, std::string why) {
   explain_stalls(stall_answers_.lose(host));
   // What they have written last may be lost with the agent.
   if (membership_->has_finished_on(host) && !agent.life.done()) late_loss_ = cause;
-  consider_another_agent(agent);
+  if (had_ranks) consider_another_agent(agent);
   lose_members(agent, cause, how_lost(agent, why));
   if (is_over_) return;  // too few ranks are left
-  if (agent.predecessor) membership_->agents_changed();
+  if (agent.predecessor || had_failed) membership_->agents_changed();
   if (is_over_) return;
   if (attempt_.table.all_ended()) on_success();
   begin_if_all_started();
@@ -283,8 +290,7 @@ void Running::note_not_again(const AgentState& agent, const std::string& why) co
 // A host that does not answer may still run its old ranks, and gets no other agent. On one that
 // answers, the next agent ends what the lost one has left.
 void Running::consider_another_agent(AgentState& lost) {
-  const auto& life = lost.life;
-  if (life.loss().cause != Loss::Cause::agent || life.phase() != AgentPhase::running) return;
+  if (lost.life.loss().cause != Loss::Cause::agent) return;
   if (membership_->wants_another_agent(lost.host_index)) attempt_.agents->start_again(lost);
 }
 
@@ -304,8 +310,8 @@ bool Running::continues_without(AgentState& agent, const Error& error) {
   const bool were_launched = attempt_.router.has_value();
   auto cause = agent_failure(error);
   if (!membership_ || !were_launched || cause.kind != EndKind::agent_lost) return false;
-  if (std::ranges::count(failed_, &agent) > 0) return true;
-  failed_.push_back(&agent);
+  if (std::ranges::count(failed_, &agent, &Failed::agent) > 0) return true;
+  failed_.push_back({&agent, agent.life.phase() == AgentPhase::running});
   if (is_not_ready_again(agent)) note_not_again(agent, error.message);
   agent.send(FrameType::kill);
   failed_timer_.start(kAgentPatience);
@@ -322,8 +328,8 @@ void Running::lose_members(const AgentState& agent, const StopCause& cause,
 }
 
 void Running::give_up_failed() {
-  for (auto* agent : std::exchange(failed_, {}))
-    if (!agent->life.gone()) attempt_.agents->give_up(*agent, "it does not end");
+  for (const auto& failed : std::vector(failed_))  // a copy: on_lost() removes them
+    if (!failed.agent->life.gone()) attempt_.agents->give_up(*failed.agent, "it does not end");
 }
 
 // --- time limits ---------------------------------------------------------------------------------

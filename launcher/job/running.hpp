@@ -70,7 +70,12 @@ class Running final : public AttemptPhase {
   TimeoutTimer cause_timer_;
   bool is_over_ = false;
   bool input_started_ = false;
-  std::vector<AgentState*> failed_;  // agents that are to end, because they cannot do their work
+  // An agent that is to end, because it cannot do its work.
+  struct Failed {
+    AgentState* agent = nullptr;
+    bool had_ranks = false;  // it had started its ranks, perhaps none
+  };
+  std::vector<Failed> failed_;
   TimeoutTimer failed_timer_;
   std::optional<StopCause> late_loss_;  // of an agent, after ranks there had succeeded
 };

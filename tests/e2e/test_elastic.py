@@ -700,6 +700,21 @@ def test_a_killed_agent_is_started_again_and_new_ranks_run_there(sandbox: Sandbo
     assert newcomers_of(done).keys() == {4, 5} and {local for _, local in newcomers_of(done).values()} == {0, 1}, done
 
 
+@pytest.mark.parametrize("hosts", [slow("localhost:2,other:2"), "other:2,localhost:2"])
+def test_an_agent_that_ends_without_its_guard_is_started_again(sandbox: Sandbox, undisturbed: float, hosts: str) -> None:
+    """It ends its ranks in order, which are lost to the job all the same."""
+    running, go = held_on_two_hosts(sandbox, "-H", hosts, "--replace", "auto")
+    agent = parent_of(sandbox.ranks()[2])
+    os.kill(parent_of(agent), signal.SIGKILL)
+    running.wait_for(b"was started again", "err")
+    go.touch()
+    done = running.wait().expect(0)
+    assert "the guard of the agent on" in done.err_text, done
+    results = results_of(done.out_text)
+    assert sorted(result.member for result in results) == [0, 1, 4, 5], done
+    assert all(abs(result.loss / undisturbed - 1) < 1e-5 for result in results), done
+
+
 def test_without_new_ranks_no_agent_is_started_again(sandbox: Sandbox, undisturbed: float) -> None:
     running, go = held_on_two_hosts(sandbox, take_in=0)
     kill_agent_of(sandbox, 2)

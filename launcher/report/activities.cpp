@@ -70,7 +70,8 @@ std::vector<std::string> exception_lines(const std::vector<const RankReport*>& r
   for (const RankReport* rank : ranks) {
     if (lines.size() == kMostRankLines) break;
     const auto exception = exception_at_end(rank->last_stderr);
-    if (exception.empty()) continue;
+    // hvdrun's own SIGINT raises KeyboardInterrupt.
+    if (exception.empty() || exception.starts_with("KeyboardInterrupt")) continue;
     lines.push_back(fmt::format(
         "rank {} had printed an exception, and may have waited in its exit for others: {}",
         rank->placement.rank, clipped(exception)));

@@ -558,6 +558,9 @@ TEST(ReportText, ShowsTheExceptionAfterWhichARankHung) {
                        "by python3 -m mpi4py"));
   EXPECT_THAT(lines, Not(Contains(HasSubstr("rank 0 had printed"))));
   EXPECT_THAT(lines, Not(Contains(HasSubstr("rank 2 had printed"))));
+  report.ranks[1].last_stderr.back() = "KeyboardInterrupt";
+  EXPECT_THAT(report_lines(report), Not(Contains(HasSubstr("rank 1 had printed"))))
+      << "it is from hvdrun's SIGINT";
 }
 
 TEST(ReportText, FoldsTheStatesOfManyRanks) {

@@ -6,6 +6,7 @@
 #include "look/process_facts.hpp"
 #include "look/process_snapshot.hpp"
 #include "look/python_stack.hpp"
+#include "look/system_calls.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -70,6 +71,7 @@ class Look {
     if (!native) look_.problems.push_back(native.error());
     if (native) put_stacks(last, code.get(), native->get(), look_);
     if (options_.twice) compare(first, code.get(), native ? native->get() : nullptr);
+    name_resumed_calls();
     publish_finished();
   }
 
@@ -146,6 +148,17 @@ class Look {
           "): native stacks may end early");
     if (taken.cut)
       add("it would have been stopped for too long: stacks of some threads are missing");
+  }
+
+  // A relative sleep that a look has interrupted continues as restart_syscall(2). The function of
+  // libc that the thread is in says which call it was.
+  void name_resumed_calls() {
+    for (auto& thread : look_.threads) {
+      if (thread.system_call != "restart_syscall" || thread.stack.empty()) continue;
+      auto name = std::string_view(thread.stack.front().function);
+      name.remove_prefix(std::min(name.find_first_not_of('_'), name.size()));
+      if (is_restarted(name)) thread.system_call = name;
+    }
   }
 
   // Returns the thread of the snapshot that a thread of Python is; 0: unknown.

@@ -165,6 +165,10 @@ long resumed_call(long number, std::string_view wait_channel) {
   return number;
 }
 
+bool is_restarted(std::string_view name) {
+  return name == "clock_nanosleep" || name == "nanosleep" || name == "poll" || name == "futex";
+}
+
 bool ends_with_eintr(long number) {
   return is_one_of(number, kEndWithEintr);
 }

@@ -17,6 +17,9 @@ std::string system_call_name(long number);
 // an interruption; then the kernel's function in which the thread waits says which one it was.
 long resumed_call(long number, std::string_view wait_channel);
 
+// Returns whether a call of this name continues as restart_syscall(2).
+bool is_restarted(std::string_view name);
+
 // Returns whether the call returns EINTR when the thread is stopped and runs on, although no
 // handler ran.
 bool ends_with_eintr(long number);

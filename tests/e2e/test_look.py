@@ -171,6 +171,15 @@ def test_python_and_native_frames_are_in_their_order(sandbox: Sandbox) -> None:
     end(process)
 
 
+def test_a_sleep_keeps_its_name_when_a_look_has_interrupted_it(sandbox: Sandbox) -> None:
+    """It continues as restart_syscall."""
+    process = sandbox.start(1000, tool="sleep")
+    wait_until(lambda: look_at(process)["threads"][0].get("system_call") == "clock_nanosleep", "the sleep")
+    for _ in range(2):
+        assert look_at(process)["threads"][0]["system_call"] == "clock_nanosleep"
+    end(process)
+
+
 def test_a_loop_in_c_is_named(sandbox: Sandbox) -> None:
     process = victim(sandbox, "loop")
     main = look_at(process)["threads"][0]

@@ -33,6 +33,8 @@ namespace {
 
 // What is still to be shown when the user no longer waits for it: what the descriptors take now.
 constexpr std::chrono::milliseconds kLastWords{100};
+// The same signal within this time is no second request, but for Ctrl-C.
+constexpr std::chrono::milliseconds kSameSignal{50};
 
 // What outlives an attempt: signals, output, input, and the reason why there is no further one.
 class Job {
@@ -78,8 +80,9 @@ class Job {
   // Lines about hosts where ranks may still run, and until when they apply.
   std::vector<std::pair<std::string, EventLoop::Clock::time_point>> abandoned_;
   std::optional<StopCause> end_;  // whatever happens, no further attempt
-  const bool is_real_;            // no simulation
-  bool over_ = false;             // only output is still to be shown
+  std::pair<int, EventLoop::Clock::time_point> last_stop_signal_{};
+  const bool is_real_;  // no simulation
+  bool over_ = false;   // only output is still to be shown
   bool output_abandoned_ = false;
 };
 
@@ -223,6 +226,10 @@ void Job::on_signal(int signal) {
 void Job::on_stop_signal(int signal) {
   const bool again = end_ || over_;
   const bool is_key = signal == SIGINT;
+  // timeout(1) and others signal the process, and then its group: that is one request.
+  const auto now = loop_.now();
+  const auto [last, time] = std::exchange(last_stop_signal_, {signal, now});
+  if (!is_key && last == signal && now - time < kSameSignal) return;
   StopCause cause{EndKind::interrupted, is_key ? "interrupted" : "got " + signal_name(signal),
                   kExitSignalBase + signal};
   if (signal == SIGHUP && terminal_ && terminal_->has_gone())

@@ -322,6 +322,14 @@ def test_sigcont_of_hvdrun_does_not_continue_a_rank_that_was_stopped_alone(sandb
     running.wait().expect(143)
 
 
+@pytest.mark.parametrize("words", [(), ("--foreground",)], ids=["group", "process"])
+def test_ranks_get_their_grace_from_timeout(words: tuple[str, ...], sandbox: Sandbox) -> None:
+    """timeout(1) sends SIGTERM to its program, and at once to the whole group."""
+    done = sandbox.start(*words, "--signal", "TERM", 1.5, HVDRUN, "-np", 2, "--grace", "60", "sh", "-c",
+                         'trap "sleep 0.2; echo got it; exit 0" TERM; while :; do sleep 0.01; done', tool="timeout", start_new_session=True).wait()
+    assert done.out.count(b"got it") == 2, done
+
+
 def test_sigterm_ends_a_stopped_job_once_it_continues(sandbox: Sandbox) -> None:
     running = sandbox.start("-np", 2, *crash(sandbox))
     pids = waiting_ranks(sandbox, 2)

@@ -173,7 +173,7 @@ def test_lines_of_other_ranks_appear_above_the_line_that_is_typed(sandbox: Sandb
         wait_until(lambda: f"[0] there is the {name}" in window.screen(), "the other rank's line")
         window.wait_for(r"\(Pdb\) p loss")
     window.type(" * 2", "Enter")
-    wait_until(lambda: "0.5" in window.screen(), "pdb's answer")
+    wait_until(lambda: [row.strip() for row in window.screen() if row.strip()][-2:] == ["0.5", "(Pdb)"], "pdb's answer and its next prompt")
     window.type("c", "Enter")
     window.wait_for_end(0)
     rows = window.screen()

@@ -5,6 +5,7 @@
 #include "base/subprocess.hpp"
 #include "base/system.hpp"
 #include "common/text.hpp"
+#include "common/write_all.hpp"
 #include "output/own_line.hpp"
 #include "slurm/slurm_command.hpp"
 
@@ -26,16 +27,6 @@ namespace {
 constexpr const char* kFindHvdrun =
     R"(hvdrun=$1; shift; [ -x "$hvdrun" ] || hvdrun=$(command -v hvdrun) || exit 127; exec "$hvdrun" "$@")";
 constexpr int kNotThere = 127;  // a shell's exit code
-
-bool write_all(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const auto written = ::write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
-}
 
 // srun, with its output.
 class Step {
@@ -86,7 +77,7 @@ void Step::take_lines(std::string_view bytes) {
     const auto line = line_.substr(0, end + 1);
     line_.erase(0, end + 1);
     if (!line.starts_with("srun: ") && !line.starts_with("slurmstepd: ")) {
-      write_all(STDERR_FILENO, line);
+      common::write_all(STDERR_FILENO, line);
       has_spoken_ = true;
       continue;
     }
@@ -102,7 +93,7 @@ void Step::read(Source& source, int to) {
   const std::string_view bytes(buffer.data(), count > 0 ? static_cast<std::size_t>(count) : 0);
   // A reader that has gone, such as head(1), ends the step.
   bool is_open = count > 0;
-  if (is_open && to == STDOUT_FILENO) is_open = write_all(to, bytes);
+  if (is_open && to == STDOUT_FILENO) is_open = common::write_all(to, bytes);
   if (is_open && to == STDERR_FILENO) take_lines(bytes);
   if (is_open) return;
   source.event.reset();

@@ -34,7 +34,7 @@ namespace {
 // What is still to be shown when the user no longer waits for it: what the descriptors take now.
 constexpr std::chrono::milliseconds kLastWords{100};
 // The same signal within this time is no second request, but for Ctrl-C.
-constexpr std::chrono::milliseconds kSameSignal{50};
+constexpr std::chrono::milliseconds kSameRequest{50};
 
 // What outlives an attempt: signals, output, input, and the reason why there is no further one.
 class Job {
@@ -229,7 +229,7 @@ void Job::on_stop_signal(int signal) {
   // timeout(1) and others signal the process, and then its group: that is one request.
   const auto now = loop_.now();
   const auto [last, time] = std::exchange(last_stop_signal_, {signal, now});
-  if (!is_key && last == signal && now - time < kSameSignal) return;
+  if (!is_key && last == signal && now - time < kSameRequest) return;
   StopCause cause{EndKind::interrupted, is_key ? "interrupted" : "got " + signal_name(signal),
                   kExitSignalBase + signal};
   if (signal == SIGHUP && terminal_ && terminal_->has_gone())

@@ -3,6 +3,7 @@
 #include "common/clock.hpp"
 #include "common/fd.hpp"
 #include "common/result.hpp"
+#include "common/write_all.hpp"
 #include "look/look_at.hpp"
 #include "look/proc_files.hpp"
 #include "look/programs_of.hpp"
@@ -46,14 +47,6 @@ constexpr std::chrono::milliseconds kTick{5};
 // Memory that a worker shares with us: when its stop began.
 using Began = std::atomic<std::uint64_t>;
 
-void write_all(int fd, const std::string& text) {
-  for (std::size_t done = 0; done < text.size();) {
-    const ssize_t wrote = ::write(fd, text.data() + done, text.size() - done);
-    if (wrote < 0 && errno != EINTR) return;
-    if (wrote > 0) done += static_cast<std::size_t>(wrote);
-  }
-}
-
 [[noreturn]] void work(const LookRequest& request, pid_t pid, bool again, int out, Began* began,
                        pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -72,7 +65,7 @@ void write_all(int fd, const std::string& text) {
   std::string last;
   options.publish = [&](const ProcessLook& look) {
     last = finished + request.print(look);
-    write_all(out, std::to_string(last.size()) + "\n" + last);
+    common::write_all(out, std::to_string(last.size()) + "\n" + last);
   };
   for (const pid_t program : request.programs ? programs_of(pid) : std::vector<pid_t>{pid}) {
     look_at(program, options);

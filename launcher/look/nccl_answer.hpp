@@ -17,8 +17,9 @@ namespace hvdrun {
 // no answer of RAS, or only a part of one.
 std::optional<std::vector<NcclCommunicator>> parse_nccl_answer(const std::string& answer);
 
-// A line of hvdrun-look with these communicators, and what it says; nullopt: it is another line.
+// Returns a line of hvdrun-look with these communicators.
 std::string nccl_json(const std::vector<NcclCommunicator>& communicators);
+// Returns the communicators of such a line; nullopt: it is another line.
 std::optional<std::vector<NcclCommunicator>> parse_nccl(const std::string& line);
 
 }  // namespace hvdrun

@@ -1,5 +1,9 @@
 #include "look/nccl_ras.hpp"
 
+#include "common/net/address.hpp"
+#include "common/net/lookup.hpp"
+#include "common/net/tcp.hpp"
+#include "common/write_all.hpp"
 #include "look/nccl_answer.hpp"
 #include "look/proc_files.hpp"
 #include "look/programs_of.hpp"
@@ -11,15 +15,12 @@
 #include <csignal>
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <sstream>
 #include <string_view>
 #include <system_error>
 #include <thread>
 
 #include <fcntl.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -80,20 +81,11 @@ bool send_line(int fd, std::string_view line) {
   return ::send(fd, line.data(), line.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(line.size());
 }
 
-// Returns the port of one end of a connection; 0: unknown.
-int port_of(int fd, decltype(&::getsockname) end) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof address;
-  if (end(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return 0;
-  if (address.ss_family == AF_INET)
-    return ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
-  return ntohs(reinterpret_cast<const sockaddr_in6&>(address).sin6_port);
-}
-
 // Returns the name "socket:[4711]" of the other end of a connection within this host; "": unknown.
 std::string name_of_other_end(int fd) {
-  const int own = port_of(fd, ::getsockname);
-  const int other = port_of(fd, ::getpeername);
+  const auto here = common::local_address(fd);
+  const auto there = common::peer_address(fd);
+  if (!here || !there) return {};
   const auto port = [](const std::string& address) {
     const auto colon = address.rfind(':');
     int number = 0;
@@ -110,7 +102,7 @@ std::string name_of_other_end(int fd) {
       std::string remote;
       std::string inode;
       words >> skipped >> local >> remote;
-      if (port(local) != other || port(remote) != own) continue;
+      if (port(local) != there->port() || port(remote) != here->port()) continue;
       for (int field = 3; field < 10; ++field) words >> inode;
       if (words) return "socket:[" + inode + "]";
     }
@@ -127,36 +119,33 @@ bool has_open(pid_t pid, const std::string& name) {
   return false;
 }
 
-struct InfoDeleter {
-  void operator()(addrinfo* info) const { ::freeaddrinfo(info); }
-};
+Fd connect_to(const common::Address& address, Clock::time_point deadline) {
+  auto socket = common::make_tcp_socket(address);
+  if (!socket || common::connect_tcp(socket->get(), address) != 0) return {};
+  if (!await(socket->get(), POLLOUT, deadline)) return {};
+  return common::connect_error(socket->get()) == 0 ? std::move(*socket) : Fd();
+}
 
-Fd connect_to(const addrinfo& where, Clock::time_point deadline) {
-  Fd fd(::socket(where.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd) return {};
-  if (::connect(fd.get(), where.ai_addr, where.ai_addrlen) != 0 && errno != EINPROGRESS) return {};
-  if (!await(fd.get(), POLLOUT, deadline)) return {};
-  int error = 0;
-  socklen_t size = sizeof error;
-  ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size);
-  return error == 0 ? std::move(fd) : Fd();
+// Returns the addresses of "localhost:28028", "[::1]:28028"; none if the text is no such.
+std::vector<common::Address> addresses_of(const std::string& text, Clock::time_point deadline) {
+  const auto colon = text.rfind(':');
+  std::uint16_t port = 0;
+  if (colon == std::string::npos ||
+      std::from_chars(text.data() + colon + 1, text.data() + text.size(), port).ec != std::errc{})
+    return {};
+  std::string host = text.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  auto addresses = common::Lookup({host}).next(std::chrono::milliseconds(left(deadline)));
+  for (auto& address : addresses) address = address.with_port(port);
+  return addresses;
 }
 
 // Returns a connection to a process of the job that speaks RAS's protocol; none if there is none.
 Fd connect_to_rank(const std::string& address, const std::vector<pid_t>& programs,
                    Clock::time_point deadline) {
-  const auto colon = address.rfind(':');
-  if (colon == std::string::npos) return {};
-  std::string host = address.substr(0, colon);
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* first = nullptr;
-  if (::getaddrinfo(host.c_str(), address.c_str() + colon + 1, &hints, &first) != 0) return {};
-  const std::unique_ptr<addrinfo, InfoDeleter> infos(first);
-  for (const auto* info = first; info != nullptr; info = info->ai_next)
+  for (const auto& where : addresses_of(address, deadline))
     for (int tries = 0; tries < kMostTries && left(deadline) > 0; ++tries) {
-      Fd fd = connect_to(*info, deadline);
+      Fd fd = connect_to(where, deadline);
       if (!fd) break;
       const auto soon = std::min(deadline, Clock::now() + kLongestGreeting);
       if (!send_line(fd.get(), "CLIENT PROTOCOL 2\n")) continue;
@@ -202,12 +191,7 @@ std::vector<NcclCommunicator> what_stays(const std::vector<NcclCommunicator>& be
   std::this_thread::sleep_for(interval);
   const auto after = ask_nccl(address, programs, deadline);
   if (!after) ::_exit(0);
-  const auto line = nccl_json(what_stays(*before, *after)) + "\n";
-  for (std::size_t done = 0; done < line.size();) {
-    const ssize_t wrote = ::write(out, line.data() + done, line.size() - done);
-    if (wrote < 0 && errno != EINTR) break;
-    if (wrote > 0) done += static_cast<std::size_t>(wrote);
-  }
+  common::write_all(out, nccl_json(what_stays(*before, *after)) + "\n");
   ::_exit(0);
 }
 
@@ -260,7 +244,7 @@ NcclQuestion::~NcclQuestion() {
 
 std::string NcclQuestion::wait() {
   if (child_ <= 0) return {};
-  // The looks may have taken so long that the answer waits to be read.
+  // If the looks took longer, reads an answer that has come meanwhile.
   const auto deadline = std::max(deadline_, Clock::now() + kReading);
   std::string line;
   std::array<char, 65536> part{};

@@ -24,7 +24,8 @@ class NcclQuestion {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Begins to ask. `pids`: of the ranks of this host. Asks twice, so long after each other.
+  // Starts the process that asks. It asks twice, `interval` apart, and gives up after `limit`.
+  // `pids`: the ranks of this host.
   NcclQuestion(const std::vector<pid_t>& pids, std::chrono::milliseconds interval,
                std::chrono::milliseconds limit);
   ~NcclQuestion();

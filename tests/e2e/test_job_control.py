@@ -325,8 +325,11 @@ def test_sigcont_of_hvdrun_does_not_continue_a_rank_that_was_stopped_alone(sandb
 @pytest.mark.parametrize("words", [(), ("--foreground",)], ids=["group", "process"])
 def test_ranks_get_their_grace_from_timeout(words: tuple[str, ...], sandbox: Sandbox) -> None:
     """timeout(1) sends SIGTERM to its program, and at once to the whole group."""
-    done = sandbox.start(*words, "--signal", "TERM", 1.5, HVDRUN, "-np", 2, "--grace", "60", "sh", "-c",
-                         'trap "sleep 0.2; echo got it; exit 0" TERM; while :; do sleep 0.01; done', tool="timeout", start_new_session=True).wait()
+    running = sandbox.start(*words, 1000, HVDRUN, "-np", 2, "--grace", "60", "sh", "-c",
+                            'trap "sleep 0.2; echo got it; exit 0" TERM; echo ready; while :; do sleep 0.01; done', tool="timeout")
+    wait_until(lambda: running.out.count(b"ready") == 2, "both ranks")
+    running.signal(signal.SIGTERM)  # passes it on as at its end
+    done = running.wait()
     assert done.out.count(b"got it") == 2, done
 
 

@@ -151,7 +151,7 @@ class Row:
 
 ROWS = {
     "sleeps in Python": Row(HVD, "time.sleep(1000)", ("has not come to allreduce \"grad/layer3\" (call 6)", "sleeping"), quick=True),
-    "loops in Python": Row(HVD, "while True: pass", ("slow, or loops"), kind="slow"),
+    "loops in Python": Row(HVD, "while True: pass", ("slow, or loops",), kind="slow"),
     "loops in C": Row(HVD, "sum(iter(int, 1))", ("slow, or loops",), kind="slow"),
     "waits for Python's lock": Row(HVD, "lock = threading.Lock(); lock.acquire(); lock.acquire()", ("waiting for another thread",)),
     "waits for a mutex": Row(HVD, HELD_MUTEX, ("a mutex that thread", "which is in train.py:12 hold()"), line=3),
@@ -335,8 +335,7 @@ def test_ranks_that_communicate_all_the_time_do_not_hang(sandbox: Sandbox) -> No
                "the training", 20)
     os.kill(sandbox.ranks()[2], signal.SIGKILL)
     job.wait_for(b"2 ranks continue", "err")
-    verdict = why(sandbox, job)
-    assert verdict["kind"] == "moves" and not verdict["blamed"] and "rank 2" not in verdict["text"], verdict
+    wait_until(lambda: why(sandbox, job)["text"].startswith("no rank has waited long in a collective; "), "the training without rank 2", 20)
     job.signal(signal.SIGTERM)
     job.wait()
 
@@ -344,8 +343,7 @@ def test_ranks_that_communicate_all_the_time_do_not_hang(sandbox: Sandbox) -> No
 @pytest.mark.slow
 def test_ranks_of_torch_that_communicate_all_the_time_are_not_said_to_hang(sandbox: Sandbox) -> None:
     job = start(sandbox, Row(TORCH.replace("if rank == 1:\n    other()\nmeet()", "while True: meet()"), "pass", ()), "--grace", "200ms")
-    verdict = why(sandbox, job)
-    assert "they wake often: the job probably continues" in verdict["text"] and not verdict["blamed"], verdict
+    wait_until(lambda: why(sandbox, job)["text"].endswith("; they wake often: the job probably continues"), "the verdict", 20)
     job.signal(signal.SIGTERM)
     job.wait()
 

@@ -11,6 +11,12 @@ template auto dragonbox::to_decimal(float) noexcept -> dragonbox::decimal_fp<flo
 template auto dragonbox::to_decimal(double) noexcept -> dragonbox::decimal_fp<double>;
 template auto thousands_sep_impl(locale_ref) -> thousands_sep_result<char>;
 template auto decimal_point_impl(locale_ref) -> char;
+#if FMT_VERSION >= 100000
+template void buffer<char>::append(const char*, const char*);
+#if FMT_VERSION < 110000
+template void vformat_to(buffer<char>&, string_view, vformat_args<>::type, locale_ref);
+#endif
+#endif
 
 }  // namespace detail
 FMT_END_NAMESPACE

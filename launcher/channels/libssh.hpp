@@ -52,11 +52,16 @@
 
 namespace hvdrun {
 
+// The header may be newer than the library that is opened, and say that a function has a successor.
+// The older function is called all the same: every libssh.so.4 has it.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 struct SshLibrary {
 #define HVDRUN_SSH_MEMBER(name) decltype(&::name) name = nullptr;
   HVDRUN_SSH_SYMBOLS(HVDRUN_SSH_MEMBER)
 #undef HVDRUN_SSH_MEMBER
 };
+#pragma GCC diagnostic pop
 
 // Opens libssh; the first call does. On any thread. Error: it is not installed, or too old.
 Result<void> open_libssh();

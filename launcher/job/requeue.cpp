@@ -43,7 +43,8 @@ Requeue plan_requeue(const JobSpec& spec, const Report& report, const Environmen
   const auto [job, before] = find_job_part(environment);
   if (spec.max_requeues == 0)
     return {{},
-            fmt::format("the program stopped before its end; exit code {}{}", kExitTimeout,
+            fmt::format("the program stopped before its end; exit code {}{}",
+                        static_cast<int>(kExitTimeout),
                         job.empty() ? ""
                                     : "; with --max-requeues N (hvdrun sbatch --requeue) such a "
                                       "job goes back into the queue"),

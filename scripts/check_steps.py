@@ -28,6 +28,9 @@ QEMU_CANNOT = {
     "DirectReads.AreNotTriedIfTheEnvironmentTurnsThemOff": "the same",
 }
 
+# By number: README and docs/start/install.md name them.
+DEBIANS = {12: "bookworm", 13: "trixie"}
+
 GATE_MARKS = "not slow and not timing"
 # Sanitizer builds run what exercises the launcher's own paths. Memory and speed are not the product's there.
 SANITIZER_MARKS = "core and not measures and not slow and not timing"
@@ -114,6 +117,10 @@ def all_steps(options: Options) -> Iterator[Step]:
     if os.geteuid() == 0:  # only root can make the systems on which they are tried
         yield Step("packages", "packages for Debian, rpm and clusters, tried on a clean system; a whole release",
                    lambda log: run_packages(log, options), SOAK, needs=("build",), minutes=90)
+    if os.geteuid() == 0:  # only root can make the systems
+        for number, release in DEBIANS.items():
+            yield Step(f"debian-{number}", f"README's commands, with the gate, on a fresh Debian {number}", partial(run_fresh, release), ALL,
+                       minutes=60)
     yield Step("site", "the documents as a site with search; dead links are errors", run_site, ALL, minutes=5)
     yield Step("bench", "the benches, a small round each", run_bench, ALL, needs=("build",))
     if os.geteuid() == 0:  # only root can make the hosts between which it measures
@@ -213,6 +220,14 @@ def run_tensorflow(log: Log, options: Options, tensorflow: check_python.Environm
     if torch:
         pythons["HVD_TEST_TORCH"] = str(check_python.ensure(log, torch))
     return run_pytest(log, options, "tests/python", "" if torch else "tensorflow", environment=pythons)
+
+
+def run_fresh(release: str, log: Log) -> Result:
+    output = log.folder / "output.txt"
+    if log.run([PYTHON, TOP / "tests/fresh_machine.py", release], may_fail=True, output=output) != 0:
+        lines = output.read_text(errors="replace").splitlines()
+        raise StepFailed("\n".join([line for line in lines if line.startswith("FAILED ")] + lines[-3:]))
+    return passed()
 
 
 def run_frameworks(log: Log, options: Options, torch: check_python.Environment | None = None) -> Result:

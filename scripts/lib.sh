@@ -36,12 +36,13 @@ packages_of() {
   done
 }
 
-# missing_of PACKAGE…: those that are not installed, one a line.
+# missing_of PACKAGE…: those that are not installed, one a line. An installed package may provide it: libdw1t64 is libdw1.
 missing_of() {
   local installed package
-  installed=$(dpkg-query --show --showformat '${db:Status-Status} ${Package}\n' "$@" 2>/dev/null || true)
+  installed=$(dpkg-query --show --showformat '${db:Status-Status} ${Package}, ${Provides}\n' |
+    sed -n 's/^installed //p' | tr ',' '\n' | sed 's/^ *//; s/ .*//')
   for package in "$@"; do
-    grep -qx "installed $package" <<<"$installed" || printf '%s\n' "$package"
+    grep -qxF "$package" <<<"$installed" || printf '%s\n' "$package"
   done
 }
 
@@ -69,7 +70,7 @@ apt_update() {
 ensure_packages() {
   local wanted missing
   [ -x /usr/bin/dpkg-query ] ||
-    die "this script knows Debian 12's packages only; on another system install what cmake/packages.txt lists and use cmake --preset release"
+    die "this script knows the packages of Debian 12 and 13 only; on another system install what cmake/packages.txt lists and use cmake --preset release"
   mapfile -t wanted < <(packages_of "$@")
   mapfile -t missing < <(missing_of "${wanted[@]}")
   [ "${#missing[@]}" -gt 0 ] || return 0

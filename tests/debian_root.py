@@ -1,4 +1,4 @@
-"""Debian systems in folders (chroots), in which an ordinary user runs what is installed. Making one needs root and Debian's archive."""
+"""Debian systems in folders, in which a user runs what is installed. Making one needs root and Debian's archive."""
 
 from __future__ import annotations
 
@@ -18,14 +18,25 @@ HOMES = {USER: "home/user", ROOT: "root"}
 BASES = TOP / "build-roots"
 SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
-# Mounts /proc, /sys and /dev/shm, and runs a command as the user with an empty environment.
+# Enters the system and runs a command as the user with an empty environment. The folder becomes the root of the mounts: what
+# enters the mounts of another process, as tests/cluster does, would leave a chroot. $6, $7: a folder that it sees, and where.
 ENTER = """\
-mount -t proc proc "$1/proc"
-mount --rbind /sys "$1/sys"
-mkdir -p "$1/dev/shm"
-mount -t tmpfs tmpfs "$1/dev/shm"
-exec chroot --userspec="$2" "$1" /usr/bin/env -i "HOME=/$3" LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive "PATH=$4" sh -c "cd; $5"
+mount --bind "$1" "$1"
+cd "$1"
+mkdir -p proc sys dev/pts dev/shm
+mount -t proc proc proc
+mount --rbind /sys sys
+mount -t devpts -o newinstance,ptmxmode=0666,mode=620,gid=5 devpts dev/pts
+mount -t tmpfs -o mode=1777 tmpfs dev/shm
+if [ -n "$6" ]; then
+  mkdir -p "./$7"
+  mount --bind "$6" "./$7"
+fi
+mount --move . /
+exec chroot --userspec="$2" . /usr/bin/env -i "HOME=/$3" LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive "PATH=$4" sh -c "cd; $5"
 """
+# What this machine needs to reach the archives of packages, and other machines.
+REACH = ("etc/resolv.conf", "etc/hosts", "etc/pip.conf", "usr/local/share/ca-certificates/*.crt")
 
 
 def run(words: Sequence[object], may_fail: bool = False, **options: object) -> subprocess.CompletedProcess[str]:
@@ -41,15 +52,19 @@ class Root:
 
     place: Path
     path: str = SYSTEM_PATH  # PATH of its commands
+    seen: tuple[Path, str] | None = None  # a folder of this machine that it sees, and its path there
 
     @property
     def home(self) -> Path:
         return self.place / HOMES[USER]
 
     def run(self, *words: object, user: str = USER) -> subprocess.CompletedProcess[str]:
-        line = " ".join(shlex.quote(str(word)) for word in words)
-        return run(["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-ec", ENTER, "sh", self.place, user, HOMES[user],
-                    self.path, line], may_fail=True)
+        return run(self.entering(" ".join(shlex.quote(str(word)) for word in words), user), may_fail=True)
+
+    def entering(self, line: str, user: str = USER) -> list[str]:
+        """Returns the command of this machine that runs a line of shell in the user's home there."""
+        return ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-ec", ENTER, "sh", str(self.place), user, HOMES[user],
+                self.path, line, *map(str, self.seen or ("", ""))]
 
     def lines(self, *words: object, user: str = USER) -> list[str]:
         done = self.run(*words, user=user)
@@ -73,9 +88,10 @@ def base(release: str) -> Path:
         partial = BASES / f"{release}.partial"
         shutil.rmtree(partial, ignore_errors=True)
         BASES.mkdir(exist_ok=True)
-        run(["debootstrap", "--variant=minbase", release, partial])
+        # In its own mounts: debootstrap may leave /proc mounted, which each copy would copy.
+        run(["unshare", "--mount", "debootstrap", "--variant=minbase", release, partial])
         for file in Path("/etc/apt/apt.conf.d").iterdir():
-            if "proxy" in file.read_text().lower():
+            if "acquire::" in file.read_text().lower():
                 shutil.copy(file, partial / "etc/apt/apt.conf.d")
         partial.rename(place)
     return place
@@ -85,8 +101,11 @@ def make_root(place: Path, release: str, *packages: str) -> Root:
     """Makes a copy of the minimal system of the release, and installs packages there."""
     shutil.rmtree(place, ignore_errors=True)
     place.parent.mkdir(exist_ok=True)
-    run(["cp", "-a", "--reflink=auto", base(release), place])
-    shutil.copy("/etc/resolv.conf", place / "etc/resolv.conf")
+    run(["cp", "-a", "--reflink=auto", "--one-file-system", base(release), place])
+    for pattern in REACH:
+        for file in Path("/").glob(pattern):
+            (place / file.parent.relative_to("/")).mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, place / file.relative_to("/"))
     made = Root(place)
     made.home.mkdir()
     os.chown(made.home, 1000, 1000)

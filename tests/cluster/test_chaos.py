@@ -42,9 +42,9 @@ def pids_of(jobs: Jobs, job: subprocess.Popen, role: str) -> list[int]:  # noqa:
     if role == "launcher":
         return [pid for pid in all_pids() if parent_of(pid) == job.pid]
     hosts = ("login",) if role == "ssh" else ("n1", "n2")
-    name = "sshd sshd: user" if role == "sshd" else f"{role} "
+    names = ("sshd sshd: user", "sshd-session sshd-session: user") if role == "sshd" else f"{role} "
     lines = [line.split(" ", 2) for host in hosts for line in jobs.cluster.processes(host)]
-    return [int(pid) for pid, _, words in lines if words.startswith(name)]
+    return [int(pid) for pid, _, words in lines if words.startswith(names)]
 
 
 def wait_for_epoch(job: subprocess.Popen, epoch: int) -> str:

@@ -61,9 +61,9 @@ def pids_of(jobs: Jobs, job: subprocess.Popen, part: str, host: str) -> list[int
     if part == "ssh":
         starts = [line.split(" ", 3) for line in jobs.cluster.processes("login")]
         return [int(pid) for pid, _, name, words in starts if name == "ssh" and f" {host} " in words]
-    name = "sshd sshd: user" if part == "sshd" else f"{part} "
+    names = ("sshd sshd: user", "sshd-session sshd-session: user") if part == "sshd" else f"{part} "
     lines = [line.split(" ", 2) for line in jobs.cluster.processes(host)]
-    return sorted(int(pid) for pid, _, words in lines if words.startswith(name))
+    return sorted(int(pid) for pid, _, words in lines if words.startswith(names))
 
 
 def send(pidfd: int, number: int) -> bool:

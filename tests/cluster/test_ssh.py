@@ -29,6 +29,8 @@ OURS = re.compile(r"\d+ \S+ (?:(?:hvdrun\S*|hvd-\S+|ssh|srun|elastic_trainer) |.
 NEEDS_IPV6 = pytest.mark.skipif(not Path("/proc/sys/net/ipv6").exists(), reason="this machine's kernel has no IPv6")
 JOB_FILES = re.compile(r"/tmp/hvd-[0-9a-f]{16,}|/dev/shm/")  # the checkout may lie in /tmp, too
 
+SESSION = "^sshd(-session)?: user"  # sshd's process of a login; OpenSSH 9.8 gave it another name
+
 
 class Jobs:
     """Starts hvdrun in the cluster, and finds what its jobs have left on the hosts."""
@@ -355,7 +357,7 @@ def test_an_unkillable_agent_on_another_host_is_a_warning(jobs: Jobs) -> None:
 
 def test_a_kill_of_sshd_ends_the_job_with_125(jobs: Jobs) -> None:
     job = start_sleepers(jobs)
-    jobs.cluster.output("pkill", "-9", "-f", "sshd: user", on="n2", user="root")
+    jobs.cluster.output("pkill", "-9", "-f", SESSION, on="n2", user="root")
     code, _, err = finish(job)
     assert code == 125 and "the agent on n2 was lost" in err, err
     wait_until(lambda: not jobs.left(), "the agent on n2 to end by itself")
@@ -474,7 +476,7 @@ def pause(jobs: Jobs, shared: Path, job: subprocess.Popen, victim: str, is_notic
     if victim == "rank":
         pid = jobs.cluster.output("cat", shared / "pid.1").strip()
     elif victim == "sshd":
-        pid = jobs.cluster.output("pgrep", "-f", "^sshd: user@", on=host, user="root").strip()
+        pid = jobs.cluster.output("pgrep", "-f", SESSION + "@", on=host, user="root").strip()
     elif victim == "ssh":
         pid = jobs.cluster.output("pgrep", "-f", "^ssh .* n2 ", user="root").strip()
     elif victim != "hvdrun":
@@ -569,7 +571,7 @@ def restarts_on_the_same_hosts(jobs: Jobs, shared: Path, hosts: tuple[str, ...],
 def test_a_job_restarts_on_the_same_hosts_after_connections_are_lost(jobs: Jobs, shared: Path, hosts: tuple[str, ...], client: str) -> None:
     """A restart of a network switch, for example, ends all connections at once."""
     err = restarts_on_the_same_hosts(jobs, shared, hosts, client, lambda host: jobs.cluster.output(
-        "pkill", "-9", "-f", "^sshd: user", on=host, user="root"))
+        "pkill", "-9", "-f", SESSION, on=host, user="root"))
     program = "libssh" if client == "libssh" else "ssh"
     assert re.search(rf"the agent on n[12] was lost: {program}: .*; restart 1 of 1", err), err
 

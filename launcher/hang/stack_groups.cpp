@@ -173,7 +173,7 @@ std::vector<std::string> stack_lines(const std::vector<RankFacts>& ranks,
     return std::ranges::find(first, rank->rank) != first.end();
   };
   for (const auto& rank : ranks) ordered.push_back(&rank);
-  std::ranges::stable_partition(ordered, is_first);
+  std::stable_partition(ordered.begin(), ordered.end(), is_first);
   const auto groups = group_ranks(ordered);
   std::vector<std::string> lines;
   for (std::size_t index = 0; index < groups.size(); ++index) {

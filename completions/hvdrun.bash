@@ -39,7 +39,7 @@ _hvdrun_template_names() {
 _hvdrun_values() {
   local words=
   case $1 in
-    --bind-to) words='core numa none auto' ;;
+    --bind-to) words='core numa socket none auto' ;;
     --map-by) words='slot node' ;;
     --login-node) words='note allow refuse' ;;
     --gpu-bind) words='all single none' ;;

@@ -92,7 +92,7 @@ complete -c hvdrun -n '__hvdrun_takes_options' -l ranks-per-host -x -d 'number o
 complete -c hvdrun -n '__hvdrun_takes_options' -l map-by -x -a 'slot node' -d 'fill a host, then go to the next; or deal the ranks out, one to each host in turn'
 complete -c hvdrun -n '__hvdrun_takes_options' -l oversubscribe -f -d 'allow more ranks than slots, so that ranks share GPUs'
 complete -c hvdrun -n '__hvdrun_takes_options' -l login-node -x -a 'note allow refuse' -d 'on a login node of SLURM without an allocation: a note, nothing, or no start'
-complete -c hvdrun -n '__hvdrun_takes_options' -l bind-to -x -a 'core numa none auto' -d 'bind each rank to separate cores, to a NUMA node, or not at all'
+complete -c hvdrun -n '__hvdrun_takes_options' -l bind-to -x -a 'core numa socket none auto' -d 'bind each rank to separate cores, to a NUMA node, to a socket, or not at all'
 complete -c hvdrun -n '__hvdrun_takes_options' -l cpus-per-rank -x -d 'number of cores for each rank'
 complete -c hvdrun -n '__hvdrun_takes_options' -l gpu-bind -x -a 'all single none' -d 'each rank sees all GPUs of its host in order, only its GPU, or what the caller sees'
 complete -c hvdrun -n '__hvdrun_takes_options' -l report-bindings -f -d 'print the GPU and the cores of each rank, then run'

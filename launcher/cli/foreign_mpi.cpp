@@ -31,7 +31,7 @@ constexpr ForeignOption kMpiOptions[] = {
     flag(kMpirun, {"--byslot"}, "--map-by=slot"),
     answered(kMpirun, {"--bycore", "--rank-by"}, "use --map-by slot or --map-by node"),
     flag(kMpirun, {"--bind-to-core"}, "--bind-to=core"),
-    answered(kMpirun, {"--bind-to-socket"}, "use --bind-to numa"),
+    flag(kMpirun, {"--bind-to-socket"}, "--bind-to=socket"),
     answered(kMpirun, {"--cpu-set", "--cpu-list"},
              "use --bind-to core and --cpus-per-rank K; hvdrun chooses the cores"),
     ignored(kMpirun, {"--nooversubscribe"}, "it is the default: --oversubscribe allows more ranks"),

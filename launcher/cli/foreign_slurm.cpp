@@ -30,7 +30,7 @@ constexpr ForeignOption kSlurmOptions[] = {
     answered(kSrun, {"--ntasks-per-core", "--ntasks-per-socket", "--gpus-per-socket"},
              "use --ranks-per-host K"),
     answered(kSrun, {"--cpus-per-gpu"}, "use --cpus-per-rank K"),
-    answered(kSrun, {"--cpu-bind", "--hint"}, "use --bind-to core, numa or none"),
+    answered(kSrun, {"--cpu-bind", "--hint"}, "use --bind-to core, numa, socket or none"),
     answered(kSrun, {"--mem-bind"}, "use --bind-to numa, or numactl before the program"),
     answered(kSrun, {"--distribution"}, "use --map-by slot (block) or --map-by node (cyclic)"),
     answered(kSrun, {"-w", "--nodelist"},

@@ -50,7 +50,8 @@ struct Option {
   std::array<std::string_view, 3> spellings;
   ValueKind kind = ValueKind::word;
   OptionGroup group = OptionGroup::information;
-  std::string_view value_name;  // "N", "core|numa|none|auto"; empty for an option without a value
+  std::string_view
+      value_name;  // "N", "core|numa|socket|none|auto"; empty for an option without a value
   std::string_view default_value;
   std::string_view help;
   // Stores a value in the job ("true" or "false" for a flag, a number for a count). Errors are

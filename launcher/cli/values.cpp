@@ -54,11 +54,13 @@ Result<int> parse_hosts_count(std::string_view text) {
 Result<BindTo> parse_binding(std::string_view text) {
   auto choice = parse_choice<BindTo>(text, {{"core", BindTo::core},
                                             {"numa", BindTo::numa},
+                                            {"socket", BindTo::socket},
                                             {"none", BindTo::none},
                                             {"auto", BindTo::automatic}});
   if (choice) return choice;
-  const bool is_part = text == "socket" || text == "package" || text.find("cache") != npos;
-  return usage_error(choice.error().message + (is_part ? "; numa is the nearest" : ""));
+  if (text == "package") return usage_error(choice.error().message + "; socket is the same");
+  const bool is_cache = text.find("cache") != npos;
+  return usage_error(choice.error().message + (is_cache ? "; numa is the nearest" : ""));
 }
 
 Result<MapBy> parse_map_by(std::string_view text) {

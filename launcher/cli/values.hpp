@@ -28,7 +28,7 @@ Result<int> parse_ranks_per_host(std::string_view text);
 // do.
 Result<int> parse_hosts_count(std::string_view text);
 
-// Reads core, numa, none or auto.
+// Reads core, numa, socket, none or auto.
 Result<BindTo> parse_binding(std::string_view text);
 
 // Reads slot or node. The error for mpirun's "ppr:N:node" says what to do.

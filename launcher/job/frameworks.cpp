@@ -115,17 +115,13 @@ void add_torchrun(const JobSpec& spec, const std::string& job_id, int restart_co
 // address from its own variable.
 //
 // Source: JAX, jax/_src/clusters/ompi_cluster.py, jax/_src/distributed.py.
-void add_jax(const RankPorts& ports, const RankPlacement& rank,
-             std::vector<RankVariable>& variables) {
+void add_jax(const RankPorts& ports, std::vector<RankVariable>& variables) {
   const auto address = text_of({ports.addresses[0], ports.ports[0][kJaxPort]});
   variables.push_back({"JAX_COORDINATOR_ADDRESS", address,
                        "where JAX's processes meet, a port that is held (--for jax)"});
   const auto* const scheme = is_ipv6(ports.addresses[0]) ? "tcp6" : "tcp";
   variables.push_back({"OMPI_MCA_orte_hnp_uri", fmt::format("4096.0;{}://{}", scheme, address),
                        "by it JAX takes the ranks from OMPI_COMM_WORLD_* (--for jax)"});
-  if (rank.device)
-    variables.push_back({"JAX_LOCAL_DEVICE_IDS", std::to_string(*rank.device),
-                         "the rank's device among those that it sees (--for jax)"});
 }
 
 // Source: TensorFlow, "Multi-worker training with Keras", TF_CONFIG.
@@ -196,10 +192,26 @@ std::vector<RankVariable> framework_variables(const JobSpec& spec, const RankPor
   std::vector<RankVariable> variables;
   if (is_for(spec, Framework::torchrun))
     add_torchrun(spec, job_id, restart_count, placement, rank, variables);
-  if (is_for(spec, Framework::jax)) add_jax(ports, rank, variables);
+  if (is_for(spec, Framework::jax)) add_jax(ports, variables);
   if (is_for(spec, Framework::tensorflow)) add_tensorflow(spec, ports, placement, rank, variables);
   if (is_for(spec, Framework::mlx)) add_mlx(spec, ports, placement, rank, variables);
   return variables;
+}
+
+std::optional<RankVariable> jax_devices(const Environment& caller, const JobSpec& spec,
+                                        const Placement& placement, const RankPlacement& rank) {
+  const bool knows_ranks =
+      is_for(spec, Framework::jax) || find_variable(caller, "SLURM_JOB_ID") != nullptr;
+  if (!rank.device || !knows_ranks) return std::nullopt;
+  const bool drives_all = std::all_of(placement.hosts.begin(), end_of_ranks(placement),
+                                      [](const auto& host) { return host.ranks.size() == 1; });
+  if (!drives_all || rank.devices < 2)
+    return RankVariable{"JAX_LOCAL_DEVICE_IDS", std::to_string(*rank.device),
+                        "the rank's device among those that it sees, for JAX"};
+  std::string all = "0";
+  for (int device = 1; device < rank.devices; ++device) all += "," + std::to_string(device);
+  return RankVariable{"JAX_LOCAL_DEVICE_IDS", std::move(all),
+                      "all devices, for JAX, since each host has one rank"};
 }
 
 std::optional<RankVariable> torch_error_file(const Environment& caller, const JobSpec& spec,

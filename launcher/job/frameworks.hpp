@@ -50,6 +50,15 @@ std::vector<RankVariable> framework_variables(const JobSpec& spec, const RankPor
                                               const Placement& placement,
                                               const RankPlacement& rank);
 
+// Returns the devices that JAX is to use, with --for jax and in a SLURM job. Without it, JAX takes
+// the one whose number is the local rank: one GPU if there is one rank on each host, and a wrong
+// one if the rank sees only its own. The only rank of a host drives all of its GPUs, if that is so
+// on every host. Returns nullopt if the rank has no GPU.
+//
+// Source: JAX, jax/_src/distributed.py, jax/_src/clusters/cluster.py.
+std::optional<RankVariable> jax_devices(const Environment& caller, const JobSpec& spec,
+                                        const Placement& placement, const RankPlacement& rank);
+
 // Returns the file into which PyTorch's @record writes a rank's exception, with --for torchrun:
 // beside the rank's output. Returns nullopt without --output-filename, and if the caller has named
 // a file.

@@ -331,6 +331,8 @@ std::vector<RankVariable> rank_environment(const Environment& caller, const JobS
   auto others = framework_variables(spec, job.ports, job.id, job.restart_count, placement, rank);
   if (find_variable(caller, "SLURM_JOB_ID") != nullptr)
     std::ranges::move(slurm_variables(placement, host_index, rank), std::back_inserter(others));
+  if (auto devices = jax_devices(caller, spec, placement, rank))
+    others.push_back(std::move(*devices));
   if (host.shares_cores) add_yielding(caller, others);
   if (auto file = torch_error_file(caller, spec, placement, rank))
     others.push_back(std::move(*file));

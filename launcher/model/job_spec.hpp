@@ -18,7 +18,7 @@
 
 namespace hvdrun {
 
-enum class BindTo { automatic, core, numa, none };
+enum class BindTo { automatic, core, numa, socket, none };
 enum class GpuBind { all, single, none };
 enum class MapBy {
   slot,  // consecutive ranks on one host: fill a host, then the next

@@ -15,8 +15,16 @@ namespace hvdrun {
 
 struct Core {
   int package = 0;
-  int numa_node = 0;
+  int numa_node = 0;     // the node that holds its PUs; never one that has only memory
   std::vector<int> pus;  // those that this process may use, ascending; never empty
+  int l3_cache = -1;     // equal for the cores that share one; -1: not known
+  int kind = 0;          // a faster kind has a smaller number
+};
+
+// What is near a device.
+struct Locality {
+  std::optional<int> numa_node;  // nullopt: not known
+  std::vector<int> cpus = {};    // PUs, ascending: fewer than the node's, if not empty
 };
 
 struct Gpu {
@@ -25,12 +33,13 @@ struct Gpu {
   std::string pci_address;  // "0000:3b:00.0"; empty if not known
   std::string name;         // "NVIDIA H200"; empty if not known
   std::uint64_t memory_bytes = 0;
-  std::optional<int> numa_node;  // the nearest; nullopt if not known
+  std::optional<int> numa_node;     // the nearest; nullopt if not known
+  std::vector<int> near_cpus = {};  // as Locality::cpus
 };
 
 struct HostInventory {
-  std::vector<Core> cores;  // by package, NUMA node, core; only what this process may use
-  std::vector<int> numa_nodes;
+  std::vector<Core> cores;          // by package, NUMA node, core; only what this process may use
+  std::vector<int> numa_nodes;      // those of `cores` whose memory this process may use
   std::optional<double> cpu_quota;  // how many processors its cgroup may use; nullopt: no limit
   std::vector<Gpu> gpus;            // in CUDA's order: position i is the device that a rank calls i
   // CUDA_VISIBLE_DEVICES of the ranks must list all of `gpus`, since CUDA's order is not known: the
@@ -96,13 +105,14 @@ struct RankPlacement {
   std::optional<int> gpu;  // index in the host's inventory; nullopt without GPUs
   // The CUDA ordinal that the rank is to use, in the numbering that it sees. nullopt without GPUs.
   std::optional<int> device;
+  int devices = 0;  // the GPUs that it sees
   // CUDA_VISIBLE_DEVICES of the rank; nullopt: the caller's value.
   std::optional<std::string> visible_devices;
   // Its numbers are those of NVML, so the rank's CUDA must count in the order of PCI addresses.
   bool in_pci_order = false;
   std::string device_name;  // for people: "GPU 3 (NVIDIA H200, 0000:3b:00.0)"; empty without GPUs
   std::vector<int> cpus;    // PUs it is bound to, ascending; empty: not bound
-  std::vector<int> numa_nodes;  // that its memory is bound to; empty: not bound
+  std::vector<int> numa_nodes;  // that its memory comes from first; empty: as the kernel likes
 };
 
 struct HostPlacement {

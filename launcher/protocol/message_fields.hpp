@@ -32,7 +32,8 @@ inline constexpr auto fields_of(const Core*) {
   using T = Core;
   using json_fields::field;
   return std::tuple(field("package", &T::package), field("numa_node", &T::numa_node),
-                    field("pus", &T::pus));
+                    field("pus", &T::pus), field("l3_cache", &T::l3_cache),
+                    field("kind", &T::kind));
 }
 
 inline constexpr auto fields_of(const Gpu*) {
@@ -40,7 +41,8 @@ inline constexpr auto fields_of(const Gpu*) {
   using json_fields::field;
   return std::tuple(field("visible", &T::visible), field("uuid", &T::uuid),
                     field("pci_address", &T::pci_address), field("name", &T::name),
-                    field("memory_bytes", &T::memory_bytes), field("numa_node", &T::numa_node));
+                    field("memory_bytes", &T::memory_bytes), field("numa_node", &T::numa_node),
+                    field("near_cpus", &T::near_cpus));
 }
 
 inline constexpr auto fields_of(const HostInventory*) {

@@ -30,13 +30,19 @@ GpuList find_gpus(const Environment& environment, const InventorySources& source
   return visible_gpus(visible, pci_bus_order, nvml, other_order);
 }
 
-std::optional<int> nearest_node(const Gpu& gpu, const Topology& topology, bool from_file,
-                                const InventorySources& sources) {
-  if (gpu.pci_address.empty()) return std::nullopt;
-  if (!from_file) return pci_numa_node(sources.sysfs, gpu.pci_address);
-  const auto found = topology.pci_numa.find(gpu.pci_address);
-  if (found == topology.pci_numa.end()) return std::nullopt;
-  return found->second;
+Locality locality_of(const Gpu& gpu, const Topology& topology, bool from_file,
+                     const InventorySources& sources) {
+  if (gpu.pci_address.empty()) return {};
+  if (!from_file) return pci_locality(sources.sysfs, gpu.pci_address, topology.cores);
+  const auto found = topology.pci_devices.find(gpu.pci_address);
+  return found == topology.pci_devices.end() ? Locality{} : found->second;
+}
+
+// Returns where the sysfs of the cores is. hwloc reads another machine's where HWLOC_FSROOT says.
+std::filesystem::path sysfs_of_cores(const Environment& environment,
+                                     const InventorySources& sources) {
+  const std::string* root = find_variable(environment, "HWLOC_FSROOT");
+  return root == nullptr ? sources.sysfs : std::filesystem::path(*root) / "sys";
 }
 
 }  // namespace
@@ -44,13 +50,17 @@ std::optional<int> nearest_node(const Gpu& gpu, const Topology& topology, bool f
 Result<HostInventory> local_inventory(const Environment& environment,
                                       const InventorySources& sources) {
   const auto file = topology_file(environment, sources);
-  HVD_TRY(Topology topology, file.empty() ? live_topology() : topology_from_file(file));
+  HVD_TRY(Topology topology, file.empty() ? live_topology(sysfs_of_cores(environment, sources))
+                                          : topology_from_file(file));
   GpuList gpus = find_gpus(environment, sources);
 
   HostInventory inventory;
   inventory.gpus = std::move(gpus.gpus);
-  for (auto& gpu : inventory.gpus)
-    gpu.numa_node = nearest_node(gpu, topology, !file.empty(), sources);
+  for (auto& gpu : inventory.gpus) {
+    auto near = locality_of(gpu, topology, !file.empty(), sources);
+    gpu.numa_node = near.numa_node;
+    gpu.near_cpus = std::move(near.cpus);
+  }
   inventory.gpus_need_list = gpus.needs_list;
   inventory.gpu_source = std::move(gpus.source);
   inventory.notes = std::move(gpus.notes);

@@ -38,6 +38,7 @@ void give_expected_gpus(const JobSpec& spec, int gpus, HostPlacement& placed) {
     const int index = rank.local_rank % gpus;
     rank.gpu = index;
     rank.device = spec.gpu_bind == GpuBind::single ? 0 : index;
+    rank.devices = spec.gpu_bind == GpuBind::single ? 1 : gpus;
     rank.device_name = fmt::format("GPU {}", index);
   }
 }
@@ -51,6 +52,7 @@ void give_gpus(const JobSpec& spec, const HostInventory& inventory, HostPlacemen
     const Gpu& gpu = gpus[static_cast<std::size_t>(index)];
     rank.gpu = index;
     rank.device = single ? 0 : index;
+    rank.devices = single ? 1 : static_cast<int>(gpus.size());
     if (single)
       rank.visible_devices = gpu.visible;
     else if (!list.empty())
@@ -61,13 +63,13 @@ void give_gpus(const JobSpec& spec, const HostInventory& inventory, HostPlacemen
   }
 }
 
-std::vector<std::optional<int>> nodes_of_gpus(const HostInventory& inventory,
-                                              const HostPlacement& placed) {
-  std::vector<std::optional<int>> near;
-  near.reserve(placed.ranks.size());
-  for (const auto& rank : placed.ranks)
-    near.push_back(rank.gpu ? inventory.gpus[static_cast<std::size_t>(*rank.gpu)].numa_node
-                            : std::nullopt);
+std::vector<Locality> places_of_gpus(const HostInventory& inventory, const HostPlacement& placed) {
+  std::vector<Locality> near(placed.ranks.size());
+  for (std::size_t i = 0; i < near.size(); ++i) {
+    if (!placed.ranks[i].gpu) continue;
+    const Gpu& gpu = inventory.gpus[static_cast<std::size_t>(*placed.ranks[i].gpu)];
+    near[i] = {gpu.numa_node, gpu.near_cpus};
+  }
   return near;
 }
 
@@ -86,14 +88,18 @@ void bind_to_cores(const HostInventory& inventory, const std::vector<int>& cores
     own_nodes.insert(core.numa_node);
   }
   std::sort(rank.cpus.begin(), rank.cpus.end());
-  if (own_nodes.size() < nodes) rank.numa_nodes.assign(own_nodes.begin(), own_nodes.end());
+  if (own_nodes.size() == nodes) return;
+  // The kernel chooses a node itself for cores whose own has no memory.
+  std::ranges::copy_if(own_nodes, std::back_inserter(rank.numa_nodes), [&](int node) {
+    return std::ranges::find(inventory.numa_nodes, node) != inventory.numa_nodes.end();
+  });
 }
 
 Result<void> give_cores(const JobSpec& spec, const Host& host, HostPlacement& placed,
                         HostNotes& notes) {
   const HostInventory& inventory = *host.inventory;
   HVD_TRY(const CoreBinding binding,
-          bind_cores(inventory, host.name, nodes_of_gpus(inventory, placed), spec.bind_to,
+          bind_cores(inventory, host.name, places_of_gpus(inventory, placed), spec.bind_to,
                      spec.cpus_per_rank));
   const std::size_t nodes = count_nodes(inventory);
   for (std::size_t i = 0; i < placed.ranks.size(); ++i)

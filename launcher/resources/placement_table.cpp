@@ -28,9 +28,33 @@ const Host& find_host(const Allocation& allocation, const std::string& name, std
   return allocation.hosts[from];
 }
 
+// Returns the numbers of what the cores share: packages, NUMA nodes or L3 caches.
+std::vector<int> domains_of(const std::vector<Core>& cores, int Core::*domain) {
+  std::set<int> numbers;
+  for (const auto& core : cores) numbers.insert(core.*domain);
+  return {numbers.begin(), numbers.end()};
+}
+
+// Returns whether NUMA nodes have several L3 caches, so that it matters in which one a core is.
+bool has_smaller_caches(const std::vector<Core>& cores) {
+  return domains_of(cores, &Core::l3_cache).size() > domains_of(cores, &Core::numa_node).size();
+}
+
+// Returns "16 cores", or "16 cores (8 of them fast)" if `host` has slower ones, too.
+std::string count_cores(const std::vector<Core>& cores, const std::vector<Core>& host) {
+  std::string text = plural(cores.size(), "core");
+  const auto kinds = domains_of(host, &Core::kind);
+  if (kinds.size() < 2) return text;
+  return text +
+         fmt::format(" ({} of them fast)", std::ranges::count(cores, kinds.front(), &Core::kind));
+}
+
 std::string describe_inventory(const HostInventory& inventory) {
-  std::string text = fmt::format(", {}, {}", plural(inventory.cores.size(), "core"),
-                                 plural(inventory.numa_nodes.size(), "NUMA node"));
+  const auto& cores = inventory.cores;
+  std::string text = fmt::format(", {}, {}", count_cores(cores, cores),
+                                 plural(domains_of(cores, &Core::numa_node).size(), "NUMA node"));
+  if (has_smaller_caches(cores))
+    text += ", " + plural(domains_of(cores, &Core::l3_cache).size(), "L3 cache");
   if (!inventory.topology_file.empty()) text += fmt::format(" from {}", inventory.topology_file);
   text += fmt::format(", {}", plural(inventory.gpus.size(), "GPU"));
   if (!inventory.gpu_source.empty()) text += fmt::format(" ({})", inventory.gpu_source);
@@ -168,20 +192,18 @@ std::string print_kinds(const Placement& placement) {
   return text + print_spares(placement);
 }
 
-// Returns "8 cores, package 0, NUMA 0" for the cores that the CPUs belong to.
+// Returns "8 cores, package 0, NUMA 0" for the cores that the CPUs belong to, and their L3 caches
+// if a NUMA node has several.
 std::string describe_cores(const HostInventory& inventory, const std::vector<int>& cpus) {
-  std::size_t cores = 0;
-  std::set<int> packages;
-  std::set<int> nodes;
-  for (const auto& core : inventory.cores) {
-    if (!std::binary_search(cpus.begin(), cpus.end(), core.pus.front())) continue;
-    ++cores;
-    packages.insert(core.package);
-    nodes.insert(core.numa_node);
-  }
-  return fmt::format("{}, package {}, NUMA {}", plural(cores, "core"),
-                     fold_ranks(std::vector<int>(packages.begin(), packages.end())),
-                     fold_ranks(std::vector<int>(nodes.begin(), nodes.end())));
+  std::vector<Core> cores;
+  for (const auto& core : inventory.cores)
+    if (std::binary_search(cpus.begin(), cpus.end(), core.pus.front())) cores.push_back(core);
+  std::string text = fmt::format("{}, package {}, NUMA {}", count_cores(cores, inventory.cores),
+                                 fold_ranks(domains_of(cores, &Core::package)),
+                                 fold_ranks(domains_of(cores, &Core::numa_node)));
+  if (has_smaller_caches(inventory.cores))
+    text += ", L3 " + fold_ranks(domains_of(cores, &Core::l3_cache));
+  return text;
 }
 
 std::string say_binding(const Host& host, const RankPlacement& rank) {

@@ -56,7 +56,7 @@ def test_the_error_for_an_unknown_option_suggests_the_most_similar_one(sandbox: 
 
 
 @pytest.mark.parametrize("option, value", one_in_gate(
-    ("--bind-to", "socket"), ("--gpu-bind", "some"), ("--pmix", "maybe"), ("--stdin", "everyone"),
+    ("--bind-to", "hwthread"), ("--gpu-bind", "some"), ("--pmix", "maybe"), ("--stdin", "everyone"),
     ("--only-rank", "3-1"), ("--only-rank", "x"), ("--kill-signal", "SIGNOTHING"), ("--grace", "-1"),
     ("--grace", "soon"), ("--exit-timeout", "x"), ("--start-timeout", "0"), ("-x", "=value"),
     ("-H", "localhost:0"), ("-H", "localhost:x"), ("--label", "{nothing}"), ("--cpus-per-rank", "0"),

@@ -89,5 +89,5 @@ def test_fish_completes_a_unique_prefix(place: Sandbox) -> None:
 
 
 def test_fish_lists_all_candidates_of_an_ambiguous_prefix(place: Sandbox) -> None:
-    assert {"core", "numa", "none", "auto"} == set(fish(place, "hvdrun --bind-to "))
+    assert {"core", "numa", "socket", "none", "auto"} == set(fish(place, "hvdrun --bind-to "))
     assert {"--num-proc", "--nnodes"} <= set(fish(place, "hvdrun --n"))

@@ -128,6 +128,30 @@ TEST(SlurmVariables, NameRank0sHostFirstAndFoldEqualHosts) {
   EXPECT_EQ(got.at("SLURM_TASKS_PER_NODE"), "1(x2)");
 }
 
+// Returns JAX_LOCAL_DEVICE_IDS of a rank that sees four GPUs and is to use the third; "-" if unset.
+std::string jax_devices_of(const Environment& caller, std::size_t ranks_of_host,
+                           const JobSpec& spec = {}, int devices = 4) {
+  RankPlacement rank;
+  rank.device = devices == 1 ? 0 : 2;
+  rank.devices = devices;
+  Placement placement;
+  placement.hosts = {{"n1", {rank}}, {"n2", std::vector(ranks_of_host, rank)}};
+  const auto variable = jax_devices(caller, spec, placement, rank);
+  return variable ? variable->value : "-";
+}
+
+TEST(RankEnvironment, GivesJaxAllDevicesIfEachHostHasOneRank) {
+  JobSpec spec;
+  EXPECT_EQ(jax_devices_of({}, 1, spec), "-");
+  spec.frameworks = {Framework::jax};
+  EXPECT_EQ(jax_devices_of({}, 1, spec), "0,1,2,3");
+  EXPECT_EQ(jax_devices_of({}, 2, spec), "2") << "the other host has a rank for each GPU";
+  EXPECT_EQ(jax_devices_of({}, 1, spec, 1), "0") << "it sees only its own";
+  const Environment in_slurm{{"SLURM_JOB_ID", "7"}};
+  EXPECT_EQ(jax_devices_of(in_slurm, 1), "0,1,2,3");
+  EXPECT_EQ(jax_devices_of(in_slurm, 2), "2");
+}
+
 TEST(RankEnvironment, SetsFrameworkVariablesOnlyForNamedFrameworks) {
   JobSpec spec;
   spec.frameworks = {Framework::jax, Framework::mlx, Framework::tensorflow, Framework::torchrun};

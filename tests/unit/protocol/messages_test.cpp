@@ -125,14 +125,17 @@ TEST(Messages, OtherMessagesRoundTrip) {
   EXPECT_EQ(hello->facts->interfaces, (std::vector<std::string>{"lo", "eth\xff"}));
   EXPECT_EQ(hello->facts->unresolved, std::vector<std::string>{"w1"});
   greeting.inventory.emplace();
-  greeting.inventory->cores = {{1, 2, {3, 7}}};
-  greeting.inventory->gpus = {{"0", "GPU-1", "0000:3b:00.0", "NVIDIA H200", 1ull << 37, 1},
+  greeting.inventory->cores = {{1, 2, {3, 7}, 5, 1}};
+  greeting.inventory->gpus = {{"0", "GPU-1", "0000:3b:00.0", "NVIDIA H200", 1ull << 37, 1, {3}},
                               {"1", "", "", "", 0, {}}};
   greeting.inventory->notes = {"a note"};
   hello = parse<HelloMessage>(pack(greeting));
   ASSERT_TRUE(hello && hello->inventory);
   EXPECT_EQ(hello->inventory->cores[0].pus, (std::vector{3, 7}));
   EXPECT_EQ(hello->inventory->cores[0].numa_node, 2);
+  EXPECT_EQ(hello->inventory->cores[0].l3_cache, 5);
+  EXPECT_EQ(hello->inventory->cores[0].kind, 1);
+  EXPECT_EQ(hello->inventory->gpus[0].near_cpus, std::vector{3});
   EXPECT_EQ(hello->inventory->gpus[0].memory_bytes, 1ull << 37);
   EXPECT_EQ(hello->inventory->gpus[0].numa_node, 1);
   EXPECT_FALSE(hello->inventory->gpus[1].numa_node);

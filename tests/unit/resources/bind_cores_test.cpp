@@ -15,9 +15,10 @@ namespace {
 
 constexpr int kUnknown = -1;
 
-std::vector<std::optional<int>> near_nodes(const std::vector<int>& nodes) {
-  std::vector<std::optional<int>> near;
-  for (const int node : nodes) near.push_back(node < 0 ? std::nullopt : std::optional<int>(node));
+std::vector<Locality> near_nodes(const std::vector<int>& nodes) {
+  std::vector<Locality> near(nodes.size());
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    if (nodes[i] >= 0) near[i].numa_node = nodes[i];
   return near;
 }
 
@@ -106,7 +107,7 @@ TEST(BindCores, GivesEachRankItsCores) {
       {"a node whose cores the job may not use, core", 1, 8, {3, 3}, core, {}, "0-3 4-7"},
       {"a node with too few cores, core", 2, 2, {0, 0, 0}, core, {}, "2 0 1,3"},
 
-      {"--cpus-per-rank", 2, 8, kFourWithoutGpu, automatic, 3, "0-2 3-5 6-8 9-11"},
+      {"--cpus-per-rank", 2, 8, kFourWithoutGpu, automatic, 3, "0-2 4-6 8-10 12-14"},
       {"--cpus-per-rank near the GPU", 2, 8, {1, 0}, automatic, 2, "8-9 0-1"},
       {"--cpus-per-rank, more than the node has", 2, 4, {0, 0}, core, 4, "0-1,4-5 2-3,6-7"},
       {"--cpus-per-rank, more than the host has", 1, 4, kTwoWithoutGpu, automatic, 3, "- -"},
@@ -114,7 +115,7 @@ TEST(BindCores, GivesEachRankItsCores) {
       {"numa near the GPU", 2, 4, {0, 1, 0}, numa, {}, "0-3 4-7 0-3"},
       {"numa without GPU", 2, 4, kFourWithoutGpu, numa, {}, "0-3 0-3 4-7 4-7"},
       {"numa, more ranks than cores", 2, 1, kFourWithoutGpu, numa, {}, "0 0 1 1"},
-      {"numa, a part on all nodes is not bound", 2, 3, {-1, -1, -1}, numa, {}, "0-2 - 3-5"},
+      {"numa, a part on both nodes", 2, 3, {-1, -1, -1}, numa, {}, "0-2 3-5 3-5"},
       {"numa, a node whose cores the job may not use", 2, 2, {7, 7}, numa, {}, "0-1 2-3"},
       {"numa, one node", 1, 4, kTwoWithoutGpu, numa, {}, "- -"},
   };

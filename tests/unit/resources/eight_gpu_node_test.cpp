@@ -105,7 +105,7 @@ TEST_F(EightGpuNode, FollowsCpusPerRank) {
   JobSpec spec;
   spec.ranks = 2;
   spec.cpus_per_rank = 2;
-  EXPECT_EQ(placed(spec), "0-1,64-65@0:0000:17:00.0\n2-3,66-67@0:0000:2a:00.0\n");
+  EXPECT_EQ(placed(spec), "0-1,64-65@0:0000:17:00.0\n16-17,80-81@0:0000:2a:00.0\n");
   spec.cpus_per_rank = 33;
   spec.bind_to = BindTo::core;
   EXPECT_EQ(

@@ -86,10 +86,15 @@ TEST(TopologyFromFile, ReadsCoresNodesAndPciDevices) {
   EXPECT_EQ(topology->cores[32].package, 1);
   EXPECT_EQ(topology->cores[63].numa_node, 1);
   EXPECT_EQ(topology->numa_nodes, (std::vector<int>{0, 1}));
+  EXPECT_EQ(topology->cores[0].l3_cache, -1);
   const std::map<std::string, int> devices = {
       {"0000:17:00.0", 0}, {"0000:2a:00.0", 0}, {"0000:3d:00.0", 0}, {"0000:5d:00.0", 0},
       {"0000:9a:00.0", 1}, {"0000:ab:00.0", 1}, {"0000:ba:00.0", 1}, {"0000:db:00.0", 1}};
-  EXPECT_EQ(topology->pci_numa, devices);
+  ASSERT_EQ(topology->pci_devices.size(), devices.size());
+  for (const auto& [address, near] : topology->pci_devices) {
+    EXPECT_EQ(near.numa_node, devices.at(address));
+    EXPECT_TRUE(near.cpus.empty());
+  }
 }
 
 TEST(TopologyFromFile, ReportsMissingAndInvalidFiles) {
@@ -110,15 +115,37 @@ TEST(TopologyFromFile, ReportsMissingAndInvalidFiles) {
   }
 }
 
-TEST(PciNumaNode, ReadsSysfs) {
+TEST(PciLocality, FollowsWhatSysfsKnows) {
   const TemporaryFolder sysfs;
-  const auto device = sysfs.path() / "bus/pci/devices/0000:3b:00.0";
-  std::filesystem::create_directories(device);
-  std::ofstream(device / "numa_node") << "1\n";
-  EXPECT_EQ(pci_numa_node(sysfs.path(), "0000:3b:00.0"), 1);
-  std::ofstream(device / "numa_node") << "-1\n";
-  EXPECT_EQ(pci_numa_node(sysfs.path(), "0000:3b:00.0"), std::nullopt);
-  EXPECT_EQ(pci_numa_node(sysfs.path(), "0000:5e:00.0"), std::nullopt);
+  const std::string folder = "bus/pci/devices/0000:3b:00.0/";
+  const std::vector<Core> cores = {{0, 0, {0}}, {0, 0, {1}}, {0, 1, {2}}, {0, 1, {3}}};
+  struct Case {
+    const char* what;
+    const char* node;
+    const char* cpus;
+    std::optional<int> expected_node;
+    std::vector<int> expected_cpus;
+  };
+  const Case cases[] = {
+      {"a node", "1", "2-3", 1, {}},
+      {"no list", "1", "", 1, {}},
+      {"nothing", "-1", "0-3", {}, {}},
+      {"CPUs without a node", "-1", "2-3", 1, {}},
+      {"part of a node", "1", "3", 1, {3}},
+      {"part of a node that is not named", "-1", "0", 0, {0}},
+      {"the node is memory only", "7", "0-1", 0, {}},
+      {"the node's cores are not allowed", "7", "16-23", 7, {}},
+      {"the list contradicts the node", "1", "0", 1, {}},
+      {"not a list", "0", "x-3", 0, {}},
+  };
+  for (const auto& test : cases) {
+    sysfs.write(folder + "numa_node", std::string(test.node) + "\n");
+    sysfs.write(folder + "local_cpulist", std::string(test.cpus) + "\n");
+    const auto near = pci_locality(sysfs.path(), "0000:3b:00.0", cores);
+    EXPECT_EQ(near.numa_node, test.expected_node) << test.what;
+    EXPECT_EQ(near.cpus, test.expected_cpus) << test.what;
+  }
+  EXPECT_EQ(pci_locality(sysfs.path(), "0000:5e:00.0", cores).numa_node, std::nullopt);
 }
 
 }  // namespace

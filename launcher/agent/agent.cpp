@@ -182,7 +182,8 @@ Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
           }),
       guard_alive_(std::move(guard_alive)),
       guard_event_(loop_, guard_alive_.get(), FdEvent::readable, [this] { on_guard_gone(); }),
-      ranks_(raise_descriptor_limit(kOwnDescriptors + kDescriptorsPerRank * options.local_ranks)),
+      ranks_(raise_descriptor_limit(kOwnDescriptors + kDescriptorsPerRank * options.local_ranks),
+             output_.writes()),
       user_signals_(loop_, ranks_, options.ignores_signals && !options.launcher_is_here,
                     [this](int signal) {
                       link_.send(FrameType::signal, kToLauncher,

@@ -83,14 +83,14 @@ bool add_inodes(const fs::path& table, std::set<std::uint64_t>& inodes) {
   return true;
 }
 
-// Returns how long to wait before the next look at ranks that have run for this long.
-std::chrono::milliseconds interval_after(std::chrono::steady_clock::duration run) {
-  using std::chrono::milliseconds;
-  return std::clamp(std::chrono::duration_cast<milliseconds>(run / 4), milliseconds(1000),
-                    milliseconds(10000));
-}
+constexpr std::chrono::milliseconds kShortestInterval{1000};
 
 }  // namespace
+
+std::chrono::milliseconds interval_after(std::chrono::milliseconds run,
+                                         std::chrono::milliseconds left) {
+  return std::max(std::min(run / 4, left), kShortestInterval);
+}
 
 ConnectionWatch::ConnectionWatch(const EventLoop& loop, Events events)
     : events_(std::move(events)), timer_(loop, [this] { on_timer(); }) {}
@@ -100,7 +100,8 @@ void ConnectionWatch::on_timer() {
   if (seen_ || events_.joined()) return;
   const auto limit = used_.mpich ? std::min(kMpichLimit, stall_time_) : stall_time_;
   if (limit.count() > 0 && age() >= limit && !std::exchange(told_, true)) events_.on_apart();
-  timer_.start(interval_after(age()));
+  const auto left = told_ || limit.count() == 0 ? age() : limit - age();
+  timer_.start(interval_after(age(), left));
 }
 
 void ConnectionWatch::start(const LaunchMessage& job, const std::vector<HeldPort>& held) {
@@ -110,12 +111,12 @@ void ConnectionWatch::start(const LaunchMessage& job, const std::vector<HeldPort
   stall_time_ = job.stall_time;
   program_ = job.program;
   begun_ = std::chrono::steady_clock::now();
-  timer_.start(interval_after({}));
+  timer_.start(kShortestInterval);
 }
 
 void ConnectionWatch::look() {
   SocketsByNamespace known;
-  for (const auto& process : descendants_of(::getpid(), all_processes())) {
+  for (const auto& process : processes_below(::getpid())) {
     seen_ = seen_ || has_tcp_socket(process.pid, known);
     add_used_libraries(process.pid, used_);
   }

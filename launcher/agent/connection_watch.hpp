@@ -51,6 +51,12 @@ void add_used_libraries(pid_t pid, UsedLibraries& used);
 // part, where linkers put that list.
 bool is_built_with_mpich(const std::string& program);
 
+// Returns how long to wait before the next look at ranks that have run for this long, and will be
+// called apart after `left` more. There are ever fewer looks: 18 in the first minute, 18 more in
+// the first hour, 14 more in the first day. A join that is missed is seen when the first rank ends.
+std::chrono::milliseconds interval_after(std::chrono::milliseconds run,
+                                         std::chrono::milliseconds left);
+
 class ConnectionWatch {
  public:
   struct Events {

@@ -13,7 +13,7 @@ Result<void> LauncherWatch::start(Link& link, std::chrono::milliseconds host_tim
                                   bool is_here) {
   if (host_timeout.count() == 0) return {};
   host_timeout_ = host_timeout;
-  const auto interval = Silence::interval(host_timeout);
+  const auto interval = Silence::interval(host_timeout, is_here);
   auto started = sender_.start(interval);
   sender_.add(link);
   if (is_here) return started;

@@ -36,6 +36,7 @@ class PageWatch {
   void look_for_stalls();
   void look_for_progress();
   void look_at_use(std::uint64_t now_ns);
+  std::chrono::milliseconds interval(std::uint64_t now_ns) const;
 
   const StatusPages& pages_;
   const RankProcesses& ranks_;
@@ -45,7 +46,8 @@ class PageWatch {
   const std::chrono::milliseconds progress_interval_;  // 0: the launcher does not want it
   ProgressWatch progress_;
   UseWatch use_;
-  std::string sent_;  // the last message about progress
+  std::string sent_;                 // the last message about progress
+  std::uint64_t idle_since_ns_ = 0;  // when a rank was last seen to report something
   Timer stall_timer_;
   Timer progress_timer_;
 };

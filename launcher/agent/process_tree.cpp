@@ -12,6 +12,8 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <set>
+#include <system_error>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -77,6 +79,34 @@ bool carries_cookie(pid_t pid, const std::string& cookie) {
   return environment.find(cookie + '\0') != std::string::npos;
 }
 
+// Adds the children of all threads of a process. Returns false if the kernel does not list them.
+bool add_children(int proc, pid_t pid, std::vector<pid_t>& children) {
+  const auto tasks = std::to_string(pid) + "/task";
+  const int folder = ::openat(proc, tasks.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) return true;  // it has ended
+  const std::unique_ptr<DIR, DirectoryCloser> threads(::fdopendir(folder));
+  if (!threads) return true;
+  while (const dirent* entry = ::readdir(threads.get())) {
+    if (std::isdigit(static_cast<unsigned char>(entry->d_name[0])) == 0) continue;
+    const auto path = std::string(entry->d_name) + "/children";
+    const Fd file(::openat(folder, path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file && errno == ENOENT && ::faccessat(folder, entry->d_name, F_OK, 0) == 0) return false;
+    std::string text;
+    std::array<char, 4096> part{};
+    ssize_t got = 0;
+    while (file && (got = ::read(file.get(), part.data(), part.size())) > 0)
+      text.append(part.data(), static_cast<std::size_t>(got));
+    const char* at = text.data();
+    const char* const end = at + text.size();
+    for (pid_t child = 0; at < end; ++at) {
+      const auto [next, error] = std::from_chars(at, end, child);
+      if (error == std::errc{}) children.push_back(child);
+      at = std::max(at, next);
+    }
+  }
+  return true;
+}
+
 constexpr std::chrono::milliseconds kAgain{20};
 constexpr int kMostRounds = 500;
 
@@ -129,6 +159,23 @@ std::vector<ProcessInfo> all_processes() {
       return {};
   }
   return processes;
+}
+
+std::vector<ProcessInfo> processes_below(pid_t root) {
+  const Fd proc(::open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  std::vector<ProcessInfo> found;
+  std::vector<pid_t> open;
+  if (!add_children(proc.get(), root, open)) return descendants_of(root, all_processes());
+  std::set<pid_t> seen;  // a number may be given again meanwhile
+  while (!open.empty()) {
+    const pid_t pid = open.back();
+    open.pop_back();
+    if (!seen.insert(pid).second) continue;
+    if (auto info = read_stat(proc.get(), std::to_string(pid).c_str()))
+      found.push_back(std::move(*info));
+    add_children(proc.get(), pid, open);
+  }
+  return found;
 }
 
 std::vector<ProcessInfo> descendants_of(pid_t root, const std::vector<ProcessInfo>& processes,

@@ -7,7 +7,7 @@
 // Plain functions without state, which agent, guard and launcher use, each on its own thread;
 // kill_job_processes() blocks. KillLoop does the same on an event loop.
 //
-// Source: proc(5), prctl(2) PR_SET_CHILD_SUBREAPER.
+// Source: proc(5), proc_tid_children(5), prctl(2) PR_SET_CHILD_SUBREAPER.
 #pragma once
 
 #include "base/event_loop.hpp"
@@ -49,6 +49,12 @@ std::vector<ProcessInfo> all_processes();
 // `root` itself, and `spare` with their descendants.
 std::vector<ProcessInfo> descendants_of(pid_t root, const std::vector<ProcessInfo>& processes,
                                         const std::vector<pid_t>& spare = {});
+
+// Returns the processes below `root`, also dead ones that wait for their parent. It reads nothing
+// of other processes (/proc/PID/task/TID/children), so it is quick where there are thousands. It
+// may miss processes that are started or lose their parent meanwhile: it is for looks, not for
+// signals.
+std::vector<ProcessInfo> processes_below(pid_t root);
 
 // Returns the one of `roots` that a process belongs to: the process is it, its chain of parents
 // leads to it, or its session is that root's. Each of `roots` leads a session and is, or was, a

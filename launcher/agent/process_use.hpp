@@ -1,5 +1,5 @@
 // What the processes of each rank use of the host: processor time and memory. A pure function of
-// what all_processes() has seen.
+// what processes_below() has seen.
 #pragma once
 
 #include "agent/process_tree.hpp"

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include <sys/types.h>
+#include <unistd.h>
 
 namespace hvdrun {
 namespace {
@@ -104,7 +105,7 @@ StatesMessage states_of(const StatusPages& pages, const std::vector<RankProcess>
   const bool looks = purpose == StatesPurpose::look;
   const bool is_quiet = purpose == StatesPurpose::quiet;
   std::vector<ProcessInfo> processes;
-  if (looks || is_quiet || purpose == StatesPurpose::table) processes = all_processes();
+  if (looks || is_quiet || purpose == StatesPurpose::table) processes = processes_below(::getpid());
   std::map<pid_t, char> kernel_states;
   for (const auto& process : processes) kernel_states[process.pid] = process.state;
   std::map<pid_t, ProcessUse> uses;

@@ -21,10 +21,6 @@ namespace {
 // ranks took 7 ms of the processor for it.
 constexpr std::size_t kStartedAtOnce = 32;
 
-// With more ranks on this host, the order of a rank's two streams is not looked at: each takes an
-// instance of inotify(7), of which a user may have 128.
-constexpr std::size_t kMostOrdered = 32;
-
 double to_seconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
 }
@@ -47,7 +43,7 @@ Result<RankStreams> make_terminal_streams(const TerminalSettings& settings) {
   return streams;
 }
 
-Result<RankStreams> make_streams(const LaunchRank& rank, bool ordered) {
+Result<RankStreams> make_streams(const LaunchRank& rank, PipeWrites* order) {
   if (rank.terminal) return make_terminal_streams(*rank.terminal);
   RankStreams streams;
   HVD_TRY(Pipe output, make_pipe());
@@ -67,9 +63,9 @@ Result<RankStreams> make_streams(const LaunchRank& rank, bool ordered) {
   streams.child_error = std::move(error.write);
   streams.ours.output = std::move(output.read);
   streams.ours.error = std::move(error.read);
-  if (ordered)
+  if (order != nullptr)
     streams.ours.order =
-        std::make_shared<StreamOrder>(streams.ours.output.get(), streams.ours.error.get());
+        std::make_shared<StreamOrder>(*order, streams.ours.output.get(), streams.ours.error.get());
   return streams;
 }
 
@@ -97,10 +93,12 @@ SpawnRequest RankProcesses::request_for(const LaunchMessage& job, Start& start,
   request.numa_nodes = start.rank->numa_nodes;
   request.limits = job.limits;
   if (job.limits.empty()) request.limits.push_back({RLIMIT_NOFILE, descriptor_limit_});
+  request.limits.push_back({RLIMIT_SIGPENDING, writes_.limit_before()});
   return request;
 }
 
-RankProcesses::RankProcesses(rlimit descriptor_limit) : descriptor_limit_(descriptor_limit) {}
+RankProcesses::RankProcesses(rlimit descriptor_limit, PipeWrites& writes)
+    : descriptor_limit_(descriptor_limit), writes_(writes) {}
 
 Result<void> RankProcesses::start(const LaunchMessage& job, std::vector<Start> starts,
                                   std::size_t first_index, std::vector<RankPipes>& pipes) {
@@ -120,9 +118,9 @@ Result<void> RankProcesses::start_group(const LaunchMessage& job, std::span<Star
                                         std::vector<RankPipes>& pipes) {
   std::vector<RankStreams> streams;
   std::vector<SpawnRequest> requests;
-  const bool ordered = job.order_streams && job.ranks.size() <= kMostOrdered;
+  auto* const order = job.order_streams ? &writes_ : nullptr;
   for (auto& start : group) {
-    HVD_TRY(auto made, make_streams(*start.rank, ordered));
+    HVD_TRY(auto made, make_streams(*start.rank, order));
     streams.push_back(std::move(made));
     requests.push_back(request_for(job, start, streams.back(), null));
   }

@@ -4,6 +4,7 @@
 // as the ranks, because a rank dies with the thread that has started it. Only start() can fail.
 #pragma once
 
+#include "agent/pipe_writes.hpp"
 #include "agent/spawn.hpp"
 #include "agent/stream_order.hpp"
 #include "common/fd.hpp"
@@ -50,8 +51,9 @@ struct RankStreams {
 
 class RankProcesses {
  public:
-  // `descriptor_limit` applies to the ranks of a job that sets no limits.
-  explicit RankProcesses(rlimit descriptor_limit);
+  // `descriptor_limit` applies to the ranks of a job that sets no limits. `writes` reports the
+  // order of their two streams.
+  RankProcesses(rlimit descriptor_limit, PipeWrites& writes);
 
   struct Start {
     const LaunchRank* rank;
@@ -99,6 +101,7 @@ class RankProcesses {
                            int null) const;
 
   rlimit descriptor_limit_;
+  PipeWrites& writes_;
   SpawnPool pool_;
   std::vector<RankProcess> ranks_;
   int alive_ = 0;

@@ -6,7 +6,8 @@ namespace hvdrun {
 
 std::chrono::milliseconds StallWatch::interval() const {
   using std::chrono::milliseconds;
-  return std::clamp(limit_ / 10, milliseconds(10), milliseconds(1000));
+  const milliseconds longest(reported_.empty() ? 10'000 : 1000);
+  return std::clamp(limit_ / 8, milliseconds(10), longest);
 }
 
 void StallWatch::look(int rank, const RankStatus& status) {

@@ -19,7 +19,8 @@ class StallWatch {
   // Reports waits that are longer than `limit`, which must be more than 0.
   explicit StallWatch(std::chrono::milliseconds limit) : limit_(limit) {}
 
-  // Returns how often to look, so that a wait is reported soon after it has become too long.
+  // Returns how long to wait for the next look, so that a wait is reported soon after it has become
+  // too long, and its end sooner.
   std::chrono::milliseconds interval() const;
 
   // Looks at one rank. In a rank that has ended nothing is in progress.

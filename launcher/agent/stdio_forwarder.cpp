@@ -43,7 +43,7 @@ std::string read_at_most(int pipe, std::size_t most) {
 
 OutputForwarder::OutputForwarder(const EventLoop& loop, Link& link,
                                  std::function<void(int)> on_closed)
-    : loop_(loop), link_(link), on_closed_(std::move(on_closed)) {}
+    : loop_(loop), link_(link), on_closed_(std::move(on_closed)), writes_(loop) {}
 
 void OutputForwarder::add(int rank, std::uint8_t stream, Fd pipe) {
   insert(rank, stream, std::move(pipe));
@@ -74,6 +74,7 @@ void OutputForwarder::add_credit(std::size_t bytes) {
 
 void OutputForwarder::discard() {
   discarding_ = true;
+  for (auto& stream : streams_) end_order(stream);
   set_enabled(true);
 }
 
@@ -83,6 +84,15 @@ void OutputForwarder::close_all() {
 
 void OutputForwarder::set_enabled(bool enabled) {
   for (auto& stream : streams_) enabled ? stream.event.enable() : stream.event.disable();
+  writes_.set_eager(!enabled);
+}
+
+void OutputForwarder::end_order(StreamState& stream) {
+  if (stream.other == nullptr) return;
+  stream.other->order.reset();
+  stream.other->other = nullptr;
+  stream.order.reset();
+  stream.other = nullptr;
 }
 
 void OutputForwarder::on_readable(Position at) {
@@ -124,14 +134,16 @@ bool OutputForwarder::relay_both(StreamState& stream) {
     stream.order->only(is_out ? StreamOrder::kOut : StreamOrder::kErr);
     return false;
   }
+  stream.order->leave_out_ends();
   const std::string own = read_at_most(stream.pipe.get(), in_own);
   const std::string other = read_at_most(stream.other->pipe.get(), in_other);
   const auto now = milliseconds_now();
+  const Link::Hold together(link_);
   for (const auto& piece : stream.order->arrange(is_out ? own : other, is_out ? other : own)) {
-    auto payload = pack_output_header(
+    const auto header = pack_output_header(
         {static_cast<std::uint32_t>(stream.rank),
          static_cast<std::uint8_t>(piece.pipe == StreamOrder::kOut ? 1 : 2), now});
-    link_.send(FrameType::output, kToLauncher, payload.append(piece.bytes));
+    link_.send_parts(FrameType::output, kToLauncher, header, piece.bytes);
   }
   spend(own.size() + other.size());
   return true;
@@ -143,7 +155,7 @@ void OutputForwarder::spend(std::size_t bytes) {
 }
 
 void OutputForwarder::close(Position at) {
-  if (at->other != nullptr) at->other->other = nullptr;
+  end_order(*at);
   const int rank = at->rank;
   const auto header = pack_output_header({static_cast<std::uint32_t>(rank), at->stream, 0});
   link_.send(FrameType::output_closed, kToLauncher, header);

@@ -7,6 +7,7 @@
 // fails is closed.
 #pragma once
 
+#include "agent/pipe_writes.hpp"
 #include "agent/stream_order.hpp"
 #include "base/event_loop.hpp"
 #include "common/fd.hpp"
@@ -40,6 +41,9 @@ class OutputForwarder {
 
   bool empty() const { return streams_.empty(); }
 
+  // Reports the writes to the pipes of ranks whose two streams are ordered.
+  PipeWrites& writes() { return writes_; }
+
  private:
   struct StreamState {
     int rank;
@@ -57,6 +61,7 @@ class OutputForwarder {
   ssize_t relay(StreamState& stream);
   // Sends what is in the stream's pipe and in the other one. Returns false if one of them is empty.
   bool relay_both(StreamState& stream);
+  void end_order(StreamState& stream);
   void spend(std::size_t bytes);
   void close(Position at);
   void set_enabled(bool enabled);
@@ -64,6 +69,7 @@ class OutputForwarder {
   const EventLoop& loop_;
   Link& link_;
   std::function<void(int)> on_closed_;
+  PipeWrites writes_;
   std::list<StreamState> streams_;
   std::int64_t credit_ = 0;  // bytes; negative after a read of more than was left
   bool discarding_ = false;

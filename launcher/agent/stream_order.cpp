@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
-#include <string>
+#include <iterator>
 #include <utility>
 
-#include <sys/inotify.h>
-#include <unistd.h>
+#include <poll.h>
+#include <sys/ioctl.h>
 
 namespace hvdrun {
 namespace {
@@ -31,57 +30,73 @@ std::string_view take(std::string_view& bytes, bool all) {
 
 }  // namespace
 
-StreamOrder::StreamOrder(int out, int err)
-    : inotify_(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)), pipes_{out, err} {
+StreamOrder::StreamOrder(PipeWrites& signals, int out, int err)
+    : signals_(&signals), pipes_{out, err} {
   watch(kOut);
   watch(kErr);
 }
 
-// Without an instance of inotify (fs.inotify.max_user_instances) there is no watch.
+StreamOrder::~StreamOrder() {
+  unwatch(kOut);
+  unwatch(kErr);
+}
+
+bool StreamOrder::has_ended(Pipe pipe) const {
+  pollfd looked{pipes_[pipe], 0, 0};
+  return ::poll(&looked, 1, 0) == 1 && (looked.revents & POLLHUP) != 0;
+}
+
 void StreamOrder::watch(Pipe pipe) {
-  const auto path = "/proc/self/fd/" + std::to_string(pipes_[pipe]);
-  watches_[pipe] = ::inotify_add_watch(inotify_.get(), path.c_str(), IN_MODIFY);
+  if (signals_ == nullptr || watched_[pipe]) return;
+  ended_[pipe] = has_ended(pipe);  // that was not reported
+  signals_->watch(pipes_[pipe], *this);
+  watched_[pipe] = true;
+}
+
+void StreamOrder::unwatch(Pipe pipe) {
+  if (std::exchange(watched_[pipe], false)) signals_->unwatch(pipes_[pipe]);
 }
 
 void StreamOrder::only(Pipe pipe) {
   writes_.clear();
   if (pipe != last_only_) {
-    if (inotify_ && watches_[last_only_] < 0) watch(last_only_);
+    watch(last_only_);
     last_only_ = pipe;
     times_only_ = 0;
   }
   times_only_ = std::min(times_only_ + 1, kBulk);
-  if (times_only_ < kBulk || watches_[pipe] < 0) return;
-  ::inotify_rm_watch(inotify_.get(), std::exchange(watches_[pipe], -1));
+  if (times_only_ == kBulk) unwatch(pipe);
 }
 
 void StreamOrder::update() {
-  if (!inotify_) return;
-  alignas(inotify_event) std::array<char, 16384> buffer;
-  for (;;) {
-    const ssize_t got = ::read(inotify_.get(), buffer.data(), buffer.size());
-    if (got <= 0) return;
-    const bool was_all = static_cast<std::size_t>(got) + sizeof(inotify_event) <= buffer.size();
-    for (const char* at = buffer.data(); at < buffer.data() + got;) {
-      inotify_event event;  // NOLINT: filled by memcpy
-      std::memcpy(&event, at, sizeof event);
-      at += sizeof event + event.len;
-      if ((event.mask & IN_Q_OVERFLOW) != 0) writes_.clear();
-      if ((event.mask & IN_MODIFY) != 0) add(event.wd == watches_[kErr] ? kErr : kOut);
-    }
-    if (was_all) return;
+  if (signals_ != nullptr) signals_->update();
+}
+
+void StreamOrder::leave_out_ends() {
+  for (const Pipe pipe : {kOut, kErr}) {
+    if (!watched_[pipe] || ended_[pipe] || !has_ended(pipe)) continue;
+    ended_[pipe] = true;
+    // The end is seen a moment before it is reported. FIONREAD waits for the pipe's lock, under
+    // which both happen.
+    int bytes = 0;
+    ::ioctl(pipes_[pipe], FIONREAD, &bytes);
+    signals_->update();
+    const auto last = std::find_if(writes_.rbegin(), writes_.rend(),
+                                   [pipe](const Writes& each) { return each.pipe == pipe; });
+    if (last != writes_.rend() && --last->times == 0) writes_.erase(std::next(last).base());
   }
 }
 
 void StreamOrder::add(Pipe pipe) {
-  if (writes_.empty() || writes_.back() != pipe) writes_.push_back(pipe);
+  if (writes_.empty() || writes_.back().pipe != pipe) writes_.push_back({pipe, 0});
+  ++writes_.back().times;
   if (writes_.size() > kMostWrites) writes_.clear();
 }
 
 std::vector<StreamOrder::Piece> StreamOrder::arrange(std::string_view out, std::string_view err) {
   std::array<std::string_view, 2> rest{out, err};
   std::array<std::size_t, 2> left{};  // writes to each pipe that are not looked at yet
-  for (const Pipe pipe : writes_) ++left[pipe];
+  for (const auto& each : writes_) ++left[each.pipe];
   const std::array<bool, 2> has_more_lines{count_lines(out) > left[kOut],
                                            count_lines(err) > left[kErr]};
   std::vector<Piece> pieces;
@@ -95,11 +110,11 @@ std::vector<StreamOrder::Piece> StreamOrder::arrange(std::string_view out, std::
   };
   if (std::exchange(times_only_, 0) >= kBulk) {
     add_piece(last_only_, true);
-    if (inotify_) watch(last_only_);
+    watch(last_only_);
   }
   auto write = writes_.begin();
   for (; write != writes_.end() && !(rest[kOut].empty() && rest[kErr].empty()); ++write)
-    add_piece(*write, --left[*write] == 0 && has_more_lines[*write]);
+    add_piece(write->pipe, --left[write->pipe] == 0 && has_more_lines[write->pipe]);
   writes_.erase(writes_.begin(), write);
   add_piece(kOut, true);
   add_piece(kErr, true);

@@ -22,7 +22,7 @@ class UseWatch {
   // The ranks have started: until now they have used nothing.
   void begin(std::uint64_t now_ns);
 
-  // Returns whether it is time for a look. A look costs a read of all of /proc.
+  // Returns whether it is time for a look. A look reads files of each process of the ranks.
   bool is_due(std::uint64_t now_ns) const;
 
   // Takes a look at the processes of all ranks that live, by pid, and at the ranks' GPUs.

@@ -68,7 +68,8 @@ Result<void> HostAgents::start(Start start) {
   std::vector<AgentState*> others;
   for (auto& agent : agents_)
     if (!agent.host.is_this_machine) others.push_back(&agent);
-  beat_.start(Silence::interval(remote_.host_timeout));
+  beat_interval_ = Silence::interval(remote_.host_timeout, others.empty());
+  beat_.start(beat_interval_);
   if (others.empty()) return {};
   make_starter(start, others);
   rlimit limit{};
@@ -162,12 +163,12 @@ void HostAgents::on_frame(AgentState& agent, const Frame& frame) {
   if (reach(agent)) agent.channel->on_reached();
   if (agent.silence) agent.silence->heard();
   if (std::exchange(agent.unresponsive, false)) events_.on_text(agent, "the agent answers again");
-  if (frame.type == FrameType::alive) return;
+  if (frame.type == FrameType::alive) return beat_with_sign_of_life();
   if (frame.type == FrameType::died) return explain_loss(agent, std::string(frame.payload));
   const bool was_new = !agent.life.has(AgentPhase::greeted);
   events_.on_frame(agent, frame);
   if (!was_new || !agent.life.has(AgentPhase::greeted)) return;
-  agent.silence.emplace(remote_.host_timeout, Silence::Clock::now());
+  agent.silence.emplace(remote_.host_timeout, Silence::Clock::now(), agent.host.is_this_machine);
   if (const auto text = agent.channel->note(); !text.empty()) events_.on_text(agent, text);
   if (!starter_) return;
   const bool all_greeted = std::ranges::all_of(agents_, [](const AgentState& each) {
@@ -177,10 +178,17 @@ void HostAgents::on_frame(AgentState& agent, const Frame& frame) {
   starter_->start_more();
 }
 
+// A sign of life has woken this process. The beat takes place now, so that its timer need not wake
+// the process again.
+void HostAgents::beat_with_sign_of_life() {
+  if (Silence::Clock::now() - beaten_ >= beat_interval_ / 2) on_beat();
+}
+
 // Silence alone does not mean that an agent is lost: it may be stopped, swapped out, or wait for a
 // file system. Then its host's kernel still answers. A host that is down or cut off does not.
 void HostAgents::on_beat() {
   const auto now = Silence::Clock::now();
+  beaten_ = now;
   const auto seconds = std::chrono::duration<double>(remote_.host_timeout).count();
   // What the host acknowledges it does within an interval. Until it is clear whether it is down or
   // only the agent is silent, nothing is said.
@@ -204,7 +212,7 @@ void HostAgents::on_beat() {
                              agent.host.is_this_machine ? "" : ", but its host does"));
     }
   }
-  beat_.start(Silence::interval(remote_.host_timeout));
+  beat_.start(beat_interval_ + beat_interval_ / 2);
 }
 
 void HostAgents::give_up(AgentState& agent, std::string why) {

@@ -45,6 +45,7 @@ class HostAgents final : public Agents {
   AgentChannel::Events channel_events(AgentState& agent);
   void attach(AgentState& agent, LinkEnd end);
   void on_frame(AgentState& agent, const Frame& frame);
+  void beat_with_sign_of_life();
   void on_beat();
   void consider_gone(AgentState& agent);
 
@@ -60,8 +61,10 @@ class HostAgents final : public Agents {
   std::optional<RaisedDescriptorLimit> descriptors_;
   std::vector<std::size_t> ranks_;         // of each agent, from start()
   std::unique_ptr<AgentStarter> starter_;  // null: there is no other host
-  Timer beat_;
-  HeartbeatSender heartbeats_;  // declared last, because it must stop before the links end
+  std::chrono::milliseconds beat_interval_{0};
+  Silence::Clock::time_point beaten_;  // the last beat
+  Timer beat_;                         // of a beat without a sign of life
+  HeartbeatSender heartbeats_;         // declared last, because it must stop before the links end
 };
 
 }  // namespace hvdrun

@@ -21,8 +21,11 @@ constexpr milliseconds kStartInterval{200};
 constexpr milliseconds kLineInterval{250};
 constexpr milliseconds kLogLook{1000};
 constexpr milliseconds kLogInterval{60'000};
-// Of a training that reports nothing, the line is drawn again because of its clock.
+// Of a training that reports nothing, the line is drawn again because of its clock: each second in
+// the first minute, and then ever more seldom.
 constexpr milliseconds kClockInterval{1000};
+constexpr milliseconds kLongestClockInterval{5000};
+constexpr int kClockDivisor = 60;
 // In the log such a training has a line in its first minute, and then one in so many.
 constexpr int kUseMinutes = 10;
 
@@ -127,7 +130,8 @@ void StatusLine::show() {
   if (sum.in_init > 0) return show_init(sum);
   if (!sum.use) return output_.status({});
   output_.status(use_fields_now(*sum.use));
-  use_timer_.start(kClockInterval);
+  const auto age = std::chrono::duration_cast<milliseconds>(loop_.now() - begun_);
+  use_timer_.start(std::clamp(age / kClockDivisor, kClockInterval, kLongestClockInterval));
 }
 
 std::vector<std::string> StatusLine::use_fields_now(const UseNow& use) const {

@@ -57,12 +57,24 @@ Link::~Link() {
 }
 
 void Link::send(FrameType type, std::uint32_t destination, std::string_view payload) {
+  send_parts(type, destination, {}, payload);
+}
+
+void Link::send_parts(FrameType type, std::uint32_t destination, std::string_view prefix,
+                      std::string_view rest) {
   const std::lock_guard lock(mutex_);
   if (closed_ || write_error_) return;
   char header[kFrameHeaderSize];
-  encode_frame_header(header, type, destination, payload.size());
+  encode_frame_header(header, type, destination, prefix.size() + rest.size());
   evbuffer_add(pending_, header, sizeof header);
-  evbuffer_add(pending_, payload.data(), payload.size());
+  evbuffer_add(pending_, prefix.data(), prefix.size());
+  evbuffer_add(pending_, rest.data(), rest.size());
+  if (!waits()) write_pending();
+}
+
+void Link::end_hold() {
+  const std::lock_guard lock(mutex_);
+  held_ = false;
   if (!waits()) write_pending();
 }
 

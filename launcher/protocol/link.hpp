@@ -78,6 +78,22 @@ class Link final : public FrameSender {
   void send_shared(FrameType type, std::uint32_t destination,
                    const SharedPayload& payload) override;
 
+  // Sends a frame whose payload is in two parts.
+  void send_parts(FrameType type, std::uint32_t destination, std::string_view prefix,
+                  std::string_view rest);
+
+  // While it lives, frames wait, so that the kernel gets them together.
+  class Hold {
+   public:
+    explicit Hold(Link& link) : link_(link) { link_.held_ = true; }
+    ~Hold() { link_.end_hold(); }
+    Hold(const Hold&) = delete;
+    Hold& operator=(const Hold&) = delete;
+
+   private:
+    Link& link_;
+  };
+
   // Sends a sign of life. From any thread. Sends nothing while bytes still wait for the kernel,
   // because these are a sign of life, too.
   void send_alive();
@@ -114,7 +130,8 @@ class Link final : public FrameSender {
   void write_out();
   // Returns whether the kernel lacked memory, so that retry_ writes the rest. The mutex is held.
   bool write_pending();
-  bool waits() const { return writable_.enabled() || retry_.pending(); }
+  bool waits() const { return held_ || writable_.enabled() || retry_.pending(); }
+  void end_hold();
   void lose(int errno_value);  // the mutex is held
   void close(std::optional<Error> error);
 
@@ -131,6 +148,7 @@ class Link final : public FrameSender {
   Timer broken_;                      // reports write_error_
   std::optional<Error> write_error_;  // nothing is written any more
   bool closed_ = false;
+  bool held_ = false;  // of the loop's thread
 };
 
 struct LinkPair {

@@ -237,5 +237,15 @@ TEST(HasTcpSocket, IsFalseForAnEndedProcess) {
   EXPECT_FALSE(has_tcp_socket(0x7fffffff, known));
 }
 
+TEST(ConnectionWatch, LooksEverMoreSeldomAndInTimeForTheWarning) {
+  int looks = 0;
+  milliseconds age(1000);
+  for (; age < kMinute; ++looks) age += interval_after(age, kMinute - age);
+  EXPECT_LT(age, kMinute + milliseconds(1000));
+  EXPECT_LE(looks, 18);
+  for (looks = 0; age < 24 * 60 * kMinute; ++looks) age += interval_after(age, age);
+  EXPECT_LE(looks, 33);
+}
+
 }  // namespace
 }  // namespace hvdrun

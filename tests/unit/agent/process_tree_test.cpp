@@ -55,6 +55,32 @@ TEST(ProcessTree, FindsTheTestProcess) {
   EXPECT_EQ(to_string(*here), "pid " + std::to_string(::getpid()) + " (agent_test)");
 }
 
+// The child is one of a thread, and has a child.
+TEST(ProcessTree, ListsTheProcessesBelowOne) {
+  auto ready = make_pipe();
+  pid_t child = 0;
+  std::thread([&] {
+    child = ::fork();
+    if (child != 0) return;
+    const pid_t grandchild = ::fork();
+    if (grandchild == 0)
+      while (true) ::pause();
+    [[maybe_unused]] const auto put = ::write(ready->write.get(), &grandchild, sizeof grandchild);
+    while (true) ::pause();
+  }).join();
+  pid_t grandchild = 0;
+  ASSERT_EQ(::read(ready->read.get(), &grandchild, sizeof grandchild),
+            static_cast<ssize_t>(sizeof grandchild));
+  const auto below = processes_below(::getpid());
+  EXPECT_EQ(pids(below),
+            (std::vector<pid_t>{std::min(child, grandchild), std::max(child, grandchild)}));
+  EXPECT_EQ(pids(processes_below(child)), std::vector<pid_t>{grandchild});
+  EXPECT_EQ(below.front().parent, ::getpid());
+  for (const pid_t pid : {grandchild, child}) ::kill(pid, SIGKILL);
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  EXPECT_TRUE(processes_below(child).empty());
+}
+
 TEST(ProcessTree, ProcessIsAliveUntilItsLastThreadEnds) {
   auto ready = make_pipe();
   const pid_t child = ::fork();

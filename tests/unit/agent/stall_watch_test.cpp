@@ -68,10 +68,19 @@ TEST(StallWatch, SeparatesRanksAndBackgroundCollectives) {
   EXPECT_EQ(text_of(watch.take()), "1 out of b;") << "the collective has failed";
 }
 
-TEST(StallWatch, ChecksAtATenthOfTheLimitWithinBounds) {
-  EXPECT_EQ(StallWatch(milliseconds(60'000)).interval(), milliseconds(1000));
-  EXPECT_EQ(StallWatch(milliseconds(500)).interval(), milliseconds(50));
+TEST(StallWatch, ChecksAtAnEighthOfTheLimitWithinBounds) {
+  EXPECT_EQ(StallWatch(milliseconds(60'000)).interval(), milliseconds(7500));
+  EXPECT_EQ(StallWatch(milliseconds(600'000)).interval(), milliseconds(10'000));
+  EXPECT_EQ(StallWatch(milliseconds(400)).interval(), milliseconds(50));
   EXPECT_EQ(StallWatch(milliseconds(1)).interval(), milliseconds(10));
+}
+
+TEST(StallWatch, ChecksMoreOftenWhileAWaitIsTooLong) {
+  StallWatch watch(milliseconds(60'000));
+  watch.look(0, in_collective("a", 61, 1));
+  EXPECT_EQ(watch.interval(), milliseconds(1000));
+  watch.look(0, in_collective("b", 1, 2));
+  EXPECT_EQ(watch.interval(), milliseconds(7500));
 }
 
 }  // namespace

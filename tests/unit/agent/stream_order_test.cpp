@@ -1,7 +1,12 @@
 #include "agent/stream_order.hpp"
 
-#include <array>
+#include "agent/pipe_writes.hpp"
+#include "base/system.hpp"
+
+#include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -19,28 +24,29 @@ std::string arranged(StreamOrder& order, std::string_view out, std::string_view 
   return text;
 }
 
-StreamOrder order_of(std::string_view writes) {
-  StreamOrder order;
+void add(StreamOrder& order, std::string_view writes) {
   for (const char write : writes) order.add(write == 'o' ? StreamOrder::kOut : StreamOrder::kErr);
-  return order;
 }
 
 TEST(StreamOrder, KeepsTheOrderOfAlternatingLines) {
-  auto order = order_of("oeoe");
+  StreamOrder order;
+  add(order, "oeoe");
   EXPECT_EQ(arranged(order, "1\n3\n", "2\n4\n"), "o:1\ne:2\no:3\ne:4\n");
 }
 
 TEST(StreamOrder, KeepsABlockOfLinesTogether) {
-  auto order = order_of("oeeee");
+  StreamOrder order;
+  add(order, "oeeee");
   EXPECT_EQ(arranged(order, "step 1\nstep 2\n", "Traceback\n  line\nError\n"),
             "o:step 1\nstep 2\ne:Traceback\n  line\nError\n");
-  order = order_of("eoee");
+  add(order, "eoee");
   EXPECT_EQ(arranged(order, "step\n", "warning\nTraceback\nError\n"),
             "e:warning\no:step\ne:Traceback\nError\n");
 }
 
 TEST(StreamOrder, KeepsTheOrderOfLaterWrites) {
-  auto order = order_of("oeoe");
+  StreamOrder order;
+  add(order, "oeoe");
   EXPECT_EQ(arranged(order, "1\n", "2\n"), "o:1\ne:2\n");
   EXPECT_EQ(arranged(order, "3\n", "4\n"), "o:3\ne:4\n");
 }
@@ -48,38 +54,74 @@ TEST(StreamOrder, KeepsTheOrderOfLaterWrites) {
 TEST(StreamOrder, LosesNothingIfTheOrderIsUnknown) {
   StreamOrder order;
   EXPECT_EQ(arranged(order, "1\n2", "3\n"), "o:1\n2e:3\n");
-  order = order_of("e");
+  add(order, "e");
   EXPECT_EQ(arranged(order, "1\n2", "3\n4"), "e:3\n4o:1\n2");
   EXPECT_EQ(arranged(order, "", ""), "");
 }
 
-TEST(StreamOrder, PipeThatIsReadInBulkComesFirstOnce) {
-  std::array<int, 2> out{}, err{};
-  ASSERT_EQ(::pipe(out.data()), 0);
-  ASSERT_EQ(::pipe(err.data()), 0);
-  StreamOrder order(out[0], err[0]);
-  for (int time = 0; time < StreamOrder::kBulk; ++time) order.only(StreamOrder::kOut);
-  for (int round = 0; round < 2; ++round) {
-    EXPECT_EQ(::write(err[1], "e\n", 2), 2);
-    EXPECT_EQ(::write(out[1], "o\n", 2), 2);
-    order.update();
-    EXPECT_EQ(arranged(order, "o\n", "e\n"), round == 0 ? "o:o\ne:e\n" : "e:e\no:o\n");
+class StreamOrderOfPipes : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (Pipe* const pipe : {&out_, &err_}) {
+      auto made = make_pipe();
+      ASSERT_TRUE(made);
+      *pipe = std::move(*made);
+    }
+    order_.emplace(signals_, out_.read.get(), err_.read.get());
   }
-  for (const int fd : {out[0], out[1], err[0], err[1]}) ::close(fd);
+
+  static void write(const Pipe& pipe, std::string_view text) {
+    ASSERT_EQ(::write(pipe.write.get(), text.data(), text.size()),
+              static_cast<ssize_t>(text.size()));
+  }
+  // Returns the arranged text, as the forwarder does.
+  std::string arranged_now(std::string_view out, std::string_view err) {
+    order_->update();
+    order_->leave_out_ends();
+    return arranged(*order_, out, err);
+  }
+
+  EventLoop loop_;
+  PipeWrites signals_{loop_};
+  Pipe out_;
+  Pipe err_;
+  std::optional<StreamOrder> order_;  // ends before the pipes
+};
+
+TEST_F(StreamOrderOfPipes, PipeThatIsReadInBulkComesFirstOnce) {
+  for (int time = 0; time < StreamOrder::kBulk; ++time) order_->only(StreamOrder::kOut);
+  for (int round = 0; round < 2; ++round) {
+    write(err_, "e\n");
+    write(out_, "o\n");
+    EXPECT_EQ(arranged_now("o\n", "e\n"), round == 0 ? "o:o\ne:e\n" : "e:e\no:o\n");
+  }
 }
 
-TEST(StreamOrder, FollowsWritesToPipes) {
-  std::array<int, 2> out{}, err{};
-  ASSERT_EQ(::pipe(out.data()), 0);
-  ASSERT_EQ(::pipe(err.data()), 0);
-  StreamOrder order(out[0], err[0]);
+TEST_F(StreamOrderOfPipes, FollowsWrites) {
   for (int round = 0; round < 3; ++round) {
-    EXPECT_EQ(::write(err[1], "e\n", 2), 2);
-    EXPECT_EQ(::write(out[1], "o\n", 2), 2);
+    write(err_, "e\n");
+    write(out_, "o\n");
   }
-  order.update();
-  EXPECT_EQ(arranged(order, "o\no\no\n", "e\ne\ne\n"), "e:e\no:o\ne:e\no:o\ne:e\no:o\n");
-  for (const int fd : {out[0], out[1], err[0], err[1]}) ::close(fd);
+  EXPECT_EQ(arranged_now("o\no\no\n", "e\ne\ne\n"), "e:e\no:o\ne:e\no:o\ne:e\no:o\n");
+}
+
+// The kernel reports the end of a pipe as it does a write.
+TEST_F(StreamOrderOfPipes, EndOfAPipeIsNoWrite) {
+  write(err_, "Traceback\n  line\nError\n");
+  write(out_, "step\n");
+  out_.write.reset();
+  err_.write.reset();
+  EXPECT_EQ(arranged_now("step\n", "Traceback\n  line\nError\n"),
+            "e:Traceback\n  line\nError\no:step\n");
+}
+
+TEST_F(StreamOrderOfPipes, EndOfAPipeThatIsNotWatchedIsNoWrite) {
+  for (int time = 0; time < StreamOrder::kBulk; ++time) order_->only(StreamOrder::kOut);
+  out_.write.reset();
+  write(err_, "1\n");
+  EXPECT_EQ(arranged_now("o\n", "1\n"), "o:o\ne:1\n");
+  write(err_, "2\n");
+  EXPECT_EQ(arranged_now("", "2\n"), "e:2\n");
 }
 
 }  // namespace

@@ -29,6 +29,14 @@ TEST(Silence, GrowsByLittleAfterAPauseOfThisProcess) {
   EXPECT_EQ(silence.grow(begin + seconds(61)), seconds(3));
 }
 
+TEST(Silence, GrowsByMoreOnTheLaunchersOwnHost) {
+  const Silence::Clock::time_point begin{};
+  Silence silence(kTimeout, begin, true);
+  EXPECT_EQ(Silence::interval(kTimeout, true), seconds(3));
+  EXPECT_EQ(silence.grow(begin + milliseconds(4500)), milliseconds(4500));
+  EXPECT_EQ(silence.grow(begin + seconds(60)), milliseconds(10500));
+}
+
 // The loop of the sender does not run, as if its thread were blocked.
 TEST(HeartbeatSender, SendsWhileTheLoopIsBlocked) {
   const EventLoop loop;

@@ -21,6 +21,7 @@ namespace {
 
 std::atomic<int> refused_writes{0};
 int refused_with = 0;
+int writes = 0;
 
 }  // namespace
 
@@ -31,6 +32,7 @@ extern "C" ssize_t writev(int fd, const iovec* parts, int count) {
     errno = refused_with;
     return -1;
   }
+  ++writes;
   using Function = ssize_t (*)(int, const iovec*, int);
   static const auto real = reinterpret_cast<Function>(::dlsym(RTLD_NEXT, "writev"));
   return real(fd, parts, count);
@@ -200,6 +202,29 @@ TEST_P(AnyLinkTest, ReadsAPipeDirectlyIntoAFrame) {
   pipe->write.reset();
   EXPECT_EQ(agent.send_read(FrameType::output, kToLauncher, "<", pipe->read.get(), 100), 6);
   EXPECT_EQ(agent.send_read(FrameType::output, kToLauncher, "<", pipe->read.get(), 100), 0);
+}
+
+TEST_F(LinkTest, HeldFramesGoOutTogether) {
+  int frames = 0;
+  Link launcher(loop_, std::move(ends_.launcher),
+                {[&](const Frame& frame) {
+                   EXPECT_EQ(frame.payload, frames % 2 == 0 ? "header and line" : "whole");
+                   if (++frames == 6) loop_.stop();
+                 },
+                 [](auto) {}});
+  Link agent(loop_, std::move(ends_.agent), {[](const Frame&) {}, [](auto) {}});
+  writes = 0;
+  {
+    const Link::Hold together(agent);
+    for (int i = 0; i < 3; ++i) {
+      agent.send_parts(FrameType::output, kToLauncher, "header ", "and line");
+      agent.send(FrameType::output, kToLauncher, "whole");
+    }
+    EXPECT_EQ(writes, 0);
+  }
+  EXPECT_EQ(writes, 1);
+  loop_.run();
+  EXPECT_EQ(frames, 6);
 }
 
 TEST_F(LinkTest, LosesNothingWhenTheKernelLacksMemory) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace hvdrun {
 
@@ -21,33 +22,21 @@ const char* find(const char* from, const char* end, char byte) {
   return static_cast<const char*>(std::memchr(from, byte, distance(from, end)));
 }
 
-// Returns the first "\r" that is not part of a "\r\n", or `end`. A "\r" at the very end is one: its
-// "\n" may follow.
+// Returns the first "\r" that is not part of a "\r\n", or that follows a move up; else `end`. A
+// "\r" at the very end is one: its "\n" may follow.
 const char* find_lone_return(const char* from, const char* end) {
-  while (from != end) {
+  for (const char* begin = from; from != end;) {
     const char* found = find(from, end, '\r');
     if (found == nullptr || found + 1 == end) return found == nullptr ? end : found;
-    if (found[1] != '\n') return found;
+    if (found[1] != '\n' || std::string_view(begin, distance(begin, found)).ends_with(kMoveUp))
+      return found;
     from = found + 2;
   }
   return end;
 }
 
-struct Segments {
-  std::string_view last;     // the text after the last "\r" that overwrites
-  bool overwrites = false;   // the piece has such a "\r"
-  bool ends_return = false;  // "\r" at the end
-};
-
-Segments split_returns(std::string_view piece) {
-  Segments segments;
-  const std::size_t end = piece.find_last_not_of('\r') + 1;  // 0 if all bytes are "\r"
-  segments.ends_return = end < piece.size();
-  segments.last = piece.substr(0, end);
-  const std::size_t overwriting = segments.last.rfind('\r');
-  segments.overwrites = overwriting != std::string_view::npos;
-  if (segments.overwrites) segments.last.remove_prefix(overwriting + 1);
-  return segments;
+bool is_blank(std::string_view text) {
+  return text.find_first_not_of(' ') == std::string_view::npos;
 }
 
 }  // namespace
@@ -87,27 +76,33 @@ void LineAssembler::feed(Outlet& outlet, std::string_view bytes, OutputTime time
 }
 
 void LineAssembler::extend(Outlet& outlet, std::string_view piece, OutputTime time, Steady now) {
-  piece = take_moves(piece);
-  const Segments segments = split_returns(piece);
-  const bool overwrites = segments.overwrites || (after_return_ && !segments.last.empty());
-  if ((overwrites || segments.ends_return) && !progress_) {
+  for (;;) {
+    const std::size_t end = piece.find('\r');
+    add_text(outlet, piece.substr(0, end), time, now);
+    if (end == std::string_view::npos) return;
+    piece.remove_prefix(end + 1);
+    after_return_ = true;
+    if (!progress_) progress_mark_ = now;
     progress_ = true;
-    progress_mark_ = now;
   }
-  if (overwrites) {
-    drop_text(outlet);
-    begun_ = false;
-  }
-  if (!segments.last.empty()) {
-    if (text_.empty()) {
-      unshown_since_ = now;
-      if (!begun_) began_ = time;
-    }
-    append(outlet, segments.last);
-    fresh_ = true;
+}
+
+void LineAssembler::add_text(Outlet& outlet, std::string_view text, OutputTime time, Steady now) {
+  if (text.empty()) return;
+  if (after_return_) {
+    take_moves(outlet);
+    begin_text(outlet);
+    overwritten_ = true;
     after_return_ = false;
   }
-  after_return_ = after_return_ || segments.ends_return;
+  const std::size_t from = text_.size() - std::min(text_.size(), kMoveUp.size() - 1);
+  if (text_.empty()) {
+    unshown_since_ = now;
+    if (!begun_) began_ = time;
+  }
+  append(outlet, text);
+  fresh_ = true;
+  if (overwritten_) take_moves(outlet, from);
 }
 
 void LineAssembler::append(Outlet& outlet, std::string_view piece) {
@@ -131,41 +126,73 @@ void LineAssembler::append(Outlet& outlet, std::string_view piece) {
   if (outlet.held > kMaxHeld) break_line();
 }
 
-std::string_view LineAssembler::take_moves(std::string_view piece) {
-  const bool is_bar = progress_ || piece.find('\r') != std::string_view::npos;
-  if (!is_bar || piece.find(kMoveUp) == std::string_view::npos) return piece;
-  moved_ = piece;
-  for (auto at = moved_.find(kMoveUp); at != std::string::npos; at = moved_.find(kMoveUp, at)) {
-    moved_.replace(at, kMoveUp.size(), "\r");
-    ++rows_up_;
+void LineAssembler::take_moves(Outlet& outlet, std::size_t from) {
+  const std::size_t at = text_.find(kMoveUp, std::min(from, text_.size()));
+  if (at == std::string::npos) return;
+  const bool returned = after_return_;
+  const std::string taken = text_.substr(at);
+  outlet.held -= taken.size();
+  text_.resize(at);
+  for (std::string_view rest = taken; !rest.empty();) {
+    rest.remove_prefix(kMoveUp.size());
+    rows_up_ = std::min(rows_up_ + 1, kMostRows);
+    overwritten_ = after_return_ = moved_ = true;
+    const std::string_view text = rest.substr(0, rest.find(kMoveUp));
+    rest.remove_prefix(text.size());
+    if (text.empty()) continue;
+    begin_text(outlet);
+    give_back(outlet, text);
+    after_return_ = returned;
   }
-  return moved_;
+}
+
+void LineAssembler::begin_text(Outlet& outlet) {
+  if (begun_) {
+    if (text_row_ != rows_up_ && !text_.empty()) show_end(outlet, "\n");
+    drop_row(outlet);
+  } else if (!text_.empty()) {
+    rows_[text_row_].swap(text_);
+  }
+  drop_text(outlet);
+  text_row_ = rows_up_;
+  begun_ = false;
 }
 
 void LineAssembler::finish(Outlet& outlet, std::string_view piece, OutputTime time, Steady now) {
-  const std::string_view body = take_moves(piece.substr(0, piece.size() - 1));
+  const std::string_view body = piece.substr(0, piece.size() - 1);
+  const std::size_t end = body.find_last_not_of('\r') + 1;  // 0 if all bytes are "\r"
+  const bool had_progress = progress_;
+  if (text_.empty() && !begun_) began_ = time;
+  extend(outlet, body.substr(0, end), time, now);
+  if (end < body.size()) after_return_ = true;
+  if (after_return_ && text_.ends_with(kMoveUp)) take_moves(outlet);
   if (rows_up_ > 0) {
     --rows_up_;
-    return extend(outlet, std::string(body) + "\r", time, now);
+    after_return_ = progress_ = true;
+    return;
   }
-  const Segments segments = split_returns(body);
-  std::string_view tail = piece.substr(piece.size() - 1);
-  if (segments.ends_return || (after_return_ && segments.last.empty())) tail = "\r\n";
-
-  if (segments.overwrites || (after_return_ && !segments.last.empty())) {
-    drop_text(outlet);
-    begun_ = false;
-  }
-  if (text_.empty() && !begun_) began_ = time;
-  text_.append(segments.last);
-  outlet.held += segments.last.size();
-  show_end(outlet, tail);
+  progress_ = had_progress;
+  show_rows(outlet, after_return_ ? "\r\n" : piece.substr(piece.size() - 1));
   reset_line(outlet);
 }
 
 void LineAssembler::close(Outlet& outlet) {
-  if (begun_ || !text_.empty()) show_end(outlet, "\n");
+  if (after_return_) take_moves(outlet);
+  if (begun_ || !text_.empty() || !rows_.empty()) show_rows(outlet, "\n");
   reset_line(outlet);
+}
+
+void LineAssembler::show_rows(Outlet& outlet, std::string_view tail) {
+  if (!moved_) return show_end(outlet, tail);
+  if (begun_) {
+    show_end(outlet, "\n");
+    drop_row(outlet);
+  } else if (!text_.empty()) {
+    rows_[text_row_].swap(text_);
+  }
+  if (outlet.folder != nullptr) outlet.folder->show_lines_of(rank_);
+  for (const auto& [row, text] : rows_)
+    if (!is_blank(text)) outlet.screen.line(owner(), label(outlet, began_), text, "\n");
 }
 
 void LineAssembler::show_end(Outlet& outlet, std::string_view tail) {
@@ -186,10 +213,19 @@ void LineAssembler::drop_text(Outlet& outlet) {
     text_.clear();
 }
 
+void LineAssembler::drop_row(Outlet& outlet) {
+  const auto row = rows_.find(text_row_);
+  if (row == rows_.end()) return;
+  outlet.held -= row->second.size();
+  rows_.erase(row);
+}
+
 void LineAssembler::reset_line(Outlet& outlet) {
   drop_text(outlet);
-  begun_ = after_return_ = progress_ = fresh_ = progress_shown_ = false;
-  rows_up_ = 0;
+  for (const auto& [row, text] : rows_) outlet.held -= text.size();
+  rows_.clear();
+  begun_ = after_return_ = progress_ = fresh_ = progress_shown_ = overwritten_ = moved_ = false;
+  rows_up_ = text_row_ = 0;
 }
 
 std::optional<LineAssembler::Steady> LineAssembler::due(const Outlet& outlet,
@@ -222,6 +258,7 @@ void LineAssembler::give_back(Outlet& outlet, std::string_view bytes) {
 }
 
 void LineAssembler::show_unfinished(Outlet& outlet, Steady now) {
+  if (after_return_) take_moves(outlet);
   if (outlet.folder != nullptr) outlet.folder->show_lines_of(rank_);
   const std::string_view before = label(outlet, began_);
   const auto rest = take_unfinished_character(outlet);

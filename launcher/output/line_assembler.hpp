@@ -9,8 +9,10 @@
 // Other control bytes, NUL included, are text.
 //
 // Nested bars (tqdm's position=1) are written as "\n", the lower bar's text, and "move up": the
-// newline after a move up only goes back to a row, so it ends no line there. The newest text of
-// any row is shown as that of one bar.
+// newline after a move up only goes back to a row, so it ends no line there. While they move, the
+// newest text of any row is shown as that of one bar. At their end, the last text of each row is
+// shown as a line, unless that is blank or was shown before. A move up moves only in a line with a
+// return: after it, or directly before it. Elsewhere it is text.
 //
 // An unfinished line on a terminal is shown after kQuiet. A short one is shown kQuiet after it
 // began, so that a row of dots moves; a long one when the rank has been silent that long. In a file
@@ -26,6 +28,8 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -49,6 +53,7 @@ class LineAssembler {
   // broken.
   static constexpr std::size_t kMaxHeld = 64 * 1024 * 1024;
   static constexpr std::size_t kShortLine = 4096;
+  static constexpr int kMostRows = 64;  // of nested bars, above the lowest one
 
   // Where the lines are shown. All streams that are shown there share it.
   struct Outlet {
@@ -85,11 +90,19 @@ class LineAssembler {
   void extend(Outlet& outlet, std::string_view piece, OutputTime time, Steady now);
   void append(Outlet& outlet, std::string_view piece);
   void finish(Outlet& outlet, std::string_view piece, OutputTime time, Steady now);
-  // Returns the piece of a bar with "\r" in place of each move up, and adds those to rows_up_.
-  std::string_view take_moves(std::string_view piece);
+  void add_text(Outlet& outlet, std::string_view text, OutputTime time, Steady now);
+  // Takes the moves up out of text_, where none is before `from`. The text before each stays in its
+  // row.
+  void take_moves(Outlet& outlet, std::size_t from = 0);
+  // Begins a new text in the cursor's row, and keeps the old one in its own. Only a text that is
+  // not empty takes the place of one of the same row.
+  void begin_text(Outlet& outlet);
+  // Shows the last text of each row as a line. The tail is for a line of one row.
+  void show_rows(Outlet& outlet, std::string_view tail);
   // Shows text_ and the tail as the end of a line, or as a whole one.
   void show_end(Outlet& outlet, std::string_view tail);
   void drop_text(Outlet& outlet);
+  void drop_row(Outlet& outlet);  // the one of text_
   // The end of text_ that no line may be cut in. give_back() appends it again.
   std::string take_unfinished_character(Outlet& outlet);
   void give_back(Outlet& outlet, std::string_view bytes);
@@ -106,8 +119,12 @@ class LineAssembler {
   bool progress_ = false;      // the line has had a "\r"
   bool fresh_ = false;         // text_ has changed since it was last shown
   bool progress_shown_ = false;
-  int rows_up_ = 0;    // the cursor is this many rows above the lowest one of nested bars
-  std::string moved_;  // the last result of take_moves()
+  bool overwritten_ = false;  // a text has followed a "\r": a move up is one from here on
+  bool moved_ = false;        // the line is several rows of nested bars
+  int rows_up_ = 0;           // the cursor is this many rows above the lowest one of nested bars
+  int text_row_ = 0;          // and text_ is in the row with this number
+  // Texts of rows, top first. In text_'s own row it is the one before, which an empty text_ leaves.
+  std::map<int, std::string, std::greater<>> rows_;
   bool full_block_ = false;
   Steady unshown_since_{};
   Steady last_byte_{};

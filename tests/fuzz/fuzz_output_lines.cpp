@@ -3,6 +3,7 @@
 // the rank wrote: line by line, or if timeouts expire, byte by byte without newlines.
 #include "expect.hpp"
 #include "output/console.hpp"
+#include "tests/unit/output/line_model.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -67,17 +68,7 @@ Placement placement() {
 // Returns the lines that the console must show for a stream if no timeout expires.
 std::string expected_lines(std::string_view bytes) {
   std::string shown;
-  while (!bytes.empty()) {
-    const std::size_t newline = bytes.find('\n');
-    std::string_view body = bytes.substr(0, newline);
-    bytes.remove_prefix(std::min(bytes.size(), body.size() + 1));
-    const std::size_t end = body.find_last_not_of('\r') + 1;
-    const bool returns = end < body.size() && newline != std::string_view::npos;
-    body = body.substr(0, end);
-    body.remove_prefix(body.rfind('\r') + 1);  // npos + 1 is 0
-    if (newline == std::string_view::npos && body.empty()) break;
-    shown += std::string(body) + (returns ? "\r\n" : "\n");
-  }
+  for (const auto& line : LineModel::lines(bytes)) shown += line;
   return shown;
 }
 

@@ -1,31 +1,12 @@
 // Compares the console with a simple, slow model: lines must not depend on how bytes are split.
 #include "fixtures.hpp"
+#include "line_model.hpp"
 
 #include <map>
 #include <random>
 
 namespace hvdrun {
 namespace {
-
-// Returns the lines that the console must show for a stream if no timeout expires.
-std::vector<std::string> model(std::string_view bytes) {
-  std::vector<std::string> lines;
-  while (!bytes.empty()) {
-    const std::size_t newline = bytes.find('\n');
-    std::string_view body = bytes.substr(0, newline);
-    bytes.remove_prefix(std::min(bytes.size(), body.size() + 1));
-    const std::size_t end = body.find_last_not_of('\r') + 1;
-    const bool returns = end < body.size();
-    body = body.substr(0, end);
-    const std::size_t overwriting = body.rfind('\r');
-    if (overwriting != std::string_view::npos) body.remove_prefix(overwriting + 1);
-    if (newline != std::string_view::npos)
-      lines.push_back(std::string(body) + (returns ? "\r\n" : "\n"));
-    else if (!body.empty())
-      lines.push_back(std::string(body) + "\n");
-  }
-  return lines;
-}
 
 // Returns the lines of each rank, without their labels "[R] ".
 std::map<int, std::vector<std::string>> by_rank(std::string_view shown) {
@@ -43,16 +24,19 @@ std::map<int, std::vector<std::string>> by_rank(std::string_view shown) {
 
 std::string random_text(std::mt19937& random) {
   using namespace std::string_view_literals;
-  static constexpr std::string_view kBytes = "abc\r\r\n\n\n\0[0] \x1b"sv;
+  static constexpr std::string_view kWords[] = {"a",  "b",  "c",    "\r",   "\r",   "\n",
+                                                "\n", "\n", "\0"sv, "[0] ", "\x1b", "\x1b[A"};
   std::string text;
-  for (std::size_t i = random() % 200; i > 0; --i) text += kBytes[random() % kBytes.size()];
+  for (std::size_t i = random() % 200; i > 0; --i) text += kWords[random() % std::size(kWords)];
   return text;
 }
 
 TEST(ConsoleModel, LinesDoNotDependOnWhereTheTextIsSplit) {
-  const std::string text = "one\ntwo\r\n\r\nthree\r33\rthird\n\n\r\rfour\r\r\n5";
+  const std::string text =
+      "one\ntwo\r\n\r\nthree\r33\rthird\n\n\r\rfour\r\r\n"
+      "five\nsix\x1b[A\rseven\neight\nnine\x1b[A\r\nten\x1b[A\n\r11\n\r12\x1b[A\x1b[A\r13\n14";
   std::string expected;
-  for (const auto& line : model(text)) expected += "[0] " + line;
+  for (const auto& line : LineModel::lines(text)) expected += "[0] " + line;
   for (std::size_t cut = 0; cut <= text.size(); ++cut) {
     TestConsole console;
     console.write(0, std::string_view(text).substr(0, cut));
@@ -84,7 +68,7 @@ TEST(ConsoleModel, LinesOfSeveralRanksAreThoseOfTheModel) {
     }
     auto lines = by_rank(console.out());
     for (int rank = 0; rank < kRanks; ++rank)
-      ASSERT_EQ(lines[rank], model(texts[rank])) << "seed " << seed << ", rank " << rank;
+      ASSERT_EQ(lines[rank], LineModel::lines(texts[rank])) << "seed " << seed << ", rank " << rank;
   }
 }
 

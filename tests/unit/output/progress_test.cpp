@@ -31,7 +31,7 @@ TEST(Progress, NestedBarsAreShownAsOne) {
   console.pass(milliseconds(300));
   EXPECT_EQ(console.out(), "[0] epoch 1\n");
   console.write(0, "\n\r  batch 100\x1b[A\n\nnext\n");
-  EXPECT_EQ(console.out(), "[0]   batch 100\r\n[0] next\n");
+  EXPECT_EQ(console.out(), "[0]   batch 100\n[0] next\n");
   TestConsole terminal({.columns = kColumns});
   terminal.write(0, "\repoch 0\n\r  batch 0\x1b[A");
   terminal.pass(milliseconds(200));
@@ -39,6 +39,25 @@ TEST(Progress, NestedBarsAreShownAsOne) {
   terminal.pass(milliseconds(200));
   EXPECT_EQ(terminal.out(), "[0] epoch 0\n[0]   batch 0" + kErase + "[0]   batch 1")
       << "no sequence of the rank moves the cursor";
+}
+
+// As a terminal shows them, but for what was printed before the first move up.
+TEST(Progress, LastTextOfEachRowOfBarsIsALine) {
+  const auto shown = [](std::string_view text) {
+    TestConsole console;
+    console.write(0, text);
+    console.close(0);
+    return console.out();
+  };
+  EXPECT_EQ(shown("one\ntwo\x1b[A\rTHREE\n"), "[0] one\n[0] THREE\n[0] two\n");
+  EXPECT_EQ(shown("one\ntwo\x1b[A\rTHREE\nnew two\n"), "[0] one\n[0] THREE\n[0] new two\n");
+  EXPECT_EQ(shown("\router 0\n\rinner 0\x1b[A\n\rinner 1\x1b[A\router 1\n\r       \r\x1b[A\n"),
+            "[0] outer 0\n[0] outer 1\n")
+      << "the inner bar was erased";
+  EXPECT_EQ(shown("last words\r\x1b[A"), "[0] last words\n");
+  EXPECT_EQ(shown("last words\x1b[A\r"), "[0] last words\n");
+  EXPECT_EQ(shown("last words\x1b[A\r\n"), "[0] last words\n");
+  EXPECT_EQ(shown("a line\n\x1b[A\rlast words"), "[0] a line\n[0] last words\n");
 }
 
 TEST(Progress, ReturnBeforeANewlineEndsTheLine) {

@@ -1,7 +1,7 @@
 #include "resources/topology.hpp"
 
 #include "base/system.hpp"
-#include "resources/core_details.hpp"
+#include "resources/core_kinds.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -47,8 +47,8 @@ class WithoutPlugins {
   const bool ours_;
 };
 
-// Creates a topology of packages, cores, hardware threads and NUMA nodes. A package with several
-// nodes has a group for each. Caches and the like would only cost time.
+// Creates a topology of packages, L3 caches, cores, hardware threads and NUMA nodes. A package with
+// several nodes has a group for each. Other objects would only cost time.
 Result<TopologyHandle> new_topology(unsigned long flags) {
   hwloc_topology_t raw = nullptr;
   if (hwloc_topology_init(&raw) != 0) return fail_errno("cannot start hwloc", errno);
@@ -56,6 +56,7 @@ Result<TopologyHandle> new_topology(unsigned long flags) {
   hwloc_topology_set_all_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_NONE);
   hwloc_topology_set_type_filter(raw, HWLOC_OBJ_PACKAGE, HWLOC_TYPE_FILTER_KEEP_ALL);
   hwloc_topology_set_type_filter(raw, HWLOC_OBJ_GROUP, HWLOC_TYPE_FILTER_KEEP_STRUCTURE);
+  hwloc_topology_set_type_filter(raw, HWLOC_OBJ_L3CACHE, HWLOC_TYPE_FILTER_KEEP_ALL);
   hwloc_topology_set_type_filter(raw, HWLOC_OBJ_CORE, HWLOC_TYPE_FILTER_KEEP_ALL);
   // Without disallowed parts, cores whose node's memory is not allowed would have no node.
   hwloc_topology_set_flags(raw, flags | HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED |
@@ -253,14 +254,13 @@ Result<Topology> live_topology(const std::filesystem::path& sysfs) {
   Topology result;
   result.cores = list_cores(topology.get(), known ? affinity.get() : nullptr);
   result.numa_nodes = list_numa_nodes(topology.get(), result.cores);
-  read_core_details(sysfs, result.cores);
+  read_core_kinds(sysfs, result.cores);
   return result;
 }
 
 Result<Topology> topology_from_file(const std::filesystem::path& file) {
   const WithoutPlugins guard;
   HVD_TRY(const TopologyHandle topology, new_topology(0));
-  hwloc_topology_set_type_filter(topology.get(), HWLOC_OBJ_L3CACHE, HWLOC_TYPE_FILTER_KEEP_ALL);
   hwloc_topology_set_type_filter(topology.get(), HWLOC_OBJ_PCI_DEVICE,
                                  HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
   if (!std::ifstream(file))

@@ -22,7 +22,7 @@ struct Topology {
 
 // Reads the running machine, only what this process may use: its cgroup's cpuset and its own
 // affinity (sched_getaffinity(2)). So under taskset(1) or SLURM's task/affinity it sees no more.
-// L3 caches and kinds of cores come from sysfs mounted at `sysfs` (see core_details.hpp).
+// Kinds of cores come from sysfs mounted at `sysfs` (see core_kinds.hpp).
 //
 // Takes under a millisecond on a small machine, because hwloc is kept from loading its plugins,
 // which open X11, OpenCL and NVML: HWLOC_PLUGINS_PATH is set during the call unless the user set

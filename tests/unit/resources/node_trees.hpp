@@ -282,9 +282,11 @@ class TreeFolders {
       root_.write(folder + "topology/" + file,
                   bit_mask(cpus_of(package * of_package, of_package)) + "\n");
     if (tree_.caches == 0) return;
-    root_.write(folder + "cache/index3/level", "3\n");
-    root_.write(folder + "cache/index3/shared_cpu_list",
-                list(cpus_of(core - core % tree_.cores, tree_.cores)));
+    const auto sharing = cpus_of(core - core % tree_.cores, tree_.cores);
+    root_.write(folder + "cache/index0/shared_cpu_map", bit_mask(sharing) + "\n");
+    if (cpu != *sharing.begin()) return;
+    root_.write(folder + "cache/index0/level", "3\n");
+    root_.write(folder + "cache/index0/type", "Unified\n");
   }
 
   std::set<int> cpus_of_node(int node) const {

@@ -38,10 +38,15 @@ def tool(name: str) -> str:
     sys.exit(f"{name} is not built; ./check build makes it")
 
 
+# Where a user's shell leaves the two streams: `>out 2>err`, `>log 2>&1`, `2>&1 | cat`, and nothing.
+PLACES = ("apart", "one file", "pipe", "terminal")
+
+
 @dataclass(frozen=True)
 class Contender:
     name: str
     command: list[str]
+    place: str | None = None  # one of PLACES; None: as the bench measures
 
 
 def run_once(command: list[str]) -> float:
@@ -57,6 +62,42 @@ def run_once(command: list[str]) -> float:
         if status != 0:
             errors.seek(0)
             sys.exit(f"{errors.read().decode(errors='replace')}wait status {status} of {' '.join(command)}")
+    return elapsed * 1000
+
+
+def run_in(place: str, command: list[str]) -> float:
+    """Returns the same as run_once() while the command's two streams go where a user leaves them."""
+    with tempfile.TemporaryDirectory(prefix="hvd-bench-") as folder:
+        file, reader = (os.POSIX_SPAWN_OPEN, 1, f"{folder}/out", os.O_WRONLY | os.O_CREAT, 0o600), None
+        actions = [(os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0), file, (os.POSIX_SPAWN_DUP2, 1, 2)]
+        ours: list[int] = []
+        if place == "apart":
+            actions[2] = (os.POSIX_SPAWN_OPEN, 2, f"{folder}/err", os.O_WRONLY | os.O_CREAT, 0o600)
+        elif place == "pipe":
+            reader, writer = os.pipe()
+            ours = [writer]
+            actions[1] = (os.POSIX_SPAWN_DUP2, writer, 1)
+        elif place == "terminal":
+            reader, line = os.openpty()
+            ours = [line]
+            # The first terminal that a new session opens becomes its own.
+            actions = [(os.POSIX_SPAWN_OPEN, 0, os.ttyname(line), os.O_RDWR, 0), (os.POSIX_SPAWN_DUP2, 0, 1),
+                       (os.POSIX_SPAWN_DUP2, 0, 2)]
+        begin = time.perf_counter()
+        pid = os.posix_spawn(command[0], command, os.environ, file_actions=actions, setsid=place == "terminal")
+        for descriptor in ours:
+            os.close(descriptor)
+        try:
+            while reader is not None and os.read(reader, 1 << 16):
+                pass
+        except OSError:  # a terminal ends with EIO
+            pass
+        _, status = os.waitpid(pid, 0)
+        elapsed = time.perf_counter() - begin
+        if reader is not None:
+            os.close(reader)
+        if status != 0:
+            sys.exit(f"wait status {status} of {' '.join(command)} ({place})")
     return elapsed * 1000
 
 
@@ -122,7 +163,7 @@ def in_turns(contenders: list[Contender], rounds: int,
     for turn in range(rounds + 1):
         seen = [kind_of_processors()]
         for contender in random.sample(contenders, len(contenders)):
-            elapsed = measure(contender.command)
+            elapsed = run_in(contender.place, contender.command) if contender.place else measure(contender.command)
             seen.append(kind_of_processors())
             if turn > 0:
                 times[contender.name].append(elapsed)
@@ -151,6 +192,19 @@ class Spread:
 
 def ratios(times: dict[str, list[float]], mine: str, peer: str) -> Spread:
     return Spread.of([own / other for own, other in zip(times[mine], times[peer])])
+
+
+def compare_places(title: str, command: list[str], rounds: int, target: float | None = None,
+                   places: tuple[str, ...] = PLACES) -> None:
+    """Compares a command whose two streams go to one place with the same while they go apart. Prints times in ms."""
+    times = in_turns([Contender(place, command, place) for place in places], rounds)
+    for place in places:
+        print(f"  {title}, {place:<12}{Spread.of(times[place])}")
+    for place in places[1:]:
+        ratio = ratios(times, place, places[0])
+        keep_ratio(f"{title}: {place} / {places[0]}", ratio.median)
+        said = f"  {verdict(ratio.median, target)}" if target else ""
+        print(f"  {title}, {f'{place} / {places[0]}':<24}{ratio}{said}")
 
 
 def keep_ratio(name: str, ratio: float) -> None:

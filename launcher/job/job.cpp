@@ -33,6 +33,8 @@ namespace {
 
 // What is still to be shown when the user no longer waits for it: what the descriptors take now.
 constexpr std::chrono::milliseconds kLastWords{100};
+// A reader of the output that takes nothing for this long has stopped.
+constexpr std::chrono::milliseconds kReaderPatience{5000};
 // The same signal within this time is no second request, but for Ctrl-C.
 constexpr std::chrono::milliseconds kSameRequest{50};
 
@@ -48,6 +50,7 @@ class Job {
   Result<void> move_away_from(const LostHosts& lost);
   void note_abandoned(const AttemptEnd& end);
   Report finish(Report report);
+  void show_the_rest();
   bool repeat_last_lines(std::vector<std::string> lines);
 
   void on_output_error(const Error& error, bool stop_job);
@@ -270,8 +273,7 @@ Report Job::finish(Report report) {
   }
   for (const auto& line : lines) note(line);
   over_ = true;
-  while (!output_->idle() && !output_abandoned_) loop_.run_once();
-  output_->flush(kLastWords);
+  show_the_rest();
   if (output_->has_lost_notes() && !repeat_last_lines(std::move(lines)) &&
       report.exit_code == kExitOk) {
     report.exit_code = kExitLauncher;
@@ -282,6 +284,30 @@ Report Job::finish(Report report) {
     report.notes.push_back(std::move(note));
   for (auto& loss : output_->losses()) report.notes.push_back(std::move(loss));
   return report;
+}
+
+// Shows what is left. A reader that has stopped (a pager, a stopped program) is waited for, as by
+// any program, but not by a job that was to stop: whoever asked for that waits for hvdrun.
+void Job::show_the_rest() {
+  const bool may_give_up = end_ && end_->kind == EndKind::interrupted;
+  auto before = output_->pending();
+  Timer reader(loop_, [&] {
+    const auto now = output_->pending();
+    if (std::exchange(before, now) == now)
+      output_abandoned_ = true;
+    else
+      reader.start(kReaderPatience);
+  });
+  if (may_give_up) reader.start(kReaderPatience);
+  while (!output_->idle() && !output_abandoned_) loop_.run_once();
+  output_->flush(kLastWords);
+  const auto lost = output_->pending();
+  if (lost == 0) return;
+  notes_.push_back(fmt::format(
+      "{} of output {} dropped, because the job was stopped and the reader did not take {} in time",
+      plural(lost, "byte"), lost == 1 ? "was" : "were", lost == 1 ? "it" : "them"));
+  note(warning_text(notes_.back()));
+  output_->flush(kLastWords);
 }
 
 // Writes them once more, after what was lost before. Returns whether they are written now.

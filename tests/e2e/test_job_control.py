@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import re
 import shlex
 import signal
+import struct
+import termios
 import time
 from pathlib import Path
 from typing import BinaryIO
@@ -282,6 +285,21 @@ def test_a_user_signal_without_a_handler_ends_the_rank(sandbox: Sandbox) -> None
     running.wait_for(b"ready")
     running.signal(signal.SIGUSR1)
     running.wait().expect(128 + signal.SIGUSR1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stopped_job_ends_though_nobody_reads_its_output(sandbox: Sandbox, number: signal.Signals) -> None:
+    reader, writer = os.pipe()
+    running = sandbox.start("-np", 2, "yes", stdout=writer)
+    os.close(writer)
+    wait_until(lambda: struct.unpack("i", fcntl.ioctl(reader, termios.FIONREAD, bytes(4)))[0] > 32768, "a pipe that fills")
+    running.signal(number)
+    done = running.wait().expect(128 + number)
+    os.close(reader)
+    lost = r"[0-9,]+ bytes of output were dropped, because the job was stopped and the reader did not take them in time"
+    assert re.search(lost, done.err_text)
+    assert any(re.fullmatch(lost, note) for note in done.report["notes"]), done.report["notes"]
 
 
 @pytest.mark.core

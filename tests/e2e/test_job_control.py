@@ -243,9 +243,9 @@ def test_nothing_is_left_after_a_kill_of_hvdrun_with_sigchld_ignored(sandbox: Sa
     wait_until(lambda: not sandbox.leftovers(), "nothing left in memory or files")
 
 
-@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2])
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2, signal.SIGURG, signal.SIGALRM, signal.SIGPWR, signal.SIGRTMIN + 5])
 def test_user_signals_reach_every_rank(sandbox: Sandbox, number: signal.Signals) -> None:
-    running = sandbox.start("-np", 3, "sh", "-c", f'trap "echo got it; exit 0" {number.name[3:]}; echo ready;'
+    running = sandbox.start("-np", 3, "bash", "-c", f'trap "echo got it; exit 0" {int(number)}; echo ready;'
                                                   "while :; do sleep 0.01; done")
     wait_until(lambda: running.out.count(b"ready") == 3, "all ranks")
     running.signal(number)
@@ -284,7 +284,16 @@ def test_a_user_signal_without_a_handler_ends_the_rank(sandbox: Sandbox) -> None
     running = sandbox.start("-np", 1, "sh", "-c", "echo ready; sleep 1000; exit $?")
     running.wait_for(b"ready")
     running.signal(signal.SIGUSR1)
-    running.wait().expect(128 + signal.SIGUSR1)
+    text = running.wait().expect(128 + signal.SIGUSR1).err_text
+    assert "SIGUSR1 ends a program that does not handle it; hvdrun passes on to the ranks each one that it gets" in text
+
+
+def test_a_job_with_requeue_says_which_signal_ended_its_program(sandbox: Sandbox) -> None:
+    running = sandbox.start("-np", 2, "--max-requeues", 1, "sh", "-c", "echo ready; exec sleep 1000")
+    wait_until(lambda: running.out.count(b"ready") == 2, "both ranks")
+    running.signal(signal.SIGUSR1)
+    text = running.wait().expect(128 + signal.SIGUSR1).err_text
+    assert "SIGUSR1 is SLURM's warning before the time limit, which --requeue asks for, and the program does not handle it" in text
 
 
 @pytest.mark.slow

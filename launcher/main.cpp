@@ -36,6 +36,7 @@
 #include "slurm/job_part.hpp"
 #include "slurm/slurm_command.hpp"
 #include "slurm/step_signal.hpp"
+#include "slurm/warning_signal.hpp"
 
 #include <algorithm>
 #include <csignal>
@@ -112,17 +113,27 @@ Result<std::string> ask_scontrol(std::vector<std::string> words, const Environme
   return end.out;
 }
 
-// Returns a warning if SLURM's signal before the time limit reaches none of the ranks; otherwise
-// "". Agents of other hosts run in a step of srun, and report the signal.
-std::string missed_signal(const Plan& plan, const Environment& environment) {
-  const auto& hosts = plan.placement.hosts;
-  if (plan.allocation.from != HostSource::slurm || hosts.size() != 1) return {};
-  auto signal = find_step_signal(environment);
+// Returns the value of this batch job's --signal; "" if it has none, or none that can be found.
+std::string signal_of_job(const Environment& environment) {
+  auto signal = find_signal_option(environment);
   const auto* job = find_variable(environment, "SLURM_JOB_ID");
   if (signal.empty() && job != nullptr && has_replaced_batch_script(environment))
     if (const auto script = ask_scontrol({"write", "batch_script", *job, "-"}, environment))
-      signal = step_signal_of(*script);
-  if (signal.empty()) return {};
+      signal = signal_option_of(*script);
+  return signal;
+}
+
+// Returns a warning if SLURM's signal before the time limit reaches none of the ranks, or keeps the
+// job from going back into the queue; otherwise "". Agents of other hosts run in a step of srun,
+// and report the signal.
+std::string missed_signal(const JobSpec& spec, const Plan& plan, const Environment& environment) {
+  const bool may_miss = plan.placement.hosts.size() == 1;
+  if (plan.allocation.from != HostSource::slurm || (!may_miss && spec.max_requeues == 0)) return {};
+  const auto signal = signal_of_job(environment);
+  if (spec.max_requeues > 0)
+    if (const auto why = why_not_requeued(signal); !why.empty())
+      return warning_text("--max-requeues with this job's --signal=" + signal + ": " + why);
+  if (!may_miss || signal.empty() || is_for_shell(signal)) return {};
   return warning_text("SLURM sends this job's --signal=" + signal +
                       " to steps of srun only, so no rank gets it; with --signal=B:" + signal +
                       " and `exec hvdrun …` in the batch script all ranks do");
@@ -165,7 +176,7 @@ Result<int> run(JobSpec spec, const JobContext& context) {
   }
   if (is_final(plan.placement))
     for (const auto& line : plan_lines(spec, plan)) print_own_line(line, spec.output.color);
-  if (const auto warning = missed_signal(plan, context.environment); !warning.empty())
+  if (const auto warning = missed_signal(spec, plan, context.environment); !warning.empty())
     print_own_line(warning, spec.output.color);
   HVD_TRY(const auto login, check_login_node(spec, plan.allocation, context.environment));
   if (!login.empty()) print_own_line(login, spec.output.color);

@@ -16,14 +16,6 @@ namespace {
 constexpr std::string_view kScriptName = "slurm_script";
 constexpr int kMostAncestors = 8;
 
-// Returns the value if it does not name the batch shell: "R:USR1", but not "RB:USR1".
-std::string unless_for_shell(std::string_view value) {
-  const auto colon = value.find(':');
-  const bool for_shell =
-      colon != std::string_view::npos && value.substr(0, colon).find('B') != std::string_view::npos;
-  return for_shell ? std::string() : std::string(value);
-}
-
 std::string text_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
@@ -51,7 +43,7 @@ std::string script_in(const std::string& command_line) {
 
 }  // namespace
 
-std::string step_signal_of(std::string_view script) {
+std::string signal_option_of(std::string_view script) {
   constexpr std::string_view kOption = "--signal";
   std::string found;
   while (!script.empty()) {
@@ -65,20 +57,24 @@ std::string step_signal_of(std::string_view script) {
     auto value = line.substr(option + kOption.size());
     if (value.empty() || (value.front() != '=' && value.front() != ' ')) continue;
     value.remove_prefix(std::min(value.find_first_not_of("= \"'"), value.size()));
-    found = unless_for_shell(value.substr(0, value.find_first_of(" \t\"'\r#")));
+    found = value.substr(0, value.find_first_of(" \t\"'\r#"));
   }
   return found;
 }
 
-std::string find_step_signal(const Environment& environment) {
-  if (const auto* given = find_variable(environment, "SBATCH_SIGNAL"))
-    return unless_for_shell(*given);
+std::string find_signal_option(const Environment& environment) {
+  if (const auto* given = find_variable(environment, "SBATCH_SIGNAL")) return *given;
   pid_t pid = ::getppid();
   for (int depth = 0; depth < kMostAncestors && pid > 1; ++depth, pid = parent_of(pid)) {
     const auto script = script_in(text_of("/proc/" + std::to_string(pid) + "/cmdline"));
-    if (!script.empty()) return step_signal_of(text_of(script));
+    if (!script.empty()) return signal_option_of(text_of(script));
   }
   return {};
+}
+
+bool is_for_shell(std::string_view signal) {
+  const auto colon = signal.find(':');
+  return colon != std::string_view::npos && signal.substr(0, colon).find('B') != signal.npos;
 }
 
 bool has_replaced_batch_script(const Environment& environment) {

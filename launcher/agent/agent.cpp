@@ -20,12 +20,14 @@
 #include "agent/rank_messages.hpp"
 #include "agent/rank_processes.hpp"
 #include "agent/rank_starter.hpp"
+#include "agent/rank_stop.hpp"
 #include "agent/rank_variables.hpp"
 #include "agent/status_pages.hpp"
 #include "agent/stdio_forwarder.hpp"
 #include "agent/user_signals.hpp"
 #include "base/environment.hpp"
 #include "base/event_loop.hpp"
+#include "base/passed_signals.hpp"
 #include "base/severity.hpp"
 #include "base/system.hpp"
 #include "base/version.hpp"
@@ -62,7 +64,12 @@ constexpr milliseconds kOutputTimeout{1000};
 // What the end may take beside the grace period: rounds of SIGKILL, the last output.
 constexpr milliseconds kEndTimeout{20000};
 
-const std::vector kSignals{SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, question_signal()};
+// SLURM may send any signal to the processes of a step, and the agent is one.
+std::vector<int> watched_signals() {
+  auto signals = step_signals();
+  signals.push_back(SIGCHLD);
+  return signals;
+}
 
 class Agent {
  public:
@@ -82,9 +89,9 @@ class Agent {
   // Frames of the launcher.
   struct Frames;
   void on_frame(const Frame& frame);
-  void on_output_credit(std::uint32_t bytes);
+  void on_output_credit(std::uint32_t bytes) { output_.add_credit(bytes); }
   Result<void> on_input(const Frame& frame);
-  void on_stop(const StopMessage& message) { stop(message.signal, message.grace); }
+  void on_stop(const StopMessage& message);
   void on_kill() { stop(SIGKILL, milliseconds(0)); }
   void on_release();
   void on_user_signal(std::uint32_t signal);
@@ -96,9 +103,10 @@ class Agent {
   }
   Result<void> on_pmix(const Frame& frame);
   Result<void> on_members(const Frame& frame);
-  void on_end_member(std::uint32_t member);
+  void on_end_member(std::uint32_t member) { ranks_.kill(static_cast<int>(member)); }
 
   // While ranks run.
+  void on_signal(int signal);
   void on_child();
   void end_member(const RankProcess& process);
   void report_exit(const RankProcesses::Exit& exit);
@@ -146,6 +154,7 @@ class Agent {
   ConnectionWatch connections_;
   std::unique_ptr<MemberServer> members_;  // null: the job ends when a rank is lost
   std::optional<LaunchMessage> job_;
+  RankStop rank_stop_;
   Timer grace_timer_;
   KillLoop final_kill_;
   Timer linger_timer_;
@@ -169,17 +178,7 @@ Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
              [this](const std::optional<Error>& error) { on_launcher_gone(error); }}),
       output_(loop_, link_, [this](int) { consider_leaving(); }),
       inputs_(loop_, link_),
-      signals_(
-          loop_, kSignals,
-          [this](int signal) {
-            if (signal == SIGCHLD) return on_child();
-            if (signal == question_signal()) return report_time_left(guard_, std::nullopt);
-            if (signal == SIGUSR1 || signal == SIGUSR2)
-              return user_signals_.came_from(signals_.sender(), signal);
-            if (options_.ignores_signals) return;
-            fail_job({fmt::format("the agent on {} got {}", local_host_name(), signal_name(signal)),
-                      kExitLauncher});
-          }),
+      signals_(loop_, watched_signals(), [this](int signal) { on_signal(signal); }),
       guard_alive_(std::move(guard_alive)),
       guard_event_(loop_, guard_alive_.get(), FdEvent::readable, [this] { on_guard_gone(); }),
       ranks_(raise_descriptor_limit(kOwnDescriptors + kDescriptorsPerRank * options.local_ranks),
@@ -194,6 +193,7 @@ Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
                            [this] {
                              link_.send(FrameType::apart, kToLauncher, pack(connections_.apart()));
                            }}),
+      rank_stop_(loop_, ranks_),
       grace_timer_(loop_, [this] { kill_all(); }),
       final_kill_(loop_, {[this] { consider_leaving(); },
                           [this](const std::vector<ProcessInfo>& left) { on_unkillable(left); }}),
@@ -261,6 +261,18 @@ void Agent::start_pmix() {
   }
 }
 
+void Agent::on_signal(int signal) {
+  if (signal == SIGCHLD) return on_child();
+  if (is_slurm(signals_.sender()))
+    user_signals_.came_from_slurm(signal);
+  else if (signal == question_signal())
+    report_time_left(guard_, std::nullopt);
+  // Others who signal this process by mistake do not signal the ranks.
+  if (options_.ignores_signals || !is_stop_signal(signal)) return;
+  fail_job({fmt::format("the agent on {} got {}", local_host_name(), signal_name(signal)),
+            kExitLauncher});
+}
+
 // Reports an error to the launcher, which answers with `stop`. Until then nothing else changes.
 void Agent::fail_job(const Error& error) {
   link_.send(FrameType::failed, kToLauncher, pack(FailedMessage{error.message, error.exit_code}));
@@ -307,10 +319,6 @@ void Agent::on_frame(const Frame& frame) {
   if (!*taken) fail_job(taken->error());
 }
 
-void Agent::on_output_credit(std::uint32_t bytes) {
-  output_.add_credit(bytes);
-}
-
 Result<void> Agent::on_input(const Frame& frame) {
   return inputs_.take(frame);
 }
@@ -339,10 +347,6 @@ Result<void> Agent::on_pmix(const Frame& frame) {
 
 Result<void> Agent::on_members(const Frame& frame) {
   return members_ ? members_->on_frame(frame) : Result<void>{};
-}
-
-void Agent::on_end_member(std::uint32_t member) {
-  ranks_.kill(static_cast<int>(member));
 }
 
 Result<void> Agent::hold(const HoldPortsMessage& wanted) {
@@ -419,6 +423,7 @@ void Agent::on_child() {
     if (members_) end_member(ranks_.all()[exit.index]);
     report_exit(exit);
   }
+  rank_stop_.look();
   consider_leaving();
 }
 
@@ -489,6 +494,14 @@ void Agent::begin_stop() {
   ranks_.begin_stop();
 }
 
+// The ranks may have got the signal here before, with less time: when they had all ended, and their
+// processes had not.
+void Agent::on_stop(const StopMessage& message) {
+  if (stop_signal_ != message.signal) return stop(message.signal, message.grace);
+  grace_timer_.start(message.grace);
+  rank_stop_.extend(message.grace);
+}
+
 // SIGKILL follows after the grace period. A later call with another signal sends that one too.
 void Agent::stop(int signal, milliseconds grace) {
   begin_stop();
@@ -496,7 +509,8 @@ void Agent::stop(int signal, milliseconds grace) {
   if (stop_signal_ == signal || stop_signal_ == SIGKILL) return;
   stop_signal_ = signal;
   if (pages_) pages_->ask_to_stop();
-  ranks_.signal_all({signal, SIGCONT});  // a stopped process takes a signal only when it runs again
+  signals_.poll();  // SLURM may have sent it to us and the ranks, too
+  rank_stop_.begin(signal, grace, user_signals_.ranks_have_had(signal));
   grace_timer_.start(grace);
   consider_leaving();
 }
@@ -514,6 +528,7 @@ void Agent::end_leftovers() {
 
 void Agent::kill_all() {
   stop_signal_ = SIGKILL;
+  rank_stop_.cancel();
   grace_timer_.cancel();
   linger_timer_.cancel();
   final_kill_.start();
@@ -573,7 +588,7 @@ int run_agent(const AgentOptions& options, LinkEnd link, Fd guard_alive) {
   ::signal(SIGPIPE, SIG_IGN);  // libpmix writes to clients that die
   sigset_t watched;            // the guard may have sent one already
   sigemptyset(&watched);
-  for (const int signal : kSignals) sigaddset(&watched, signal);
+  for (const int signal : watched_signals()) sigaddset(&watched, signal);
   ::sigprocmask(SIG_SETMASK, &watched, nullptr);
   // Never destroyed: libpmix's thread may still call us while the process ends.
   auto* agent = new Agent(options, std::move(link), std::move(guard_alive));

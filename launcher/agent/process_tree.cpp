@@ -112,6 +112,13 @@ constexpr int kMostRounds = 500;
 
 }  // namespace
 
+bool has_ended(const ProcessInfo& process) {
+  const Fd proc(::open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!proc) return false;
+  const auto now = read_stat(proc.get(), std::to_string(process.pid).c_str());
+  return now ? now->start != process.start || is_dead(*now) : errno == ENOENT || errno == ESRCH;
+}
+
 void send_signal(const ProcessInfo& process, int signal) {
   // The descriptor refers to one process from here on. Its start shows whether it is the one that
   // was seen. Without a descriptor (an old kernel, a seccomp filter, no descriptors left) the start

@@ -69,6 +69,9 @@ std::vector<ProcessInfo> job_processes(const std::vector<ProcessInfo>& processes
                                        const std::string& cookie,
                                        const std::vector<pid_t>& spare = {});
 
+// Returns whether a process that was seen has ended since, or is dead.
+bool has_ended(const ProcessInfo& process);
+
 // Sends a signal, unless the process has ended since it was seen: another process may have its pid.
 void send_signal(const ProcessInfo& process, int signal);
 

@@ -1,10 +1,8 @@
 #include "agent/user_signals.hpp"
 
-#include <algorithm>
+#include "agent/signal_targets.hpp"
+
 #include <csignal>
-#include <cstdlib>
-#include <fstream>
-#include <string>
 #include <utility>
 
 namespace hvdrun {
@@ -12,47 +10,12 @@ namespace {
 
 // A signal that both SLURM and the launcher send comes from the second one within this time.
 constexpr std::chrono::seconds kSameSignal{1};
+// The launcher may ask SLURM before it stops the ranks for a signal.
+constexpr std::chrono::seconds kSameStop{5};
 // In a step: how long a signal of the launcher waits for SLURM's.
 constexpr std::chrono::milliseconds kWaitForSlurm{200};
 
-std::string name_of(pid_t pid) {
-  std::string name;
-  std::getline(std::ifstream("/proc/" + std::to_string(pid) + "/comm"), name);
-  return name;
-}
-
 }  // namespace
-
-SignalUse use_of(pid_t pid, int signal) {
-  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
-  SignalUse use = SignalUse::none;
-  for (std::string line; std::getline(status, line);) {
-    const bool blocked = line.starts_with("SigBlk:");
-    if (!blocked && !line.starts_with("SigCgt:")) continue;
-    const auto set = std::strtoull(line.c_str() + line.find(':') + 1, nullptr, 16);
-    if ((set >> (signal - 1) & 1) != 0)
-      use = std::max(use, blocked ? SignalUse::waits : SignalUse::handles);
-  }
-  return use;
-}
-
-std::vector<ProcessInfo> users_below(pid_t first, int signal, SignalUse use,
-                                     const std::vector<ProcessInfo>& processes) {
-  std::vector<ProcessInfo> users;
-  std::vector<pid_t> open{first};
-  while (!open.empty()) {
-    const pid_t parent = open.back();
-    open.pop_back();
-    for (const auto& process : processes) {
-      if (process.parent != parent) continue;
-      if (use_of(process.pid, signal) == use)
-        users.push_back(process);
-      else
-        open.push_back(process.pid);
-    }
-  }
-  return users;
-}
 
 UserSignals::UserSignals(const EventLoop& loop, const RankProcesses& ranks, bool in_step,
                          std::function<void(int)> report)
@@ -66,11 +29,14 @@ void UserSignals::pass_on(int signal) {
   if (!wait_.pending()) wait_.start(kWaitForSlurm);
 }
 
-void UserSignals::came_from(pid_t sender, int signal) {
-  // Others who signal this process by mistake do not signal the ranks.
-  if (name_of(sender) != "slurmstepd") return;
+void UserSignals::came_from_slurm(int signal) {
   from_slurm_[signal] = Clock::now();
   if (in_step_) report_(signal);  // otherwise the launcher has got it, too
+}
+
+bool UserSignals::ranks_have_had(int signal) const {
+  const auto known = from_slurm_.find(signal);
+  return known != from_slurm_.end() && Clock::now() - known->second < kSameStop;
 }
 
 void UserSignals::send(int signal) {
@@ -82,13 +48,12 @@ void UserSignals::send(int signal) {
 }
 
 void UserSignals::send_to(pid_t first, int signal, std::vector<ProcessInfo>& processes) const {
-  const auto own = use_of(first, signal);
-  for (const auto use : {SignalUse::handles, SignalUse::waits}) {
-    if (own == use) break;
+  if (use_of(first, signal) != SignalUse::handles) {
     if (processes.empty()) processes = all_processes();
-    const auto users = users_below(first, signal, use, processes);
-    for (const auto& process : users) send_signal(process, signal);
-    if (!users.empty()) return;
+    const auto look = [signal](pid_t pid) { return SignalLook{use_of(pid, signal)}; };
+    const auto targets = targets_in(first, processes, look).now;
+    for (const auto& process : targets) send_signal(process, signal);
+    if (!targets.empty()) return;
   }
   ::kill(first, signal);
 }

@@ -108,7 +108,7 @@ constexpr ForeignOption kMpiOptions[] = {
              {"--continuous", "--enable-recovery", "--with-ft", "--rtos", "--runtime-options"},
              kFailures),
     ignored(kMpirun, {"--disable-recovery"}, "hvdrun stops the other ranks when one fails"),
-    answered(kMpirun, {"--forward-signals"}, "hvdrun passes INT, TERM, HUP, USR1 and USR2 on"),
+    answered(kMpirun, {"--forward-signals"}, "hvdrun passes signals on, see SIGNALS in hvdrun(1)"),
     answered(kMpirun, {"--gpu-support", "--memory-alloc-kinds", "--initial-errhandler", "--pset"},
              kDaemons),
 

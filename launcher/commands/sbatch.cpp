@@ -6,6 +6,7 @@
 #include "cli/program.hpp"
 #include "commands/batch_request.hpp"
 #include "commands/batch_script.hpp"
+#include "commands/requeue_request.hpp"
 #include "commands/subcommand.hpp"
 #include "commands/submit.hpp"
 #include "common/text.hpp"
@@ -143,6 +144,8 @@ Result<int> run_sbatch(const std::vector<std::string>& args, const Environment& 
   HVD_CHECK(check_script_file(batch.script_file));
   warn_of_missing(batch, invocation.command, environment);
   complete_request(batch, invocation.command);
+  HVD_TRY(const auto doubts, check_requeue_request(batch, environment));
+  for (const auto& line : doubts) print_own_line(line);
   const auto offer = ask_for_nodes(batch, environment);
   HVD_TRY(const auto shape, batch_shape(invocation.job, batch));
   HVD_CHECK(check_nodes(shape, offer));

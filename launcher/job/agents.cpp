@@ -140,10 +140,14 @@ void Agents::send_signal(int signal) {
   send_all(FrameType::signal, pack_number(static_cast<std::uint32_t>(signal)));
 }
 
-void Agents::on_signal_of_step(AgentState& from, int signal) {
+bool Agents::is_new_in_step(AgentState& from, int signal) {
   int& known = step_signals_[signal];
-  if (++from.step_signals[signal] <= known) return;
+  if (++from.step_signals[signal] <= known) return false;
   ++known;
+  return true;
+}
+
+void Agents::pass_on_here(int signal) {
   const auto sent = sent_signals_.find(signal);
   if (sent != sent_signals_.end() && Silence::Clock::now() - sent->second < kSameSignal) return;
   for (auto& agent : agents_)

@@ -149,9 +149,13 @@ class Agents {
   // Sends a user's signal to the ranks of all hosts.
   void send_signal(int signal);
 
-  // Takes a signal that SLURM has sent to an agent's step. It sends it to the ranks of the step by
-  // itself, but there are others: those on this host. Each agent of the step reports it.
-  void on_signal_of_step(AgentState& from, int signal);
+  // Takes a signal that SLURM has sent to an agent's step. Returns whether it is the first report
+  // of it: each agent of the step reports it.
+  bool is_new_in_step(AgentState& from, int signal);
+
+  // Sends such a signal to the ranks on this host, which are in no step, unless they have just had
+  // it as a user's signal. SLURM itself sends it to the ranks of the step.
+  void pass_on_here(int signal);
 
   // Takes note that output was shown or written, so that the agent may send as much again. The
   // agent gets the credit when enough has accumulated, or by return_credit().

@@ -1,10 +1,12 @@
 #include "job/attempt.hpp"
 
+#include "base/passed_signals.hpp"
 #include "base/severity.hpp"
 #include "base/version.hpp"
 #include "common/text.hpp"
 #include "job/launch.hpp"
 #include "protocol/frame_table.hpp"
+#include "slurm/stop_time.hpp"
 
 #include <algorithm>
 #include <array>
@@ -21,6 +23,9 @@ namespace hvdrun {
 namespace {
 
 using std::chrono::milliseconds;
+
+// SLURM's signal for a whole job reaches the processes of all hosts within this time.
+constexpr milliseconds kWholeJob{1000};
 
 Stream stream_of(const OutputHeader& header) {
   return header.stream == 2 ? Stream::err : Stream::out;
@@ -63,6 +68,7 @@ Attempt::Attempt(const JobParts& job, const JobIdentity& identity)
               return membership != nullptr ? membership->members_among(std::move(states)) : states;
             }),
       quiet_watch_(attempt_),
+      signal_timer_(job.loop, [this] { pass_on_waiting(); }),
       exception_watch_(
           job.loop, attempt_.table,
           [this](int rank) { return attempt_.job.output.last_stderr(rank); },
@@ -86,12 +92,26 @@ void Attempt::run_ranks() {
 
 bool Attempt::stop(StopCause cause) {
   if (stopping_) return false;
+  const auto grace = grace_for(cause);
   phase_->leave();
-  phase_ = &stopping_.emplace(attempt_, std::move(cause), running_.has_value());
+  phase_ = &stopping_.emplace(attempt_, std::move(cause), running_.has_value(), grace);
   exception_watch_.end();
   quiet_watch_.end();
   hang_.before_stop(stopping_->cause(), [this] { stopping_->begin(); });
   return true;
+}
+
+// After a SIGTERM of SLURM, which comes to hvdrun and to the ranks, SLURM says how long they have.
+milliseconds Attempt::grace_for(const StopCause& cause) const {
+  const auto& stop = attempt_.job.spec.stop;
+  if (!running_ || stop.grace) return stop.grace_period();
+  const auto& ranks = attempt_.table.ranks();
+  const auto ended = [](const RankReport& rank) { return rank.signal == SIGTERM; };
+  const bool is_for_sigterm = cause.kind == EndKind::interrupted
+                                  ? cause.exit_code == kExitSignalBase + SIGTERM
+                                  : std::ranges::any_of(ranks, ended);
+  if (!is_for_sigterm) return stop.grace_period();
+  return time_after_sigterm(attempt_.job.context.environment).value_or(stop.grace_period());
 }
 
 std::string_view Attempt::phase_name() const {
@@ -283,7 +303,23 @@ void Attempt::on_paused(AgentState& agent) {
 }
 
 void Attempt::on_step_signal(AgentState& agent, std::uint32_t signal) {
-  attempt_.agents->on_signal_of_step(agent, static_cast<int>(signal));
+  const int number = static_cast<int>(signal);
+  if (stopping_ || !attempt_.agents->is_new_in_step(agent, number)) return;
+  if (!is_stop_signal(number)) return attempt_.agents->pass_on_here(number);
+  // SLURM sends it to this process, too, if the whole job is to end.
+  waiting_signals_.push_back(number);
+  if (!signal_timer_.pending()) signal_timer_.start(kWholeJob);
+}
+
+void Attempt::pass_on_waiting() {
+  for (const int signal : std::exchange(waiting_signals_, {})) {
+    if (stopping_) return;
+    attempt_.note(
+        fmt::format("SLURM has sent {} to the job's steps: the ranks get it, and hvdrun "
+                    "does not stop them for it",
+                    signal_name(signal)));
+    attempt_.agents->pass_on_here(signal);
+  }
 }
 
 void Attempt::on_failed(AgentState& agent, const FailedMessage& failed) {

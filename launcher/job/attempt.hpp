@@ -20,6 +20,7 @@
 #include "model/report.hpp"
 #include "protocol/messages.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <optional>
 #include <set>
@@ -71,7 +72,7 @@ class Attempt {
   // Returns what the rank is in a job that may lose some: see RankNow::role.
   std::string_view role_of(int rank) const;
 
-  // SIGUSR1, SIGUSR2, SIGQUIT, SIGTSTP, SIGCONT and SIGWINCH, as the user sent them to hvdrun.
+  // SIGQUIT, SIGTSTP, SIGCONT, SIGWINCH and those for the ranks, as the user sent them to hvdrun.
   void on_signal(int signal);
 
   // Finds out what the ranks do; see HangWatch::ask().
@@ -102,12 +103,14 @@ class Attempt {
   void on_suspend(AgentState& agent);
   void on_paused(AgentState& agent);
   void on_step_signal(AgentState& agent, std::uint32_t signal);
+  void pass_on_waiting();
   void on_failed(AgentState& agent, const FailedMessage& failed);
   void on_done(AgentState& agent, const DoneMessage& done);
   Result<void> on_pmix(AgentState& agent, const Frame& frame);
   Result<void> on_member(AgentState& agent, const Frame& frame);
   void on_agent_gone(AgentState& agent);
 
+  std::chrono::milliseconds grace_for(const StopCause& cause) const;
   void send_user_signal(int signal);
   void consider_pausing();
   AttemptEnd finish();
@@ -120,6 +123,8 @@ class Attempt {
 
   HangWatch hang_;
   QuietWatch quiet_watch_;
+  std::vector<int> waiting_signals_;  // of steps; they may be for the whole job
+  Timer signal_timer_;
   StateTable states_;
   ExceptionWatch exception_watch_;
   SeparateRuns separate_runs_;

@@ -1,6 +1,7 @@
 #include "job/job.hpp"
 
 #include "base/event_loop.hpp"
+#include "base/passed_signals.hpp"
 #include "base/severity.hpp"
 #include "base/system.hpp"
 #include "common/text.hpp"
@@ -17,6 +18,7 @@
 #include "resources/place.hpp"
 #include "slurm/host_list.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <iterator>
@@ -33,8 +35,12 @@ namespace {
 
 // What is still to be shown when the user no longer waits for it: what the descriptors take now.
 constexpr std::chrono::milliseconds kLastWords{100};
+// A reader of the output that takes nothing for this long has stopped.
+constexpr std::chrono::milliseconds kReaderPatience{5000};
 // The same signal within this time is no second request, but for Ctrl-C.
 constexpr std::chrono::milliseconds kSameRequest{50};
+// The same, if one of the two is SLURM's: a batch script passes it on when it gets to it.
+constexpr std::chrono::milliseconds kSameAsSlurm{2000};
 
 // What outlives an attempt: signals, output, input, and the reason why there is no further one.
 class Job {
@@ -48,6 +54,7 @@ class Job {
   Result<void> move_away_from(const LostHosts& lost);
   void note_abandoned(const AttemptEnd& end);
   Report finish(Report report);
+  void show_the_rest();
   bool repeat_last_lines(std::vector<std::string> lines);
 
   void on_output_error(const Error& error, bool stop_job);
@@ -80,7 +87,12 @@ class Job {
   // Lines about hosts where ranks may still run, and until when they apply.
   std::vector<std::pair<std::string, EventLoop::Clock::time_point>> abandoned_;
   std::optional<StopCause> end_;  // whatever happens, no further attempt
-  std::pair<int, EventLoop::Clock::time_point> last_stop_signal_{};
+  struct StopSignal {
+    int number = 0;
+    bool by_slurm = false;
+    EventLoop::Clock::time_point time;
+  };
+  StopSignal last_stop_signal_;
   const bool is_real_;  // no simulation
   bool over_ = false;   // only output is still to be shown
   bool output_abandoned_ = false;
@@ -228,8 +240,13 @@ void Job::on_stop_signal(int signal) {
   const bool is_key = signal == SIGINT;
   // timeout(1) and others signal the process, and then its group: that is one request.
   const auto now = loop_.now();
-  const auto [last, time] = std::exchange(last_stop_signal_, {signal, now});
-  if (!is_key && last == signal && now - time < kSameRequest) return;
+  const bool by_slurm = is_real_ && is_slurm(signals_->sender());
+  const auto last = std::exchange(last_stop_signal_, StopSignal{signal, by_slurm, now});
+  const bool has_slurm = by_slurm || last.by_slurm;
+  if (!is_key && last.number == signal &&
+      now - last.time < (has_slurm ? kSameAsSlurm : kSameRequest))
+    return;
+  if (again && by_slurm) return;  // it is not impatient: SIGKILL comes from it, too
   StopCause cause{EndKind::interrupted, is_key ? "interrupted" : "got " + signal_name(signal),
                   kExitSignalBase + signal};
   if (signal == SIGHUP && terminal_ && terminal_->has_gone())
@@ -250,7 +267,7 @@ void Job::on_stop_signal(int signal) {
 // Nothing of the job runs.
 void Job::on_other_signal(int signal) {
   if (signal == SIGTSTP) ::kill(::getpid(), SIGSTOP);
-  if (signal == SIGUSR1 || signal == SIGUSR2)
+  if (std::ranges::find(passed_signals(), signal) != passed_signals().end())
     note(warning_text(signal_name(signal) + " came while no rank ran, so no rank received it"));
 }
 
@@ -270,8 +287,7 @@ Report Job::finish(Report report) {
   }
   for (const auto& line : lines) note(line);
   over_ = true;
-  while (!output_->idle() && !output_abandoned_) loop_.run_once();
-  output_->flush(kLastWords);
+  show_the_rest();
   if (output_->has_lost_notes() && !repeat_last_lines(std::move(lines)) &&
       report.exit_code == kExitOk) {
     report.exit_code = kExitLauncher;
@@ -282,6 +298,30 @@ Report Job::finish(Report report) {
     report.notes.push_back(std::move(note));
   for (auto& loss : output_->losses()) report.notes.push_back(std::move(loss));
   return report;
+}
+
+// Shows what is left. A reader that has stopped (a pager, a stopped program) is waited for, as by
+// any program, but not by a job that was to stop: whoever asked for that waits for hvdrun.
+void Job::show_the_rest() {
+  const bool may_give_up = end_ && end_->kind == EndKind::interrupted;
+  auto before = output_->pending();
+  Timer reader(loop_, [&] {
+    const auto now = output_->pending();
+    if (std::exchange(before, now) == now)
+      output_abandoned_ = true;
+    else
+      reader.start(kReaderPatience);
+  });
+  if (may_give_up) reader.start(kReaderPatience);
+  while (!output_->idle() && !output_abandoned_) loop_.run_once();
+  output_->flush(kLastWords);
+  const auto lost = output_->pending();
+  if (lost == 0) return;
+  notes_.push_back(fmt::format(
+      "{} of output {} dropped, because the job was stopped and the reader did not take {} in time",
+      plural(lost, "byte"), lost == 1 ? "was" : "were", lost == 1 ? "it" : "them"));
+  note(warning_text(notes_.back()));
+  output_->flush(kLastWords);
 }
 
 // Writes them once more, after what was lost before. Returns whether they are written now.
@@ -295,8 +335,11 @@ bool Job::repeat_last_lines(std::vector<std::string> lines) {
 }  // namespace
 
 const std::vector<int>& job_signals() {
-  static const std::vector<int> signals{SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1,
-                                        SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH};
+  static const std::vector<int> signals = [] {
+    std::vector<int> all{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGWINCH};
+    all.insert(all.end(), passed_signals().begin(), passed_signals().end());
+    return all;
+  }();
   return signals;
 }
 

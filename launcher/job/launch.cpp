@@ -152,7 +152,7 @@ LaunchMessage launch_message(const JobSpec& spec, const Plan& plan, const JobIde
   message.grows = spec.elastic.replaces || spec.elastic.spares > 0;
   message.order_streams = same_place(STDOUT_FILENO, STDERR_FILENO);
   message.kill_signal = spec.stop.signal.value_or(SIGTERM);
-  message.grace = spec.stop.grace;
+  message.grace = spec.stop.grace_period();
   const auto receivers = input_receivers(spec, placement.size);
   const bool inherits = inherits_input(spec, plan);
   for (const auto& placed : placement.hosts[host_index].ranks) {

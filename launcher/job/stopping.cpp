@@ -19,13 +19,14 @@ constexpr milliseconds kKillPatience{2000};  // then an agent cannot even be kil
 
 }  // namespace
 
-Stopping::Stopping(AttemptParts& attempt, StopCause cause, bool has_ranks)
+Stopping::Stopping(AttemptParts& attempt, StopCause cause, bool has_ranks, milliseconds grace)
     : attempt_(attempt),
       cause_(std::move(cause)),
       has_ranks_(has_ranks),
+      grace_(grace),
       first_signal_timer_(attempt.job.loop, [this] { shorten("Ctrl-C"); }),
       agent_timer_(attempt.job.loop, [this] { on_agents_hang(); }) {
-  if (!has_ranks_ || attempt.job.spec.stop.grace.count() == 0) cause_.first_signal.reset();
+  if (!has_ranks_ || grace_.count() == 0) cause_.first_signal.reset();
   first_signal_runs_ = cause_.first_signal.has_value();
 }
 
@@ -40,11 +41,10 @@ void Stopping::begin() {
   attempt_.job.input.stop();
   attempt_.terminal.end();
   agents.stop_starting(cause_.kind == EndKind::start_timeout);
-  const auto grace = attempt_.job.spec.stop.grace;
   const int signal = first_signal_runs_ ? *cause_.first_signal : kill_signal();
-  agents.send_all(FrameType::stop, pack(StopMessage{signal, grace}));
-  if (first_signal_runs_) first_signal_timer_.start(grace / 2);
-  agent_timer_.start(grace + kAgentPatience);
+  agents.send_all(FrameType::stop, pack(StopMessage{signal, grace_}));
+  if (first_signal_runs_) first_signal_timer_.start(grace_ / 2);
+  agent_timer_.start(grace_ + kAgentPatience);
   if (agents.all_gone()) attempt_.job.loop.stop();
 }
 
@@ -53,8 +53,7 @@ void Stopping::shorten(std::string_view key) {
   if (!first_signal_runs_) return agents.send_all(FrameType::kill);
   first_signal_runs_ = false;
   first_signal_timer_.cancel();
-  const auto grace = attempt_.job.spec.stop.grace;
-  agents.send_all(FrameType::stop, pack(StopMessage{kill_signal(), grace / 2}));
+  agents.send_all(FrameType::stop, pack(StopMessage{kill_signal(), grace_ / 2}));
   const auto running = attempt_.table.running();
   const bool is_one = running.size() == 1;
   attempt_.note(fmt::format("{} still run{}: stopping {}{}",
@@ -64,11 +63,10 @@ void Stopping::shorten(std::string_view key) {
 
 std::string Stopping::describe(std::string_view key) const {
   if (!has_ranks_) return fmt::format("; {} once more kills at once", key);
-  const auto grace = attempt_.job.spec.stop.grace;
   const auto now = signal_name(first_signal_runs_ ? *cause_.first_signal : kill_signal());
   const auto next = signal_name(first_signal_runs_ ? kill_signal() : SIGKILL);
   return fmt::format(" with {}, after {} with {}; {} once more: {} now", now,
-                     seconds_text(cause_.first_signal ? grace / 2 : grace), next, key, next);
+                     seconds_text(cause_.first_signal ? grace_ / 2 : grace_), next, key, next);
 }
 
 void Stopping::on_lost(AgentState& agent, std::string why) {

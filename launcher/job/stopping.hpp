@@ -6,6 +6,7 @@
 
 #include "job/attempt_phase.hpp"
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,8 +16,8 @@ namespace hvdrun {
 
 class Stopping final : public AttemptPhase {
  public:
-  // `has_ranks`: they have been started, or are about to be.
-  Stopping(AttemptParts& attempt, StopCause cause, bool has_ranks);
+  // `has_ranks`: they have been started, or are about to be. `grace`: what they have until SIGKILL.
+  Stopping(AttemptParts& attempt, StopCause cause, bool has_ranks, std::chrono::milliseconds grace);
 
   // Stops the ranks. The cause's first signal has half of the grace period, and is not sent if
   // there are no ranks yet.
@@ -45,6 +46,7 @@ class Stopping final : public AttemptPhase {
   AttemptParts& attempt_;
   StopCause cause_;
   const bool has_ranks_;
+  const std::chrono::milliseconds grace_;
   std::optional<LostHost> lost_host_;
   bool first_signal_runs_ = false;  // the ranks have got only the cause's first signal
   bool agents_killed_ = false;      // those that hung

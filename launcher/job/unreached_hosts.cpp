@@ -49,7 +49,7 @@ std::vector<std::string> unreached_lines(const std::vector<UnreachableHost>& hos
 }
 
 std::chrono::milliseconds time_of_abandoned_ranks(const JobSpec& spec) {
-  return kSilentTimeouts * spec.remote.host_timeout + spec.stop.grace;
+  return kSilentTimeouts * spec.remote.host_timeout + spec.stop.grace_period();
 }
 
 std::string abandoned_text(const std::vector<std::string>& hosts, const JobSpec& spec) {

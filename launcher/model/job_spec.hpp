@@ -92,9 +92,13 @@ struct MetricsSpec {
 struct StopSpec {
   // --kill-signal; nullopt: SIGTERM, and on Ctrl-C SIGINT first.
   std::optional<int> signal;
-  std::chrono::milliseconds grace{5000};
+  // --grace; nullopt: kUsualGrace, but what SLURM gives (slurm/stop_time.hpp) for a SIGTERM there.
+  std::optional<std::chrono::milliseconds> grace;
   std::optional<std::chrono::milliseconds> exit_timeout;   // --exit-timeout; nullopt: wait for ever
   std::optional<std::chrono::milliseconds> quiet_timeout;  // --quiet-timeout; the same
+
+  static constexpr std::chrono::milliseconds kUsualGrace{5000};
+  std::chrono::milliseconds grace_period() const { return grace.value_or(kUsualGrace); }
 };
 
 // How other hosts are reached.

@@ -76,6 +76,7 @@ class Output::Impl {
   void redraw_status();
   bool congested() const { return congested_; }
   bool idle() const;
+  std::size_t pending() const;
   void flush(std::chrono::milliseconds timeout);
   std::vector<std::string> losses() const;
   Result<void> begin(const Placement& placement);
@@ -123,7 +124,6 @@ class Output::Impl {
   void report_undo();
   void report_changes();
   bool has_changes_to_report() const;
-  std::size_t pending() const;
 
   event_base* loop_;
   const OnOutputError choice_;
@@ -513,6 +513,9 @@ bool Output::congested() const {
 }
 bool Output::idle() const {
   return impl_->idle();
+}
+std::size_t Output::pending() const {
+  return impl_->pending();
 }
 void Output::flush(std::chrono::milliseconds timeout) {
   impl_->flush(timeout);

@@ -108,6 +108,9 @@ class Output {
   // An unfinished line is not included before its stream is closed.
   bool idle() const;
 
+  // Returns how many bytes wait for their readers.
+  std::size_t pending() const;
+
   // Waits until idle(), at most `timeout`, without running the loop. Use it at the end of the job.
   void flush(std::chrono::milliseconds timeout);
 

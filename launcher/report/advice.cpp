@@ -1,5 +1,7 @@
 #include "report/advice.hpp"
 
+#include "base/event_loop.hpp"
+#include "base/passed_signals.hpp"
 #include "common/text.hpp"
 #include "report/failures.hpp"
 
@@ -132,6 +134,23 @@ std::optional<std::string> mpich_advice(const Report& report, const RankReport& 
       report.ranks.size(), program_of(spec));
 }
 
+// A signal that hvdrun passes on, which the program does not handle. SLURM sends it before the time
+// limit, and hvdrun sbatch --requeue asks for it.
+std::optional<std::string> signal_advice(const RankReport& rank, const JobSpec& spec) {
+  if (std::ranges::find(passed_signals(), rank.signal) == passed_signals().end()) return {};
+  const auto name = signal_name(rank.signal);
+  if (spec.max_requeues == 0)
+    return fmt::format(
+        "{} ends a program that does not handle it; hvdrun passes on to the ranks "
+        "each one that it gets, as from SLURM before the time limit (--signal)",
+        name);
+  return fmt::format(
+      "{} is SLURM's warning before the time limit, which --requeue asks for, and the program does "
+      "not handle it: let it save and stop with hvd.watch_signal(signal.{}) and hvd.agree_stop, or "
+      "leave --requeue out",
+      name, name);
+}
+
 // Python's debugger ends like this at the end of its input, and input() with an EOFError.
 std::optional<std::string> terminal_advice(const Report& report, const RankReport& rank,
                                            const JobSpec& spec) {
@@ -151,7 +170,7 @@ std::vector<std::string> advice(const Report& report, const JobSpec& spec) {
   const auto& rank = report.ranks[static_cast<std::size_t>(*report.first_failure)];
   for (auto line : {module_advice(report, rank, spec), framework_advice(report, rank, spec),
                     terminal_advice(report, rank, spec), mpich_advice(report, rank, spec),
-                    exit_advice(rank, spec)})
+                    exit_advice(rank, spec), signal_advice(rank, spec)})
     if (line) return {*line};
   return {};
 }

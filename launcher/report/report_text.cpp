@@ -114,7 +114,7 @@ void add_others(const Report& report, std::vector<std::string>& lines) {
   };
   for (const auto& [end, ranks] : by_end) add(ranks, end);
   add(stopped, "stopped by hvdrun");
-  add(killed, "killed by hvdrun (SIGKILL)");
+  add(killed, "killed by hvdrun (SIGKILL); --grace TIME gives ranks more time to end");
   add(never_started, "never started");
 }
 

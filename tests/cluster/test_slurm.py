@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from cluster import wait_until
-from harness import BUILD, HVDRUN_WORD, SOAK
+from harness import BUILD, HVDRUN_WORD, PYTHON, SOAK
 from settings import TIME_LIMIT_S
 from test_ssh import HOST_TIMEOUT_S, HVDRUN, NOTICED, PAUSES, Jobs, finish, jobs, pause, wait_for_go  # noqa: F401, the fixture
 
@@ -264,6 +265,48 @@ def test_scancel_with_a_signal_for_steps_reaches_each_rank_once(jobs: Jobs, shar
     jobs.cluster.output("scancel", "--batch", "--signal=USR2", number)
     jobs.cluster.wait_idle()
     assert jobs.cluster.output("sh", "-c", f"wc -l < {shared}/got.0; wc -l < {shared}/got.3") == "2\n2\n"
+
+
+# A rank that writes how often it has got the signal. It ends by SIGUSR2.
+RECORDER = """import os, pathlib, signal, sys, time
+name = os.environ["HVD_RANK"]
+got = []
+signal.signal(int(sys.argv[1]), lambda *_: got.append(1))
+signal.signal(signal.SIGUSR2, lambda *_: os._exit(0))
+pathlib.Path(f"{sys.argv[2]}/up.{name}").touch()
+while True:
+    time.sleep(0.05)
+    pathlib.Path(f"{sys.argv[2]}/got.{name}").write_text(str(len(got)))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGURG, signal.SIGALRM, signal.SIGWINCH,
+                                    signal.SIGQUIT, signal.SIGRTMIN + 6])
+def test_a_signal_for_steps_reaches_all_ranks_and_the_job_continues(jobs: Jobs, shared: Path, number: int) -> None:  # noqa: F811
+    jobs.cluster.output("tee", shared / "rank.py", input=RECORDER)
+    script = f"#!/bin/sh\nexec {HVDRUN_WORD} {PYTHON} {shared}/rank.py {int(number)} {shared}\n"
+    job = jobs.cluster.output("sbatch", "--parsable", "-N2", "--ntasks-per-node=2", "--output", shared / "out", input=script).strip()
+    seen = lambda: jobs.cluster.output("sh", "-c", f"cat {shared}/got.* 2>/dev/null || true")  # noqa: E731
+    wait_until(lambda: seen() == "0000", "all ranks to start")
+    jobs.cluster.output("scancel", f"--signal={int(number)}", job)
+    wait_until(lambda: seen() == "1111", "the signal in all ranks")
+    jobs.cluster.output("scancel", "--batch", "--signal=USR2", job)
+    jobs.cluster.wait_idle()
+    assert seen() == "1111" and "4 ranks succeeded" in jobs.cluster.output("cat", shared / "out")
+
+
+@pytest.mark.parametrize("options, least, most", [([], 5, 8), (["--batch", "--signal=TERM"], 100, 310)])
+def test_ranks_have_the_time_that_slurm_gives_after_sigterm(jobs: Jobs, shared: Path, options: list[str], least: int,  # noqa: F811
+                                                            most: int) -> None:
+    """KillWait is 10 s here. A job that runs on after the signal has the time until its limit, too."""
+    script = f"#!/bin/sh\nexec {HVDRUN_WORD} sh -c 'trap \"exit 0\" TERM; touch {shared}/up.$HVD_RANK; while :; do sleep 0.1; done'\n"
+    job = jobs.cluster.output("sbatch", "--parsable", "-N2", "--ntasks-per-node=1", "-t5", "--output", shared / "out", input=script).strip()
+    wait_until(lambda: jobs.cluster.output("ls", shared).count("up.") == 2, "all ranks to start")
+    jobs.cluster.output("scancel", *options, job)
+    jobs.cluster.wait_idle()
+    text = jobs.cluster.output("cat", shared / "out")
+    found = re.search(r"stopping 2 ranks with SIGTERM, after ([0-9.]+) s with SIGKILL", text)
+    assert found and least <= float(found[1]) <= most, text
 
 
 @pytest.mark.gate

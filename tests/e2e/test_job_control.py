@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import re
 import shlex
 import signal
+import struct
+import termios
 import time
 from pathlib import Path
 from typing import BinaryIO
@@ -240,9 +243,9 @@ def test_nothing_is_left_after_a_kill_of_hvdrun_with_sigchld_ignored(sandbox: Sa
     wait_until(lambda: not sandbox.leftovers(), "nothing left in memory or files")
 
 
-@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2])
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2, signal.SIGURG, signal.SIGALRM, signal.SIGPWR, signal.SIGRTMIN + 5])
 def test_user_signals_reach_every_rank(sandbox: Sandbox, number: signal.Signals) -> None:
-    running = sandbox.start("-np", 3, "sh", "-c", f'trap "echo got it; exit 0" {number.name[3:]}; echo ready;'
+    running = sandbox.start("-np", 3, "bash", "-c", f'trap "echo got it; exit 0" {int(number)}; echo ready;'
                                                   "while :; do sleep 0.01; done")
     wait_until(lambda: running.out.count(b"ready") == 3, "all ranks")
     running.signal(number)
@@ -281,7 +284,31 @@ def test_a_user_signal_without_a_handler_ends_the_rank(sandbox: Sandbox) -> None
     running = sandbox.start("-np", 1, "sh", "-c", "echo ready; sleep 1000; exit $?")
     running.wait_for(b"ready")
     running.signal(signal.SIGUSR1)
-    running.wait().expect(128 + signal.SIGUSR1)
+    text = running.wait().expect(128 + signal.SIGUSR1).err_text
+    assert "SIGUSR1 ends a program that does not handle it; hvdrun passes on to the ranks each one that it gets" in text
+
+
+def test_a_job_with_requeue_says_which_signal_ended_its_program(sandbox: Sandbox) -> None:
+    running = sandbox.start("-np", 2, "--max-requeues", 1, "sh", "-c", "echo ready; exec sleep 1000")
+    wait_until(lambda: running.out.count(b"ready") == 2, "both ranks")
+    running.signal(signal.SIGUSR1)
+    text = running.wait().expect(128 + signal.SIGUSR1).err_text
+    assert "SIGUSR1 is SLURM's warning before the time limit, which --requeue asks for, and the program does not handle it" in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stopped_job_ends_though_nobody_reads_its_output(sandbox: Sandbox, number: signal.Signals) -> None:
+    reader, writer = os.pipe()
+    running = sandbox.start("-np", 2, "yes", stdout=writer)
+    os.close(writer)
+    wait_until(lambda: struct.unpack("i", fcntl.ioctl(reader, termios.FIONREAD, bytes(4)))[0] > 32768, "a pipe that fills")
+    running.signal(number)
+    done = running.wait().expect(128 + number)
+    os.close(reader)
+    lost = r"[0-9,]+ bytes of output were dropped, because the job was stopped and the reader did not take them in time"
+    assert re.search(lost, done.err_text)
+    assert any(re.fullmatch(lost, note) for note in done.report["notes"]), done.report["notes"]
 
 
 @pytest.mark.core

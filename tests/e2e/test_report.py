@@ -636,7 +636,7 @@ def test_the_report_names_ranks_that_hvdrun_killed(sandbox: Sandbox) -> None:
     job = sandbox.start("-np", 2, "--grace", "0.2", "sh", "-c", script, sandbox.files / "ready")
     wait_until(lambda: len(list(sandbox.files.glob("ready.*"))) == 2, "both ranks")
     job.signal(signal.SIGTERM)
-    assert "hvdrun: note: ranks 0-1: killed by hvdrun (SIGKILL)\n" in job.wait().expect(143).err_text
+    assert "hvdrun: note: ranks 0-1: killed by hvdrun (SIGKILL); --grace TIME gives ranks more time to end\n" in job.wait().expect(143).err_text
 
 
 def test_the_report_mentions_a_core_dump(sandbox: Sandbox) -> None:

@@ -32,6 +32,21 @@ def test_sbatch_prints_the_script(sandbox: Sandbox) -> None:
     assert done.out_text.endswith(f"exec {shlex.quote(str(HVDRUN))} -np 16 --label rank -- python3 train.py --name 'a b'\n"), done.out_text
 
 
+@pytest.mark.parametrize("words, message", [
+    (("--signal", "USR1@60"), "--requeue with the signal of --signal USR1@60: SLURM sends it to steps of srun only"),
+    (("--signal", "TERM@120"), "type --signal B:USR1@120"),
+    (("--signal", "B:TERM@120"), "SIGTERM ends the job"),
+    (("--signal", "60"), "type --signal B:USR1@60"),
+    (("--sbatch-arg=--signal=B:INT@60",), "SIGINT ends the job"),
+    (("--time", 1), "--requeue with --time 1: SLURM sends the signal before the time limit 120 s before it"),
+    (("--sbatch-arg=--no-requeue",), "keeps the job from going back into the queue"),
+])
+def test_what_defeats_a_requeue_is_an_error(sandbox: Sandbox, words: tuple[object, ...], message: str) -> None:
+    done = hvdrun(sandbox, "sbatch", "-np", 2, "--gpus-per-node", 0, "--requeue", *words, "--", "true")
+    assert done.code == 2 and message in done.err_text, done
+    assert not done.out
+
+
 # Shell functions that replace a node's module, conda and hvdrun; conda prints which environment it activates.
 NODE = """
 module() { [ "$*" = "load autoload cineca-ai/1.0" ] && export CINECA_AI_ENV=/ai/env; return 0; }

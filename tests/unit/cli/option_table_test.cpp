@@ -55,7 +55,7 @@ TEST(OptionTable, DocumentedDefaultsAreTheJobsDefaults) {
   EXPECT_EQ(stated.output.only_ranks.has_value(), untouched.output.only_ranks.has_value());
   EXPECT_EQ(stated.output.on_error, untouched.output.on_error);
   EXPECT_EQ(stated.stop.signal, untouched.stop.signal.value_or(SIGTERM));
-  EXPECT_EQ(stated.stop.grace, untouched.stop.grace);
+  EXPECT_EQ(stated.stop.grace, untouched.stop.grace_period());
   EXPECT_EQ(stated.stop.exit_timeout, untouched.stop.exit_timeout);
   EXPECT_EQ(stated.verbosity, untouched.verbosity);
   EXPECT_EQ(stated.max_restarts, untouched.max_restarts);

@@ -111,6 +111,21 @@ TEST_F(FrameworkAdvice, NamesTheOptionForAFrameworkThatFoundNoRanks) {
   EXPECT_EQ(after({"KeyError: 'TF_CONFIG'"}), "") << "--for tensorflow was given";
 }
 
+TEST_F(Advice, SaysWhereASignalCameFromThatTheProgramDoesNotHandle) {
+  report_.ranks[2].signal = SIGUSR1;
+  EXPECT_EQ(
+      after({}),
+      "SIGUSR1 ends a program that does not handle it; hvdrun passes on to the ranks each one "
+      "that it gets, as from SLURM before the time limit (--signal)");
+  spec_.max_requeues = 3;
+  EXPECT_EQ(after({}),
+            "SIGUSR1 is SLURM's warning before the time limit, which --requeue asks for, and the "
+            "program does not handle it: let it save and stop with "
+            "hvd.watch_signal(signal.SIGUSR1) and hvd.agree_stop, or leave --requeue out");
+  report_.ranks[2].signal = SIGSEGV;
+  EXPECT_EQ(after({}), "");
+}
+
 class ExitAdvice : public Advice {};
 
 TEST_F(ExitAdvice, SaysThatAPythonProgramMayHaveFinishedBeforeItAborted) {

@@ -6,23 +6,28 @@ namespace hvdrun {
 namespace {
 
 TEST(StepSignal, IsReadFromTheScriptsOptions) {
-  EXPECT_EQ(step_signal_of("#!/bin/bash\n#SBATCH --signal=USR1@90\nhvdrun true\n"), "USR1@90");
-  EXPECT_EQ(step_signal_of("#!/bin/bash\n#SBATCH -N2 --signal USR2 # a comment"), "USR2");
-  EXPECT_EQ(step_signal_of("#SBATCH --signal=USR1\n# words\n#SBATCH --signal=\"R:10@5\""),
+  EXPECT_EQ(signal_option_of("#!/bin/bash\n#SBATCH --signal=USR1@90\nhvdrun true\n"), "USR1@90");
+  EXPECT_EQ(signal_option_of("#!/bin/bash\n#SBATCH -N2 --signal USR2 # a comment"), "USR2");
+  EXPECT_EQ(signal_option_of("#SBATCH --signal=USR1\n# words\n#SBATCH --signal=\"R:10@5\""),
             "R:10@5");
+  EXPECT_EQ(signal_option_of("#!/bin/bash\n#SBATCH --signal=B:USR1@90\n"), "B:USR1@90");
 }
 
-TEST(StepSignal, IsEmptyIfOnlyTheBatchShellOrNoProcessGetsIt) {
-  EXPECT_EQ(step_signal_of(""), "");
-  EXPECT_EQ(step_signal_of("#!/bin/bash\n#SBATCH --signal=B:USR1@90\n"), "");
-  EXPECT_EQ(step_signal_of("#SBATCH --signal=USR1\n#SBATCH --signal=BR:USR1@90\n"), "");
-  EXPECT_EQ(step_signal_of("#SBATCH --signals=USR1\n##SBATCH --signal=USR1\n"), "");
-  EXPECT_EQ(step_signal_of("#!/bin/sh\necho\n#SBATCH --signal=USR1\n"), "");
+TEST(StepSignal, IsEmptyIfTheScriptHasNone) {
+  EXPECT_EQ(signal_option_of(""), "");
+  EXPECT_EQ(signal_option_of("#SBATCH --signals=USR1\n##SBATCH --signal=USR1\n"), "");
+  EXPECT_EQ(signal_option_of("#!/bin/sh\necho\n#SBATCH --signal=USR1\n"), "");
 }
 
 TEST(StepSignal, IsReadFromTheEnvironment) {
-  EXPECT_EQ(find_step_signal({{"SBATCH_SIGNAL", "USR1@90"}}), "USR1@90");
-  EXPECT_EQ(find_step_signal({{"SBATCH_SIGNAL", "B:USR1@90"}}), "");
+  EXPECT_EQ(find_signal_option({{"SBATCH_SIGNAL", "USR1@90"}}), "USR1@90");
+}
+
+TEST(StepSignal, IsForTheBatchShellWithB) {
+  EXPECT_TRUE(is_for_shell("B:USR1@90"));
+  EXPECT_TRUE(is_for_shell("RB:USR1@90"));
+  EXPECT_FALSE(is_for_shell("R:USR1@90"));
+  EXPECT_FALSE(is_for_shell("USR1"));
 }
 
 }  // namespace

@@ -1,0 +1,119 @@
+#include "agent/signal_targets.hpp"
+
+#include "agent/process_activity.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+namespace hvdrun {
+namespace {
+
+// Finds the targets of one kind of use.
+class Search {
+ public:
+  Search(const std::vector<ProcessInfo>& processes, const std::function<SignalLook(pid_t)>& look,
+         SignalUse use)
+      : look_(look), use_(use) {
+    for (const auto& process : processes)
+      if (!is_dead(process)) children_.emplace(process.parent, &process);
+  }
+
+  // Returns whether the process, or one below it, is a target.
+  bool visit(const ProcessInfo& process) {
+    const auto seen = look_(process.pid);
+    if (seen.use == use_) {
+      found_.now.push_back(process);
+      if (seen.waits_for_child)
+        visit_as_trees(process.pid);
+      else
+        found_.awaited.push_back(process);
+      return true;
+    }
+    bool is_used = false;
+    for_children(process.pid, [&](const ProcessInfo& child) { is_used |= visit(child); });
+    return is_used;
+  }
+
+  SignalTargets take() { return std::move(found_); }
+
+ private:
+  template <class Visitor>
+  void for_children(pid_t parent, const Visitor& visitor) const {
+    const auto [first, last] = children_.equal_range(parent);
+    for (auto at = first; at != last; ++at) visitor(*at->second);
+  }
+
+  void visit_as_trees(pid_t parent) {
+    for_children(parent, [this](const ProcessInfo& child) {
+      if (!visit(child)) add_all(child);
+    });
+  }
+
+  void add_all(const ProcessInfo& process) {
+    found_.now.push_back(process);
+    for_children(process.pid, [this](const ProcessInfo& child) { add_all(child); });
+  }
+
+  std::unordered_multimap<pid_t, const ProcessInfo*> children_;
+  const std::function<SignalLook(pid_t)>& look_;
+  const SignalUse use_;
+  SignalTargets found_;
+};
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+bool has_one_thread(const std::string& status) {
+  const auto at = status.find("\nThreads:");
+  return at != std::string::npos && std::atoi(status.c_str() + at + 9) == 1;
+}
+
+// Reads the lines SigBlk and SigCgt of /proc/PID/status.
+SignalUse use_in(const std::string& status, int signal) {
+  const auto has = [&](const char* name) {
+    const auto at = status.find(name);
+    if (at == std::string::npos) return false;
+    const auto set = std::strtoull(status.c_str() + status.find(':', at) + 1, nullptr, 16);
+    return (set >> (signal - 1) & 1) != 0;
+  };
+  if (has("\nSigCgt:")) return SignalUse::handles;
+  return has("\nSigBlk:") ? SignalUse::waits : SignalUse::none;
+}
+
+}  // namespace
+
+SignalUse use_of(pid_t pid, int signal) {
+  return use_in(text_of("/proc/" + std::to_string(pid) + "/status"), signal);
+}
+
+SignalLook look_at(pid_t pid, int signal) {
+  const auto folder = "/proc/" + std::to_string(pid);
+  const auto status = text_of(folder + "/status");
+  SignalLook look{use_in(status, signal)};
+  if (look.use == SignalUse::none || !has_one_thread(status)) return look;
+  const auto channel = text_of(folder + "/wchan");
+  const auto call = system_call_in(text_of(folder + "/syscall"), channel);
+  look.waits_for_child = call == "wait4" || call == "waitid" || channel == "do_wait";
+  return look;
+}
+
+SignalTargets targets_in(pid_t root, const std::vector<ProcessInfo>& processes,
+                         const std::function<SignalLook(pid_t)>& look) {
+  const auto first = std::find_if(processes.begin(), processes.end(),
+                                  [root](const auto& each) { return each.pid == root; });
+  if (first == processes.end()) return {};
+  for (const auto use : {SignalUse::handles, SignalUse::waits}) {
+    Search search(processes, look, use);
+    if (search.visit(*first)) return search.take();
+  }
+  return {};
+}
+
+}  // namespace hvdrun

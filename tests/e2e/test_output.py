@@ -151,6 +151,15 @@ def test_a_rank_keeps_the_order_of_stdout_and_stderr_in_one_file(sandbox: Sandbo
     assert log.read_text().splitlines()[:4] == ["step 0", "step 1", "step 2", "at the end"]
 
 
+def test_many_ranks_keep_the_order_of_their_streams_in_one_file(sandbox: Sandbox) -> None:
+    ranks, lines = 40, 10
+    turns = "; ".join(f"echo {number}{' >&2' if number % 2 else ''}" for number in range(lines))
+    running = sandbox.start("-np", ranks, "--pmix", "off", *shell(turns), stderr=subprocess.STDOUT)
+    seen = [line.split() for line in running.wait().expect(0).out_lines if line.startswith("[")]
+    for rank in range(ranks):
+        assert [text for label, text in seen if label == f"[{rank}]"] == [str(number) for number in range(lines)]
+
+
 def test_the_order_of_two_streams_costs_other_programs_nothing(sandbox: Sandbox) -> None:
     """A user has few instances of inotify on a host, and ranks have the caller's limit on queued signals."""
     limit = resource.getrlimit(resource.RLIMIT_SIGPENDING)[0]

@@ -8,6 +8,7 @@ import re
 import resource
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -148,6 +149,28 @@ def test_a_rank_keeps_the_order_of_stdout_and_stderr_in_one_file(sandbox: Sandbo
         failing = "for step in range(3): print('step', step)\nraise SystemExit('at the end')"
         sandbox.start("-np", 1, PYTHON, "-c", failing, stdout=file, stderr=subprocess.STDOUT).wait().expect(1)
     assert log.read_text().splitlines()[:4] == ["step 0", "step 1", "step 2", "at the end"]
+
+
+def test_many_ranks_keep_the_order_of_their_streams_in_one_file(sandbox: Sandbox) -> None:
+    ranks, lines = 40, 10
+    turns = "; ".join(f"echo {number}{' >&2' if number % 2 else ''}" for number in range(lines))
+    running = sandbox.start("-np", ranks, "--pmix", "off", *shell(turns), stderr=subprocess.STDOUT)
+    seen = [line.split() for line in running.wait().expect(0).out_lines if line.startswith("[")]
+    for rank in range(ranks):
+        assert [text for label, text in seen if label == f"[{rank}]"] == [str(number) for number in range(lines)]
+
+
+def test_the_order_of_two_streams_costs_other_programs_nothing(sandbox: Sandbox) -> None:
+    """A user has few instances of inotify on a host, and ranks have the caller's limit on queued signals."""
+    limit = resource.getrlimit(resource.RLIMIT_SIGPENDING)[0]
+    show = "import resource as r, time; print('limit', r.getrlimit(r.RLIMIT_SIGPENDING)[0], flush=True); time.sleep(7777)"
+    running = sandbox.start("-np", 2, PYTHON, "-c", show, stderr=subprocess.STDOUT)
+    for rank in range(2):
+        running.wait_for(f"[{rank}] limit {limit}\n".encode())
+    opened = [os.readlink(path) for pid in running.descendants() for path in Path(f"/proc/{pid}/fd").iterdir()]
+    assert "anon_inode:inotify" not in opened
+    running.signal(signal.SIGTERM)
+    running.wait().expect(128 + signal.SIGTERM)
 
 
 def test_a_requeued_job_keeps_the_output_of_its_earlier_runs(sandbox: Sandbox) -> None:

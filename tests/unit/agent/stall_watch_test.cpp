@@ -77,9 +77,9 @@ TEST(StallWatch, ChecksAtAnEighthOfTheLimitWithinBounds) {
 
 TEST(StallWatch, ChecksMoreOftenWhileAWaitIsTooLong) {
   StallWatch watch(milliseconds(60'000));
-  watch.look(0, in_collective("a", 61, 1));
+  watch.look(0, in_collective("a", 1, 61));
   EXPECT_EQ(watch.interval(), milliseconds(1000));
-  watch.look(0, in_collective("b", 1, 2));
+  watch.look(0, in_collective("b", 2, 1));
   EXPECT_EQ(watch.interval(), milliseconds(7500));
 }
 

@@ -87,6 +87,10 @@
 #define HVD_ENV_AUTOTUNE_LOG \
   "HVD_AUTOTUNE_LOG" /* rank 0 writes the search to this file, in Horovod's format */
 
+/* 1: rank 0 does not say that all ranks send the same gradients (default 0). Horovod has no such
+ * variable. */
+#define HVD_ENV_DATA_CHECK_DISABLE "HVD_DATA_CHECK_DISABLE"
+
 /* What happens if some ranks wait for others. Seconds may have decimals. */
 #define HVD_ENV_STALL_CHECK_DISABLE \
   "HVD_STALL_CHECK_DISABLE" /* 1 disables the stall check (default 0) */
@@ -94,6 +98,10 @@
   "HVD_STALL_CHECK_TIME_SECONDS" /* prints a line after this time (default 60; 0 for never) */
 #define HVD_ENV_STALL_SHUTDOWN_TIME \
   "HVD_STALL_SHUTDOWN_TIME_SECONDS" /* an error after this time (default 0, for never) */
+
+/* hvdrun says that ranks have not joined each other yet after this many seconds (default 60; 0 for
+ * never). */
+#define HVD_ENV_JOIN_TIME "HVD_JOIN_TIME_SECONDS"
 
 /* File for the timeline of all ranks; "DYNAMIC" is Horovod's word for one that a call starts later.
  */

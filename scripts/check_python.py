@@ -8,6 +8,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+import page_examples
 from check_run import Log, StepFailed, say
 
 TOP = Path(__file__).resolve().parent.parent
@@ -99,4 +100,20 @@ def check_types(log: Log) -> None:
     findings = log.folder / "findings.txt"
     if log.run([PYTHON, "-m", "mypy", "--config-file", TOP / "python/mypy.ini", "--cache-dir", TOP / ".cache/mypy",
                 TOP / "python/hvd"], may_fail=True, output=findings) != 0:
+        raise StepFailed(findings.read_text()[-4000:])
+    check_example_types(log, [PYTHON, "-m", "mypy", "--config-file", TOP / "python/mypy-examples.ini", "--cache-dir",
+                              TOP / ".cache/mypy-examples"])
+
+
+def check_example_types(log: Log, checker: list[object]) -> None:
+    """A type checker over the Python examples of the pages and examples/, with the package as a user has it."""
+    folder = log.folder / "examples"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    pages = [TOP / "README.md", *(page for page in sorted((TOP / "docs").rglob("*.md")) if page.parent.name != "decisions")]
+    for name, text in page_examples.modules(pages, TOP):
+        (folder / f"{name}.py").write_text(text)
+    files = [*sorted(folder.glob("*.py")), *sorted((TOP / "examples").rglob("*.py"))]
+    findings = log.folder / "findings-examples.txt"
+    if log.run([*checker, *files], may_fail=True, output=findings, environment={"MYPYPATH": str(TOP / "python")}) != 0:
         raise StepFailed(findings.read_text()[-4000:])

@@ -91,7 +91,9 @@ class Optimizer : public Learner {
   explicit Optimizer(std::unique_ptr<Model> model)
       : model_(std::move(model)),
         velocity_(model_->parameters().size()),
-        sums_(velocity_.size() + 2) {}
+        sums_(velocity_.size() + 2) {
+    reduction_.gradients = true;
+  }
 
   std::span<double> parameters() override { return model_->parameters(); }
   std::span<double> velocity() override { return velocity_; }
@@ -106,7 +108,7 @@ class Optimizer : public Learner {
     metrics[1] = own.correct;
 
     // One call for everything that this step sums up.
-    hvd::allreduce(sums_.span(), hvd::Op::sum, "gradients");
+    hvd::allreduce(sums_.span(), hvd::Op::sum, reduction_);
 
     const std::span<double> parameters = model_->parameters();
     for (std::size_t i = 0; i < velocity_.size(); ++i) {
@@ -129,6 +131,7 @@ class Optimizer : public Learner {
   std::unique_ptr<Model> model_;
   std::vector<double> velocity_;
   hvd::Buffer<double> sums_;  // the gradient, then loss and hits; in the host's shared memory
+  hvd::Options reduction_{"gradients"};
 };
 
 // Means over the samples of all ranks.

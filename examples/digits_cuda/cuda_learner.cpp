@@ -79,6 +79,7 @@ void CudaLearner::hidden_gradient() {
 hvd::Future<> CudaLearner::sum_over_ranks(const char* name, double* begin, const double* end) {
   hvd::Options options(name);
   options.memory = hvd::Memory::cuda;
+  options.gradients = true;
   options.stream = stream_.get();
   return hvd::allreduce_async(std::span<double>(begin, static_cast<std::size_t>(end - begin)),
                               hvd::Op::sum, options);

@@ -126,13 +126,13 @@ def _pickled_call(call: Any, cannot: str) -> tuple[bytes, Optional[Program]]:
         except Exception as error:
             if by_name := _by_name(call):
                 return by_name
-            raise TypeError(f"{cannot}: {error}") from error
+            raise TypeError(f"{cannot}: {error}{_where_in_call(call)}") from error
         by_name = _by_name(call) if len(data) > MOST_BYTES else None
         return by_name or (data, None)
     try:
         data = pickle.dumps(call)
     except Exception as error:
-        raise TypeError(f"{cannot}: {error}; cloudpickle takes lambdas and inner functions: "
+        raise TypeError(f"{cannot}: {error}{_where_in_call(call)}; cloudpickle takes lambdas and inner functions: "
                         f"{_remedies.python_package('cloudpickle')}") from error
     if by_name := _by_name(call, data):
         return by_name
@@ -157,7 +157,69 @@ def _pickled(thing: Any, cannot: str) -> bytes:
     try:
         return _dump(thing)
     except Exception as error:
-        raise TypeError(f"{cannot}: {error}") from error
+        raise TypeError(f"{cannot}: {error}{_where('the result', thing)}") from error
+
+
+# ---- What cannot be pickled -----------------------------------------------------------------------
+
+_DEEPEST = 6  # levels of what is in what
+
+
+def _where_in_call(call: Any) -> str:
+    """Returns " (in NAME)" for the argument or the variable of a call that cannot be pickled; "" if none is found."""
+    func, args, kwargs = call
+    parts = [(f"args[{index}]", value) for index, value in enumerate(args)]
+    parts += [(f"kwargs[{name!r}]", value) for name, value in kwargs.items()]
+    owner = getattr(func, "__self__", None)
+    if owner is not None and not isinstance(owner, ModuleType):
+        parts.append((type(owner).__name__, owner))
+    for name, each in _functions(getattr(func, "__func__", func)):
+        named = name or each.__name__
+        cells = each.__closure__ or ()
+        parts += [(f"the variable {free}, which {named} uses", cell.cell_contents)
+                  for free, cell in zip(each.__code__.co_freevars, cells) if _has_value(cell)]
+        parts += [(f"the variable {used}, which {named} uses", each.__globals__[used]) for used in _names(each.__code__)
+                  if used in each.__globals__ and not isinstance(each.__globals__[used], (FunctionType, ModuleType))]
+    return next(filter(None, (_where(name, value) for name, value in parts)), "")
+
+
+def _has_value(cell: Any) -> bool:
+    try:
+        cell.cell_contents
+    except ValueError:
+        return False
+    return True
+
+
+def _where(name: str, thing: Any) -> str:
+    """Returns " (in NAME)", with the way to what cannot be pickled in the thing; "" if it can be."""
+    if _can_be_pickled(thing):
+        return ""
+    steps = ""
+    for _ in range(_DEEPEST):
+        found = next(((step, value) for step, value in _inside(thing) if not _can_be_pickled(value)), None)
+        if found is None:
+            break
+        steps, thing = steps + found[0], found[1]
+    what, comma, rest = name.partition(",")
+    return f" (in {what}{steps}{comma}{rest})"
+
+
+def _can_be_pickled(thing: Any) -> bool:
+    try:
+        _dump(thing)
+    except Exception:
+        return False
+    return True
+
+
+def _inside(thing: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(thing, Mapping):
+        yield from ((f"[{key!r}]", value) for key, value in thing.items())
+    elif isinstance(thing, (list, tuple)):
+        yield from ((f"[{index}]", value) for index, value in enumerate(thing))
+    else:
+        yield from ((f".{name}", value) for name, value in getattr(thing, "__dict__", {}).items())
 
 
 def _mib(count: int) -> str:

@@ -14,7 +14,7 @@ import inspect
 import itertools
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ContextDecorator
 from ctypes import byref, c_int, c_int64, c_size_t, c_void_p
 from typing import Any, Generic, Optional, TypeVar, Union
@@ -27,6 +27,22 @@ Result = TypeVar("Result")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+_called = threading.local()
+
+
+@contextlib.contextmanager
+def of_gradients() -> Iterator[None]:
+    """Inside, the collectives that this thread submits carry what the rank has computed from its own data.
+
+    libhvd then says if all ranks give the same (hvd_options.gradients).
+    """
+    before, _called.gradients = getattr(_called, "gradients", 0), 1
+    try:
+        yield
+    finally:
+        _called.gradients = before
+
+
 def options(name: Optional[str], process_set: int, prescale: float = 1.0, postscale: float = 1.0, memory: int = 0,
             stream: Optional[int] = None, shape: Optional[Sequence[int]] = None, compression: int = 0) -> Options:
     """Returns a call's hvd_options.
@@ -36,7 +52,8 @@ def options(name: Optional[str], process_set: int, prescale: float = 1.0, postsc
     shape: the dimensions that must be equal on all ranks; for an allgather or alltoall without the first.
     """
     return Options(OPTIONS_SIZE, None if name is None else name.encode(), prescale, postscale, process_set, 0, memory,
-                   compression, stream, None, None, None if shape is None else b"%a" % list(shape), None, 1)
+                   compression, stream, None, None, None if shape is None else b"%a" % list(shape), None, 1,
+                   getattr(_called, "gradients", 0))
 
 
 # ---- Failures before a collective -----------------------------------------------------------------
@@ -107,9 +124,14 @@ def shares_failure(kind: str, names_of: Optional[Callable[[Any, Optional[str]], 
             try:
                 return function(*args, **kwargs)
             except Exception as failure:
-                if not errors.is_shared(failure):
-                    _share_call(failure, signature, args, kwargs)
-                raise
+                if errors.is_shared(failure):
+                    raise
+                from ._arguments import named_error  # which needs this module
+                named = named_error(function, f"hvd.{function.__name__}", args, kwargs, failure)
+                _share_call(named, signature, args, kwargs)
+                if named is failure:
+                    raise
+                raise named from failure
 
         def _share_call(failure: Exception, signature: inspect.Signature, args: Any, kwargs: Any) -> None:
             try:

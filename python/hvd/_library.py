@@ -48,6 +48,7 @@ class Options(ctypes.Structure):
         ("shape", c_char_p),
         ("fault", c_char_p),
         ("has_factors", c_int64),
+        ("gradients", c_int64),
     ]
 
 

@@ -19,11 +19,11 @@ def op_of(op: Optional[ReduceOp], average: Optional[bool]) -> ReduceOp:
     if op is not None:
         raise ValueError("hvd: both op and average are given; average is the deprecated name, so give op only")
     warnings.warn("Parameter `average` has been replaced with `op`: op=hvd.Average or op=hvd.Sum", DeprecationWarning,
-                  stacklevel=_level_outside())
+                  stacklevel=level_outside())
     return Average if average else Sum
 
 
-def _level_outside() -> int:
+def level_outside() -> int:
     """Returns the stacklevel, for the function that calls this, of its first caller outside of this package."""
     package = os.path.dirname(__file__)
     level, frame = 2, sys._getframe(2)
@@ -36,5 +36,6 @@ def groups_of(groups: Any, num_groups: int) -> Any:
     """Returns `groups` of an optimizer or a tape, also from the deprecated argument `num_groups`."""
     if num_groups == 0:
         return groups
-    warnings.warn("Parameter `num_groups` has been replaced by `groups`", DeprecationWarning, stacklevel=3)
+    warnings.warn("Parameter `num_groups` has been replaced by `groups`", DeprecationWarning,
+                  stacklevel=level_outside())
     return num_groups if groups is None else groups

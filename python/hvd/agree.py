@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Optional, Union, overload
 from . import _collectives, _library, errors
 from ._collectives import Handle, options, sharing_failure
 from ._library import check, lib, whole
+from ._retired import level_outside
 from .types import DataType, ReduceOp
 
 _BEST = {"min": 1, "max": 2}  # hvd_best
@@ -51,7 +52,8 @@ _OPTIONS = POINTER(_library.Options)
 
 
 def _warn_of_earlier_name(earlier: str, new: str) -> None:
-    warnings.warn(f"hvd: {earlier} is deprecated; the new name is {new}", DeprecationWarning, stacklevel=3)
+    warnings.warn(f"hvd: {earlier} is deprecated; the new name is {new}", DeprecationWarning,
+                  stacklevel=level_outside())
 
 
 _library.declare({

@@ -204,6 +204,8 @@ class Source:
 
     def __init__(self, source: c_void_p) -> None:
         """Use folder(), tfrecord() or fixed() instead."""
+        if not isinstance(source, c_void_p):  # a wrong address would end the process
+            raise TypeError(f"hvd.data.Source: source is {source!r}; call Source.folder(), tfrecord() or fixed() instead")
         self._source = source
         self._free = weakref.finalize(self, lib.hvd_source_free, source)
 

@@ -27,7 +27,7 @@ import queue
 import sys
 from collections.abc import Callable, Iterable
 from ctypes import c_int, c_int32, c_uint32, c_uint64
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional, TypeVar
 
 from . import _collectives, _library, errors, job, objects, process_sets
 from ._collectives import Handle, options
@@ -37,6 +37,8 @@ from .types import DataType, ReduceOp
 
 __all__ = ["HorovodInternalError", "HostUpdateResult", "HostsUpdatedInterrupt", "ObjectState", "State", "generation",
            "is_elastic", "is_newcomer", "member", "newest", "reform", "run", "run_fn"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 _library.declare({
     "hvd_elastic": (c_int,),
@@ -122,7 +124,7 @@ def reform() -> None:
 # ---- The loop -----------------------------------------------------------------------------------
 
 
-def run(func: Callable[..., Any]) -> Callable[..., Any]:
+def run(func: Function) -> Function:
     """Decorates the function that trains. Its first argument is a State; it is called again after each reset.
 
     Before each call the state is synchronised. When a rank is lost, the others take the state back to its last commit,
@@ -139,7 +141,7 @@ def run(func: Callable[..., Any]) -> Callable[..., Any]:
     return _loop(func, _reform_if_elastic, is_elastic)
 
 
-def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[..., Any]:
+def run_fn(func: Function, reset: Callable[[], None]) -> Function:
     """Like run(), with the program's own function that brings the ranks together again, in any job."""
     return _loop(func, reset, lambda: True)
 
@@ -149,7 +151,10 @@ def _reform_if_elastic() -> None:
         reform()
 
 
-def _loop(func: Callable[..., Any], reset: Callable[[], None], can_reset: Callable[[], bool]) -> Callable[..., Any]:
+def _loop(func: Function, reset: Callable[[], None], can_reset: Callable[[], bool]) -> Function:
+    if not callable(func):
+        raise TypeError(f"hvd.elastic.run: func is {func!r}, not a function")
+
     @functools.wraps(func)
     def wrapper(state: State, *args: Any, **kwargs: Any) -> Any:
         is_lost = False
@@ -179,7 +184,7 @@ def _loop(func: Callable[..., Any], reset: Callable[[], None], can_reset: Callab
                 raise
             is_first = False
 
-    return wrapper
+    return wrapper  # type: ignore[return-value]
 
 
 def _join(reset: Callable[[], None]) -> None:
@@ -339,6 +344,10 @@ class ObjectState(State):
         for name, value in kwargs.items():
             setattr(self, name, value)
             self._saved_state[name] = _copied(value)
+
+    if TYPE_CHECKING:  # its attributes are those that the program gives it
+        def __getattr__(self, name: str) -> Any: ...
+        def __setattr__(self, name: str, value: Any) -> None: ...
 
     def save(self) -> None:
         self._saved_state = {name: _copied(getattr(self, name)) for name in self._saved_state}

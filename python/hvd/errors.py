@@ -85,14 +85,25 @@ class RemovedError(Error):
 
 # Functions that the library's texts advise the user to call.
 _C_NAMES = re.compile(r"\bhvd_(init|shutdown)\b")
+# The function that has failed, at the beginning of a text, and what it is in Python if that has another name.
+_FAILED = re.compile(r"hvd_([a-z_]+?)(_async)?(?=: )")
+_PYTHON_NAMES = {"init_with": "init", "early_stopping_update": "EarlyStopping.update", "reform": "elastic.reform",
+                 "member": "elastic.member", "generation": "elastic.generation", "newest": "elastic.newest"}
 
 _BY_STATUS: dict[int, type[Error]] = {kind.status: kind for kind in Error.__subclasses__()}
+
+
+def _python_name(match: re.Match[str]) -> str:
+    name = match[1]
+    if name.startswith("process_set_"):
+        name = "ProcessSet." + name[len("process_set_"):]
+    return f"hvd.{_PYTHON_NAMES.get(name, name)}()"
 
 
 def of_status(status: int, text: str) -> Error:
     """Returns the exception for a status of the C ABI; `Error` itself for an unknown status."""
     if status != PeerError.status:  # by the unchanged text hvdrun recognizes a failure that follows from another
-        text = _C_NAMES.sub(r"hvd.\1()", text)
+        text = _C_NAMES.sub(r"hvd.\1()", _FAILED.sub(_python_name, text, count=1) if text.startswith("hvd_") else text)
     error = _BY_STATUS.get(status, Error)(text)
     error.status = status
     mark_shared(error)

@@ -88,6 +88,7 @@ def report_failure(text: str) -> bool:
 
 
 def is_initialized() -> bool:
+    """Returns whether init() has succeeded and shutdown() was not called since. Works at any time."""
     return lib.hvd_initialized() == 1
 
 

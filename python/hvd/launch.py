@@ -20,10 +20,12 @@ import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, Callable, Optional, Union
+from typing import IO, Any, Callable, Optional, TypeVar, Union
 
 from . import _library, _portable
 from ._calls import Outcome, check_call, check_options, make_call, message_for, rank_program
+
+Result = TypeVar("Result")
 
 _RESULT = "hvd result"
 # A line of at most 4096 bytes is written to a pipe atomically (pipe(7)). base64 makes 4 bytes of 3.
@@ -65,7 +67,35 @@ class RunError(RuntimeError):
         return self.text  # whatever the other type would make of it
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return RunError, (self.text, self.exit_code, self.report)
+        cause = _portable.pack(self.__cause__, pickle.dumps) if self.__cause__ is not None else b""
+        return _unpickled, (self.text, self.exit_code, self.report, cause)
+
+    def _render_traceback_(self) -> list[str]:
+        """Returns what a notebook shows. hvdrun's messages and the rank's traceback are above it already."""
+        return [f"{type(self).__name__}: {_last_error(self.text)}"]
+
+
+def _last_error(text: str) -> str:
+    """Returns the last line that says what has failed; the last line at all without one."""
+    lines = text.splitlines() or [""]
+    found = [line for line in lines if line.startswith("hvdrun: error: ")] or lines[-1:]
+    return found[-1].replace("hvdrun: error: ", "", 1)
+
+
+def _unpickled(text: str, exit_code: int, report: Optional[dict[str, Any]], cause: bytes) -> RunError:
+    error = RunError(text, exit_code, report)
+    return _of_type(error, cause) if cause else error
+
+
+def _of_type(error: RunError, packed: bytes) -> RunError:
+    """Returns the error with the packed exception as its cause, and of its type."""
+    try:
+        cause = _portable.unpack(packed)
+    except Exception:  # its module cannot be imported here
+        return error
+    typed: RunError = _portable.joined(error.text, RunError, cause, error.exit_code, error.report)
+    typed.__cause__ = cause
+    return typed
 
 
 def failure(error: RunError, outcomes: Mapping[int, Outcome]) -> RunError:
@@ -77,13 +107,7 @@ def failure(error: RunError, outcomes: Mapping[int, Outcome]) -> RunError:
     rank = error.rank if error.rank is not None else next(iter(raised), -1)
     if rank not in raised:
         return error
-    try:
-        cause = _portable.unpack(outcomes[rank].data)
-    except Exception:  # its module cannot be imported here
-        return error
-    typed: RunError = _portable.joined(error.text, RunError, cause, error.exit_code, error.report)
-    typed.__cause__ = cause
-    return typed
+    return _of_type(error, outcomes[rank].data)
 
 
 def results_of(outcomes: Mapping[int, Outcome], report: Optional[Mapping[str, Any]]) -> tuple[list[Any], list[int]]:
@@ -125,10 +149,10 @@ def start_words(program: str, words: Sequence[str]) -> list[str]:
     return [sys.executable, "-I", "-S", "-c", _START, str(os.getpid()), program, *words]
 
 
-def run(func: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[Mapping[str, Any]] = None,
+def run(func: Callable[..., Result], args: Sequence[Any] = (), kwargs: Optional[Mapping[str, Any]] = None,
         np: Optional[int] = None, *, hosts: Union[str, Sequence[str], None] = None, hostfile: Optional[str] = None,
         executable: Optional[str] = None, env: Optional[Mapping[str, str]] = None,
-        options: Sequence[str] = ()) -> list[Any]:
+        options: Sequence[str] = ()) -> list[Result]:
     """Calls `func(*args, **kwargs)` on `np` ranks, each a process of its own, and returns their results by rank.
 
     np: None for one rank per slot, like hvdrun without -np.
@@ -153,6 +177,8 @@ def run(func: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[Map
     """
     check_call("hvd.run", func, args)
     check_options("hvd.run", options)
+    if np is not None and (isinstance(np, bool) or not isinstance(np, int) or np < 1):
+        raise (ValueError if isinstance(np, int) else TypeError)(f"hvd.run: np is {np!r}, not a number of ranks, 1 or more")
     words = ["-np", str(np)] if np is not None else []
     if hosts is not None:
         words += ["-H", hosts if isinstance(hosts, str) else ",".join(hosts)]

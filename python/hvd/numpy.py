@@ -12,6 +12,7 @@ arrays, and on the other ranks InvalidArgumentError with its text.
 
 from __future__ import annotations
 
+import typing as _typing
 from collections.abc import Sequence
 from ctypes import c_size_t
 from typing import Any, Optional
@@ -24,7 +25,8 @@ except ModuleNotFoundError as missing:
         raise
     raise ImportError("hvd.numpy needs numpy: pip install numpy") from None
 
-from . import _collectives
+from ._everywhere import *  # noqa: F403
+from . import _arguments, _collectives, _everywhere, _names
 from ._collectives import Handle, options, share_of_rows, shares_failure
 from .process_sets import ProcessSet, global_process_set, id_of
 from .types import Adasum, Average, DataType, Max, Min, Product, ReduceOp, Sum
@@ -111,13 +113,21 @@ def _put(result: Array, target: Array) -> Array:
 
 def allreduce(tensor: npt.ArrayLike, name: Optional[str] = None, op: ReduceOp = Average, prescale_factor: float = 1.0,
               postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> Array:
-    """allreduce_async(), waited for."""
+    """Reduces the ranks' arrays element by element. Returns a new array of the same shape and type.
+
+    tensor: what numpy.asarray() takes; of the same shape and type on all ranks.
+    name: by which the ranks match the call, in any order; without one they match it by its number.
+    op: hvd.Average (the default), Sum, Min, Max, Product or Adasum.
+    prescale_factor, postscale_factor: each rank's array is multiplied by the first before the reduction, the result by
+    the second. Integers are multiplied in float64 and truncated. Not for bool.
+    process_set: the ranks that take part; all by default. Average divides by their number.
+    """
     return allreduce_async(tensor, name, op, prescale_factor, postscale_factor, process_set).wait()
 
 
 def allreduce_(tensor: Array, name: Optional[str] = None, op: ReduceOp = Average, prescale_factor: float = 1.0,
                postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> Array:
-    """allreduce_async_(), waited for."""
+    """Like allreduce(), in place: returns `tensor`, an array, which then has the result."""
     return allreduce_async_(tensor, name, op, prescale_factor, postscale_factor, process_set).wait()
 
 
@@ -141,7 +151,7 @@ def grouped_allreduce_async(tensors: Sequence[npt.ArrayLike], name: Optional[str
 def grouped_allreduce(tensors: Sequence[npt.ArrayLike], name: Optional[str] = None, op: ReduceOp = Average,
                       prescale_factor: float = 1.0, postscale_factor: float = 1.0,
                       process_set: ProcessSet = global_process_set) -> list[Array]:
-    """grouped_allreduce_async(), waited for."""
+    """Reduces several arrays of one type as one operation. Returns a list of new ones, in the same order."""
     return grouped_allreduce_async(tensors, name, op, prescale_factor, postscale_factor, process_set).wait()
 
 
@@ -167,13 +177,13 @@ def broadcast_async_(tensor: Array, root_rank: int, name: Optional[str] = None,
 
 def broadcast(tensor: npt.ArrayLike, root_rank: int, name: Optional[str] = None,
               process_set: ProcessSet = global_process_set) -> Array:
-    """broadcast_async(), waited for."""
+    """Returns the array of `root_rank`, a number among all ranks, as a new array of the same shape and type."""
     return broadcast_async(tensor, root_rank, name, process_set).wait()
 
 
 def broadcast_(tensor: Array, root_rank: int, name: Optional[str] = None,
                process_set: ProcessSet = global_process_set) -> Array:
-    """broadcast_async_(), waited for."""
+    """Like broadcast(), in place: returns `tensor`, an array, which then has the values of `root_rank`."""
     return broadcast_async_(tensor, root_rank, name, process_set).wait()
 
 
@@ -206,7 +216,11 @@ def allgather_async(tensor: npt.ArrayLike, name: Optional[str] = None,
 
 def allgather(tensor: npt.ArrayLike, name: Optional[str] = None,
               process_set: ProcessSet = global_process_set) -> Array:
-    """allgather_async(), waited for."""
+    """Concatenates the rows of all ranks into a new array, in order of rank.
+
+    tensor: [rows, ...]. The number of rows may differ between ranks and may be 0; the other dimensions and the type may
+    not.
+    """
     return allgather_async(tensor, name, process_set).wait()
 
 
@@ -231,7 +245,13 @@ def alltoall_async(tensor: npt.ArrayLike, splits: Optional[npt.ArrayLike] = None
 
 def alltoall(tensor: npt.ArrayLike, splits: Optional[npt.ArrayLike] = None, name: Optional[str] = None,
              process_set: ProcessSet = global_process_set) -> tuple[Array, Array]:
-    """alltoall_async(), waited for."""
+    """Sends each rank its part of the rows. Returns (array, received): the received rows in order of rank, and how many
+    came from each rank, in int32.
+
+    tensor: [rows, ...]. The number of rows may differ between ranks; the other dimensions and the type may not.
+    splits: how many rows go to each rank of the set: as many integers as there are ranks, whose sum is the number of
+    rows. Without it all ranks get equally many, so the rows must be a multiple of the ranks.
+    """
     return alltoall_async(tensor, splits, name, process_set).wait()
 
 
@@ -256,5 +276,16 @@ def reducescatter_async(tensor: npt.ArrayLike, name: Optional[str] = None, op: R
 def reducescatter(tensor: npt.ArrayLike, name: Optional[str] = None, op: ReduceOp = Average,
                   prescale_factor: float = 1.0, postscale_factor: float = 1.0,
                   process_set: ProcessSet = global_process_set) -> Array:
-    """reducescatter_async(), waited for."""
+    """Reduces the ranks' arrays and returns this rank's rows of the result as a new array.
+
+    tensor: [rows, ...], with the same shape and type on all ranks. The rows are divided evenly in order of rank; if that
+    leaves a remainder, the first ranks get one row more. The other arguments are those of allreduce().
+    """
     return reducescatter_async(tensor, name, op, prescale_factor, postscale_factor, process_set).wait()
+
+
+_arguments.guard(globals(), __all__)
+__all__ += _everywhere.__all__
+
+if not _typing.TYPE_CHECKING:
+    __getattr__, __dir__ = _names.answers_for(__name__)

@@ -26,7 +26,7 @@ import tempfile
 import threading
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Callable, Optional, Union, overload
+from typing import IO, TYPE_CHECKING, Any, Callable, Generic, Optional, TypeVar, Union, overload
 
 from ._calls import Outcome, check_call, check_list, check_options, make_call, message_for, rank_program
 from .launch import RunError, failure, find_hvdrun, own_lines, results_of, show, start_process, start_words
@@ -34,13 +34,16 @@ from .launch import RunError, failure, find_hvdrun, own_lines, results_of, show,
 if TYPE_CHECKING:  # otherwise imported by what awaits, as it takes longer than the rest of hvd
     import asyncio
 
+Result = TypeVar("Result")
+Item = TypeVar("Item")
+
 _LINES_OF_A_FAILURE = 20  # of a job's output; in the text of its error
 _SUCCEEDED = "COMPLETED"  # SLURM's word
 _LOOK_S = 0.25  # between looks at a job's output
 _FOLLOW = ["hvdrun", "follow", "--no-output"]
 
 
-class Job:
+class Job(Generic[Result]):
     """A SLURM job of submit(). `Job(folder)` is the same job in another process, such as a notebook's next kernel.
 
     Errors of all methods: RunError with hvdrun's words if SLURM refuses or does not answer; FileNotFoundError if the
@@ -116,10 +119,10 @@ class Job:
             process.stderr.close()
         self._followed(code, lines)
 
-    def __await__(self) -> Generator[Any, None, Any]:
+    def __await__(self) -> Generator[Any, None, Result]:
         return self._result_without_blocking().__await__()
 
-    async def _result_without_blocking(self) -> Any:
+    async def _result_without_blocking(self) -> Result:
         import asyncio
 
         if self._end is None:
@@ -137,7 +140,7 @@ class Job:
         else:
             raise RunError("\n".join(lines), code, None)
 
-    def result(self, *, output: bool = True) -> Any:
+    def result(self, *, output: bool = True) -> Result:
         """Waits for the job's end. Returns the results of a function by rank, or a program's output.
 
         For a job of map() it returns the function's result on rank 0. Then removes the folder. Raises RunError if the
@@ -148,7 +151,7 @@ class Job:
         if error is not None:
             raise error
         assert self._taken is not None
-        return self._taken.result
+        return self._taken.result  # type: ignore[no-any-return]
 
     def exception(self, *, output: bool = True) -> Optional[RunError]:
         """Waits for the job's end. Returns the error that result() raises; None if the job has succeeded."""
@@ -250,7 +253,7 @@ class _Taken:
         self.result = result
 
 
-class Jobs(Sequence[Job]):
+class Jobs(Sequence[Job[Result]]):
     """The jobs of map(), in the order of its items: one job array of SLURM. `await jobs` is results().
 
     `Jobs(folder)` are the same jobs in another process. Those whose results were taken are not among them.
@@ -258,7 +261,7 @@ class Jobs(Sequence[Job]):
 
     def __init__(self, folder: Union[str, "os.PathLike[str]", None]) -> None:
         self.id = ""  # of the array
-        self._jobs: list[Job] = []
+        self._jobs: list[Job[Result]] = []
         if folder is not None:
             place = Path(folder).absolute()
             known = json.loads((place / "jobs.json").read_text())
@@ -266,12 +269,12 @@ class Jobs(Sequence[Job]):
             self._jobs = [Job(place / str(index)) for index in range(known["items"]) if (place / str(index)).exists()]
 
     @overload
-    def __getitem__(self, index: int) -> Job: ...
+    def __getitem__(self, index: int) -> Job[Result]: ...
 
     @overload
-    def __getitem__(self, index: slice) -> list[Job]: ...
+    def __getitem__(self, index: slice) -> list[Job[Result]]: ...
 
-    def __getitem__(self, index: Union[int, slice]) -> Union[Job, list[Job]]:
+    def __getitem__(self, index: Union[int, slice]) -> Union[Job[Result], list[Job[Result]]]:
         return self._jobs[index]
 
     def __len__(self) -> int:
@@ -300,7 +303,7 @@ class Jobs(Sequence[Job]):
             process.stderr.close()
         self._note_successes()
 
-    def results(self) -> list[Any]:
+    def results(self) -> list[Result]:
         """Waits for all jobs. Returns the function's results, one per item, each of rank 0.
 
         Raises the error of the first item whose job has failed; the other results are still there, in result() of each
@@ -309,10 +312,10 @@ class Jobs(Sequence[Job]):
         self.wait()
         return self._results()
 
-    def __await__(self) -> Generator[Any, None, list[Any]]:
+    def __await__(self) -> Generator[Any, None, list[Result]]:
         return self._results_without_blocking().__await__()
 
-    async def _results_without_blocking(self) -> list[Any]:
+    async def _results_without_blocking(self) -> list[Result]:
         import asyncio
 
         if not all(job._end for job in self._jobs):
@@ -325,7 +328,7 @@ class Jobs(Sequence[Job]):
         if self._jobs:
             _hvdrun("cancel", self.id)
 
-    def _results(self) -> list[Any]:
+    def _results(self) -> list[Result]:
         return [job.result(output=False) for job in self._jobs]
 
     def _note_successes(self) -> None:
@@ -336,13 +339,33 @@ class Jobs(Sequence[Job]):
                 job._end = _End(0, [])
 
 
+@overload
+def submit(what: Callable[..., Result], args: Sequence[Any] = (),
+           kwargs: Optional[Mapping[str, Any]] = None, *, nodes: Optional[int] = None, np: Optional[int] = None,
+           gpus_per_node: Optional[int] = None, cpus_per_node: Optional[int] = None,
+           time: Union[str, int, None] = None, partition: Optional[str] = None, account: Optional[str] = None,
+           name: Optional[str] = None, folder: Union[str, "os.PathLike[str]", None] = None,
+           executable: Optional[str] = None, env: Optional[Mapping[str, str]] = None,
+           options: Sequence[str] = ()) -> Job[list[Result]]: ...
+
+
+@overload
+def submit(what: Sequence[str], args: Sequence[Any] = (),
+           kwargs: Optional[Mapping[str, Any]] = None, *, nodes: Optional[int] = None, np: Optional[int] = None,
+           gpus_per_node: Optional[int] = None, cpus_per_node: Optional[int] = None,
+           time: Union[str, int, None] = None, partition: Optional[str] = None, account: Optional[str] = None,
+           name: Optional[str] = None, folder: Union[str, "os.PathLike[str]", None] = None,
+           executable: Optional[str] = None, env: Optional[Mapping[str, str]] = None,
+           options: Sequence[str] = ()) -> Job[str]: ...
+
+
 def submit(what: Union[Callable[..., Any], Sequence[str]], args: Sequence[Any] = (),
            kwargs: Optional[Mapping[str, Any]] = None, *, nodes: Optional[int] = None, np: Optional[int] = None,
            gpus_per_node: Optional[int] = None, cpus_per_node: Optional[int] = None,
            time: Union[str, int, None] = None, partition: Optional[str] = None, account: Optional[str] = None,
            name: Optional[str] = None, folder: Union[str, "os.PathLike[str]", None] = None,
            executable: Optional[str] = None, env: Optional[Mapping[str, str]] = None,
-           options: Sequence[str] = ()) -> Job:
+           options: Sequence[str] = ()) -> Job[Any]:
     """Submits `what(*args, **kwargs)`, or the program with its arguments `what`, to SLURM. Returns the job at once.
 
     Each rank of the job calls the function, as in hvd.run(), which documents the pickling.
@@ -384,11 +407,11 @@ def submit(what: Union[Callable[..., Any], Sequence[str]], args: Sequence[Any] =
     return Job(place)
 
 
-def map(func: Callable[[Any], Any], items: Iterable[Any], *, at_once: Optional[int] = None, nodes: Optional[int] = None,
+def map(func: Callable[[Item], Result], items: Iterable[Item], *, at_once: Optional[int] = None, nodes: Optional[int] = None,
         np: Optional[int] = None, gpus_per_node: Optional[int] = None, cpus_per_node: Optional[int] = None,
         time: Union[str, int, None] = None, partition: Optional[str] = None, account: Optional[str] = None,
         name: Optional[str] = None, folder: Union[str, "os.PathLike[str]", None] = None,
-        executable: Optional[str] = None, env: Optional[Mapping[str, str]] = None, options: Sequence[str] = ()) -> Jobs:
+        executable: Optional[str] = None, env: Optional[Mapping[str, str]] = None, options: Sequence[str] = ()) -> Jobs[Result]:
     """Submits `func(item)` for each item, as a job array. Returns its jobs at once: `map(train, configs).results()`.
 
     Each item has a job of its own, with one rank unless `np` or `nodes` say otherwise; its result is that of rank 0.

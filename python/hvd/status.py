@@ -9,9 +9,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator
 from ctypes import byref, c_double, c_uint32, c_uint64
-from typing import Any, NamedTuple, NoReturn, Optional, overload
+from typing import Any, Generic, NamedTuple, NoReturn, Optional, TypeVar, overload
 
+from ._arguments import guards_itself
 from ._library import check, lib, whole
+
+Item = TypeVar("Item")
 
 _STOP = 1  # HVD_NOTICE_STOP
 
@@ -32,14 +35,15 @@ def progress(iterable: None = None, *, step: Optional[int] = None, steps: Option
 
 
 @overload
-def progress(iterable: Iterable[Any], *, step: Optional[int] = None, steps: Optional[int] = None,
+def progress(iterable: Iterable[Item], *, step: Optional[int] = None, steps: Optional[int] = None,
              samples: Optional[int] = None, loss: Any = None, epoch: Optional[int] = None,
-             epochs: Optional[int] = None) -> Steps: ...
+             epochs: Optional[int] = None) -> Steps[Item]: ...
 
 
-def progress(iterable: Optional[Iterable[Any]] = None, *, step: Optional[int] = None, steps: Optional[int] = None,
+@guards_itself
+def progress(iterable: Optional[Iterable[Item]] = None, *, step: Optional[int] = None, steps: Optional[int] = None,
              samples: Optional[int] = None, loss: Any = None, epoch: Optional[int] = None,
-             epochs: Optional[int] = None) -> Optional[Steps]:
+             epochs: Optional[int] = None) -> Optional[Steps[Item]]:
     """Reports how far the training is, for hvdrun's status line and its report. What is None stays as it is.
 
     step: training steps done, over all epochs; steps: how many there will be.
@@ -103,10 +107,10 @@ def _refuse(error: Exception, loss: Any, **numbers: Any) -> NoReturn:
     raise TypeError(f"hvd.progress: loss must be a number, not {loss!r}") from error
 
 
-class Steps:
+class Steps(Generic[Item]):
     """An iterable of a training's batches that reports each as a step (see progress())."""
 
-    def __init__(self, batches: Iterable[Any], step: Optional[int], steps: Optional[int], samples: Optional[int],
+    def __init__(self, batches: Iterable[Item], step: Optional[int], steps: Optional[int], samples: Optional[int],
                  loss: Any, epoch: Optional[int], epochs: Optional[int]) -> None:
         self._batches = _checked(batches)
         self._step = step
@@ -119,7 +123,7 @@ class Steps:
     def __len__(self) -> int:
         return len(self._batches)  # type: ignore[arg-type]
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Item]:
         global _steps_done
         done = _steps_done if self._step is None else self._step
         steps = self._steps if self._steps is not None else self._steps_in_all(done)
@@ -194,6 +198,10 @@ class Notice(NamedTuple):
 
 
 def notice() -> Notice:
+    """Returns what the launcher has asked this rank to do so far, such as to stop. Ranks may learn it at different times.
+
+    Without hvdrun nothing is ever asked. Use agree_stop(), which asks for this and decides for all ranks together.
+    """
     bits, step = c_uint32(), c_uint64()
     check(lib.hvd_notice(byref(bits), byref(step)))
     return Notice(bool(bits.value & _STOP), step.value or None)

@@ -13,6 +13,7 @@ from typing import Union
 
 from ._collectives import sharing_failure
 from ._library import check, lib
+from ._retired import level_outside
 
 
 def start_timeline(file_path: Union[str, os.PathLike[str]], mark_cycles: bool = False) -> None:
@@ -26,7 +27,7 @@ def start_timeline(file_path: Union[str, os.PathLike[str]], mark_cycles: bool = 
     """
     if mark_cycles and os.environ.get("HOROVOD_TIMELINE_MARK_CYCLES", "0") in ("", "0"):
         warnings.warn("hvd: start_timeline(mark_cycles=True): HOROVOD_TIMELINE_MARK_CYCLES=1 in the environment "
-                      "marks cycles", stacklevel=2)
+                      "marks cycles", stacklevel=level_outside())
     with sharing_failure(""):
         path = os.fsencode(file_path)
     check(lib.hvd_start_timeline(path))

@@ -29,7 +29,12 @@ struct RendezvousSpec {
   std::string interface;             // HVD_INTERFACE: rank 0 also listens there; "" if unset
   std::chrono::milliseconds timeout{};
   int cancel = -1;  // see BootstrapOptions
+  // A rank without a launcher says after this time for whom it waits (note_wait).
+  std::chrono::milliseconds note_after{5000};
 };
+
+// Prints on stderr which ranks `rank` waits for, and for how long at most.
+void note_wait(const std::string& rank, const std::string& others, const RendezvousSpec& spec);
 
 class Rendezvous {
  public:

@@ -45,7 +45,13 @@ Result<void> RendezvousClient::find_server() {
   const Deadline deadline(spec_.timeout, spec_.cancel);
   HVD_TRY(const auto addresses, resolve(spec_.address));
   PortSearch search(addresses, spec_.ports, spec_.secret, spec_.rank);
-  auto found = search.run(deadline);
+  const bool notes = spec_.secret.key.empty();  // otherwise hvdrun says what it waits for
+  auto found = search.run(notes ? deadline.at_most(spec_.note_after) : deadline);
+  if (notes && found.ok() && !*found && !deadline.over()) {
+    note_wait("rank " + std::to_string(number_among(spec_.chosen, spec_.rank)), server_name(),
+              spec_);
+    found = search.run(deadline);
+  }
   refusal_ = search.refusal();
   if (!found.ok() && found.error().status == HVD_ERROR_MISMATCH) return refuse_encryption();
   if (!found.ok()) return found.error();

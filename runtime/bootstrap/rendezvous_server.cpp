@@ -175,9 +175,15 @@ Result<void> RendezvousServer::accept_clients() {
   HVD_TRY(auto listeners, listen());
   AuthenticatedAcceptor acceptor(std::move(listeners), spec_.secret);
   const Deadline deadline(spec_.timeout, spec_.cancel);
+  const Deadline soon = deadline.at_most(spec_.note_after);
+  bool noted = !spec_.secret.key.empty();  // hvdrun says what it waits for
   while (!missing().empty()) {
-    HVD_TRY(auto client, acceptor.next(deadline));
+    HVD_TRY(auto client, acceptor.next(noted ? deadline : soon));
     if (!client && other_encryption_of()) return {};
+    if (!client && !deadline.over() && !std::exchange(noted, true)) {
+      note_wait(own_name(), describe(missing()), spec_);
+      continue;
+    }
     if (!client) {
       const Error late =
           deadline.cancelled()
@@ -268,6 +274,14 @@ Result<std::vector<std::string>> RendezvousServer::collect(const std::string& ow
 }
 
 }  // namespace
+
+void note_wait(const std::string& rank, const std::string& others, const RendezvousSpec& spec) {
+  std::fprintf(stderr,
+               "hvd: %s waits for %s at %s port %d, for %lld s at most (HVD_START_TIMEOUT); start "
+               "each with its own RANK and the same WORLD_SIZE, MASTER_ADDR and MASTER_PORT\n",
+               rank.c_str(), others.c_str(), spec.address.c_str(), spec.ports.front(),
+               static_cast<long long>(spec.timeout.count() / 1000));
+}
 
 Result<std::unique_ptr<Rendezvous>> serve_rendezvous(const RendezvousSpec& spec) {
   auto server = std::make_unique<RendezvousServer>(spec);

@@ -71,6 +71,7 @@ void read_fields(const hvd_options* options, MayAllocate may_allocate, CallOptio
   if (known.postscale != 0 || has_factors) read.scale.after = known.postscale;
   read.process_set = known.process_set;
   read.priority = known.priority;
+  read.gradients = known.gradients != 0;
   read_place(known, read);
   read.compression = static_cast<Compression>(known.compression);
   if (known.shape != nullptr) read.shape = known.shape;

@@ -7,6 +7,7 @@
 // function object of do_allreduce() -> Communicator::allreduce(). By name: call() -> negotiate() ->
 // Engine::submit(), which runs the same function object later.
 #include "c_api/c_api.hpp"
+#include "collective/element.hpp"
 #include "collective/group.hpp"
 #include "gpu/device_collectives.hpp"
 
@@ -32,6 +33,7 @@ using libhvd::DeviceCollectives;
 using libhvd::Engine;
 using libhvd::Error;
 using libhvd::fail;
+using libhvd::GradientBuffer;
 using libhvd::guard;
 using libhvd::MayAllocate;
 using libhvd::Quick;
@@ -111,6 +113,21 @@ std::string kind_of(std::string_view what) {
   return std::string(what);
 }
 
+// Returns where the gradients of the call are, for a warning; nullopt if no rank can learn anything
+// from them.
+template <class Run>
+std::optional<GradientBuffer> gradients_of(const Run& run,
+                                           const std::optional<AllreduceArguments>& allreduce) {
+  GradientBuffer found{};
+  if (allreduce) {
+    found = {allreduce->input, allreduce->count * libhvd::element_size(allreduce->type)};
+  } else if constexpr (requires { run.gradients(); }) {
+    found = run.gradients();
+  }
+  if (found.data == nullptr || found.bytes == 0) return std::nullopt;
+  return found;
+}
+
 // Makes the request run on device memory, ordered with the caller's stream. An error here becomes
 // CallOptions::fault, which is an error on all ranks.
 template <class Run>
@@ -142,6 +159,8 @@ Request make_request(const char* what, const CallOptions& options, const Backgro
   request.options.name = nullptr;  // the caller may free its name
   request.priority = options.priority;
   request.allreduce = allreduce;
+  if (options.gradients && options.name != nullptr && options.fault.empty())
+    request.gradients = gradients_of(run, allreduce);
   request.run = [run](Communicator& communicator, const CallOptions& read) {
     return libhvd::run_where_buffers_lie(communicator, read, run);
   };
@@ -280,6 +299,13 @@ struct GroupedAllreduce {
   Result<void> operator()(DeviceCollectives& device, const CallOptions& read) const {
     return allreduce_group(device, group, with_fault(read));
   }
+  // Returns the largest tensor.
+  GradientBuffer gradients() const {
+    const auto largest = std::max_element(group.lengths.begin(), group.lengths.end());
+    if (largest == group.lengths.end()) return {};
+    const auto index = static_cast<std::size_t>(largest - group.lengths.begin());
+    return {group.inputs[index], *largest * libhvd::element_size(group.type)};
+  }
 
  private:
   CallOptions with_fault(CallOptions options) const {
@@ -346,12 +372,19 @@ auto do_allgather(const void* input, std::size_t rows, std::size_t row_size, hvd
   };
 }
 
-auto do_reducescatter(const void* input, std::size_t rows, std::size_t row_size, hvd_type type,
-                      hvd_op op, void* output) {
-  return [=](auto& communicator, const CallOptions& read) {
+struct DoReducescatter {
+  const void* input;
+  std::size_t rows;
+  std::size_t row_size;
+  hvd_type type;
+  hvd_op op;
+  void* output;
+
+  Result<void> operator()(auto& communicator, const CallOptions& read) const {
     return communicator.reducescatter(input, rows, row_size, type, op, output, read);
-  };
-}
+  }
+  GradientBuffer gradients() const { return {input, rows * row_size * libhvd::element_size(type)}; }
+};
 
 auto do_alltoall(const void* input, const std::size_t* splits, std::size_t rows,
                  std::size_t row_size, hvd_type type, void* output, std::size_t output_rows,
@@ -436,14 +469,14 @@ hvd_status hvd_allgather_async(const void* input, size_t rows, size_t row_size, 
 hvd_status hvd_reducescatter(const void* input, size_t rows, size_t row_size, hvd_type type,
                              hvd_op op, void* output, const hvd_options* options) {
   return call("hvd_reducescatter", options, rows * row_size,
-              do_reducescatter(input, rows, row_size, type, op, output));
+              DoReducescatter{input, rows, row_size, type, op, output});
 }
 
 hvd_status hvd_reducescatter_async(const void* input, size_t rows, size_t row_size, hvd_type type,
                                    hvd_op op, void* output, const hvd_options* options,
                                    hvd_handle* handle) {
   return submit("hvd_reducescatter_async", options, handle,
-                do_reducescatter(input, rows, row_size, type, op, output));
+                DoReducescatter{input, rows, row_size, type, op, output});
 }
 
 hvd_status hvd_alltoall(const void* input, const size_t* splits, size_t rows, size_t row_size,

@@ -79,6 +79,7 @@ struct CallOptions {
   Scale scale = {};              // of a reduction
   std::int32_t process_set = 0;  // 0: all ranks
   std::int32_t priority = 0;     // see hvd_options
+  bool gradients = false;        // see hvd_options
   Fault fault = {};              // an error that the caller has found already
   // The communicator's own collectives are for host memory only.
   BufferLocation place = {};

@@ -47,7 +47,9 @@ Engine::Engine(std::unique_ptr<Communicator> communicator, EngineOptions options
       last_handle_(options.before_handles),
       negotiation_(communicator_->size(), options.settings.cache_capacity),
       limits_(options.settings.fusion),
-      autotune_log_(std::move(options.autotune_log)) {
+      autotune_log_(std::move(options.autotune_log)),
+      equal_gradients_(options.on_equal_gradients ? communicator_->size() : 0),
+      on_equal_gradients_(std::move(options.on_equal_gradients)) {
   if (settings_.autotune && communicator_->rank() == 0 && communicator_->size() > 1) {
     tuner_.emplace([this](std::uint8_t candidate, double score) {
       if (autotune_log_) autotune_log_->write(limits_of(candidate, settings_.fusion), score);
@@ -311,7 +313,8 @@ Result<void> Engine::exchange_proposals() {
     const bool joins = joined_ && !join_proposed_ && names_.size() == fresh_.size();
     const std::size_t proposed =
         negotiation_.encode(names_, joins, communicator_->max_proposal_bytes(), proposals_,
-                            tuner_ ? tuner_->choice() : std::uint8_t{0});
+                            {.tuning = tuner_ ? tuner_->choice() : std::uint8_t{0},
+                             .gradients = equal_gradients_.send()});
     join_proposed_ = join_proposed_ || joins;
     const auto end = fresh_.begin() + static_cast<std::ptrdiff_t>(proposed);
     proposing_.assign(std::make_move_iterator(fresh_.begin()), std::make_move_iterator(end));
@@ -319,11 +322,13 @@ Result<void> Engine::exchange_proposals() {
     has_fresh_.store(!fresh_.empty(), std::memory_order_seq_cst);
   }
   bool well_formed = true;
+  bool all_equal = false;
   const ProposalSettings settings{settings_.fusion.together, settings_.fusion.each,
                                   settings_.cache_capacity};
   HVD_CHECK(communicator_->exchange_proposals(
       proposals_, settings, [&](int rank, std::span<const std::byte> bytes) {
         well_formed = well_formed && negotiation_.apply(rank, bytes);
+        all_equal = equal_gradients_.receive(negotiation_.gradients()) || all_equal;
       }));
   if (!well_formed || negotiation_.tuning() >= candidate_count()) {
     communicator_->abort_job(FailureKind::broken, communicator_->rank());
@@ -339,6 +344,7 @@ Result<void> Engine::exchange_proposals() {
   rounds_.fetch_add(1, std::memory_order_relaxed);
   for (const Entry& entry : proposing_) entry->proposed = true;
   proposing_.clear();
+  if (all_equal) on_equal_gradients_();
   return {};
 }
 
@@ -405,6 +411,10 @@ void Engine::give_feedback(const std::vector<Entry>& entries) {
 
 Result<void> Engine::execute(const std::vector<Entry>& entries) {
   give_feedback(entries);
+  for (const Entry& entry : entries) {
+    if (!equal_gradients_.looks()) break;
+    if (entry->request.gradients) equal_gradients_.look(entry->request, entry->hash);
+  }
   if (entries.size() > 1) {
     std::vector<const Request*> requests;
     for (const Entry& entry : entries) requests.push_back(&entry->request);

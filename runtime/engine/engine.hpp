@@ -28,6 +28,7 @@
 #include "collective/communicator.hpp"
 #include "collective/error_feedback.hpp"
 #include "engine/autotune.hpp"
+#include "engine/equal_gradients.hpp"
 #include "engine/negotiation.hpp"
 #include "engine/request.hpp"
 #include "engine/settings.hpp"
@@ -61,6 +62,9 @@ struct EngineOptions {
   std::shared_ptr<Recorder> recorder = std::make_shared<Recorder>();  // of the timeline
   std::uint16_t process_set = 0;    // the number of the engine's process set in the timeline
   std::int64_t before_handles = 0;  // handles are counted from the number after this one
+  // Called once on each rank if all have sent the same gradients in EqualGradients::kSteps steps,
+  // on the thread that drives. Null: the check is off.
+  std::function<void()> on_equal_gradients = nullptr;
 };
 
 // Any thread.
@@ -192,6 +196,8 @@ class Engine {
   FusionLimits limits_;         // of this round
   std::optional<Tuner> tuner_;  // on rank 0, with HVD_AUTOTUNE
   std::optional<AutotuneLog> autotune_log_;
+  EqualGradients equal_gradients_;
+  std::function<void()> on_equal_gradients_;
   std::size_t apart_ = 0;  // this many ready collectives run one by one: fused, they did not match
   bool in_round_ = false;  // this rank has begun a round, which others may not have begun
   std::uint64_t next_check_ns_ = 0;

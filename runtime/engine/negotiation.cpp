@@ -8,9 +8,11 @@
 namespace libhvd {
 namespace {
 
-// Proposals begin with this. Then come words of bits for a range of the table, then new names.
+// Proposals begin with this. Then come words of bits for a range of the table, then new names, then
+// what the rank sends of its gradients.
 struct ProposalHeader {
-  std::uint16_t words;  // of bits
+  std::uint16_t words : 15;  // of bits
+  std::uint16_t sends : 1;   // of its gradients
   std::uint16_t names;
   std::uint32_t first_word : 23;  // in the table
   std::uint32_t tuning : 8;       // of rank 0
@@ -51,7 +53,8 @@ Negotiation::Negotiation(int ranks, std::size_t capacity)
       joined_(static_cast<std::size_t>(ranks), false) {}
 
 std::size_t Negotiation::encode(std::span<const NamedTensor> names, bool joins, std::size_t most,
-                                std::vector<std::byte>& proposals, std::uint8_t tuning) {
+                                std::vector<std::byte>& proposals, const RoundExtras& extras) {
+  const std::size_t sent = extras.gradients == 0 ? 0 : sizeof extras.gradients;
   std::size_t first = kMostWords;  // the first word with bits
   std::size_t end = 0;             // after the last word with bits
   std::size_t encoded = 0;
@@ -63,13 +66,13 @@ std::size_t Negotiation::encode(std::span<const NamedTensor> names, bool joins, 
     if (word < kMostWords && slots_[index].tensor.priority == tensor.priority) {
       const std::size_t low = std::min(first, word);
       const std::size_t high = std::max(end, word + 1);
-      if (proposal_bytes(high - low, new_names_.size()) > most) break;
+      if (proposal_bytes(high - low, new_names_.size()) + sent > most) break;
       bits_[word] |= std::uint64_t{1} << index % kWordBits;
       first = low;
       end = high;
     } else {
       const std::size_t words = end > first ? end - first : 0;
-      if (proposal_bytes(words, new_names_.size() + 1) > most) break;
+      if (proposal_bytes(words, new_names_.size() + 1) + sent > most) break;
       new_names_.push_back(tensor);
     }
     ++encoded;
@@ -77,23 +80,27 @@ std::size_t Negotiation::encode(std::span<const NamedTensor> names, bool joins, 
   if (end == 0) first = 0;
   const auto bits = std::span(bits_).subspan(first, end - first);
   ProposalHeader head{};
-  head.words = static_cast<std::uint16_t>(bits.size());
+  head.words = static_cast<std::uint16_t>(bits.size() & 0x7fffu);
+  head.sends = sent != 0 ? 1 : 0;
   head.names = static_cast<std::uint16_t>(new_names_.size());
   head.first_word = static_cast<std::uint32_t>(first) & 0x7fffffu;
-  head.tuning = tuning;
+  head.tuning = extras.tuning;
   head.joins = joins ? 1 : 0;
-  proposals.resize(proposal_bytes(bits.size(), new_names_.size()));
+  proposals.resize(proposal_bytes(bits.size(), new_names_.size()) + sent);
   std::byte* at = put<ProposalHeader>(proposals.data(), {&head, 1});
   at = put<std::uint64_t>(at, bits);
-  put<NamedTensor>(at, new_names_);
+  at = put<NamedTensor>(at, new_names_);
+  if (sent != 0) put<std::uint64_t>(at, {&extras.gradients, 1});
   std::fill(bits.begin(), bits.end(), 0);
   return encoded;
 }
 
 bool Negotiation::apply(int rank, std::span<const std::byte> proposals) {
+  gradients_ = 0;
   if (proposals.size() < sizeof(ProposalHeader)) return false;
   const auto head = take<ProposalHeader>(proposals);
-  if (sizeof head + proposals.size() != proposal_bytes(head.words, head.names)) return false;
+  const std::size_t sent = head.sends != 0 ? sizeof gradients_ : 0;
+  if (sizeof head + proposals.size() != proposal_bytes(head.words, head.names) + sent) return false;
   for (std::size_t word = head.first_word; word < std::size_t{head.first_word} + head.words;
        ++word) {
     for (auto bits = take<std::uint64_t>(proposals); bits != 0; bits &= bits - 1) {
@@ -107,6 +114,7 @@ bool Negotiation::apply(int rank, std::span<const std::byte> proposals) {
     if (tensor.name == 0) return false;
     note(slot_for(tensor), rank);
   }
+  if (sent != 0) gradients_ = take<std::uint64_t>(proposals);
   if (rank == 0) tuning_ = head.tuning;
   if (head.joins != 0 && !joined_[static_cast<std::size_t>(rank)]) {
     joined_[static_cast<std::size_t>(rank)] = true;

@@ -28,16 +28,21 @@ struct NamedTensor {
   std::int32_t priority = 0;  // of the ready ones, the largest runs first
 };
 
+// What a rank sends with its proposals, beside the names.
+struct RoundExtras {
+  std::uint8_t tuning = 0;      // what rank 0 wants tuning() to be (autotune.hpp)
+  std::uint64_t gradients = 0;  // what the rank sends of them (equal_gradients.hpp); 0: nothing
+};
+
 class Negotiation {
  public:
   // `capacity`: about how many names stay in the table after their collectives have run.
   Negotiation(int ranks, std::size_t capacity);
 
   // Writes this rank's proposals for a round, at most `most` bytes (64 or more): whether it joins,
-  // and as many of the names as there is room for, from the front. Returns how many. `tuning`: what
-  // rank 0 wants tuning() to be (autotune.hpp); ignored on the other ranks.
+  // and as many of the names as there is room for, from the front. Returns how many.
   std::size_t encode(std::span<const NamedTensor> names, bool joins, std::size_t most,
-                     std::vector<std::byte>& proposals, std::uint8_t tuning = 0);
+                     std::vector<std::byte>& proposals, const RoundExtras& extras = {});
 
   // Applies the proposals of `rank`. Call it for all ranks in ascending order. Returns false if the
   // proposals are malformed.
@@ -47,6 +52,8 @@ class Negotiation {
   std::size_t end_round();
   // Returns what rank 0 sent as `tuning` in the last round.
   std::uint8_t tuning() const { return tuning_; }
+  // Returns what the rank of the last apply() has sent of its gradients; 0: nothing.
+  std::uint64_t gradients() const { return gradients_; }
   // Returns whether the name is in the table.
   bool remembers(std::uint64_t name) const { return by_name_.find(name) != kNone; }
 
@@ -109,6 +116,7 @@ class Negotiation {
   std::vector<bool> joined_;
   int joined_count_ = 0;
   std::uint8_t tuning_ = 0;
+  std::uint64_t gradients_ = 0;
 
   // Scratch of encode().
   std::vector<std::uint64_t> bits_;

@@ -23,6 +23,12 @@ struct AllreduceArguments {
   hvd_op op;
 };
 
+// Where the gradients of a call are, before the reduction.
+struct GradientBuffer {
+  const void* data;
+  std::size_t bytes;
+};
+
 struct Request {
   std::string kind;           // "allreduce"
   CallOptions options;        // without a name, which is the next member
@@ -30,8 +36,9 @@ struct Request {
   std::int32_t priority = 0;  // of those that are ready, the largest runs first
   // Runs it on its own, on the thread that drives the engine.
   std::function<Result<void>(Communicator&, const CallOptions&)> run;
-  std::optional<AllreduceArguments> allreduce;  // nullopt: it cannot be fused
-  std::shared_ptr<DeviceCall> device_call;      // null: the buffers are in host memory
+  std::optional<AllreduceArguments> allreduce;   // nullopt: it cannot be fused
+  std::shared_ptr<DeviceCall> device_call;       // null: the buffers are in host memory
+  std::optional<GradientBuffer> gradients = {};  // with hvd_options.gradients
 };
 
 // Returns `allreduce "grad.3"`, for messages.

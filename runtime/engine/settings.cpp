@@ -51,6 +51,7 @@ Result<void> read_time(const Environment& environment, const char* ours,
 Result<EngineSettings> read_engine_settings(const Environment& environment) {
   EngineSettings read;
   bool stall_check_disabled = false;
+  bool data_check_disabled = false;
   HVD_CHECK(
       read_number(environment, HVD_ENV_FUSION_THRESHOLD, kMostFusedBytes, read.fusion.together));
   HVD_CHECK(read_number(environment, HVD_ENV_FUSION_LARGEST, kMostFusedBytes, read.fusion.each));
@@ -58,10 +59,12 @@ Result<EngineSettings> read_engine_settings(const Environment& environment) {
   const std::string log = name_in_use(environment, HVD_ENV_AUTOTUNE_LOG);
   if (is_set(environment, log)) read.autotune_log = *environment(log.c_str());
   HVD_CHECK(read_number(environment, HVD_ENV_CACHE_CAPACITY, kMostNames, read.cache_capacity));
+  HVD_CHECK(read_number(environment, HVD_ENV_DATA_CHECK_DISABLE, 1, data_check_disabled));
   HVD_CHECK(read_number(environment, HVD_ENV_STALL_CHECK_DISABLE, 1, stall_check_disabled));
   HVD_CHECK(read_time(environment, HVD_ENV_STALL_CHECK_TIME, read.stall_warning));
   HVD_CHECK(read_time(environment, HVD_ENV_STALL_SHUTDOWN_TIME, read.stall_error));
   read.stall_check = !stall_check_disabled;
+  read.data_check = !data_check_disabled;
   return read;
 }
 

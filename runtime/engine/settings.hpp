@@ -1,8 +1,8 @@
 // The settings of the engine, from the environment. Pure functions and values.
 //
 // The variables are HVD_FUSION_THRESHOLD, HVD_FUSION_LARGEST, HVD_AUTOTUNE, HVD_AUTOTUNE_LOG,
-// HVD_CACHE_CAPACITY, HVD_STALL_CHECK_DISABLE, HVD_STALL_CHECK_TIME_SECONDS and
-// HVD_STALL_SHUTDOWN_TIME_SECONDS. If one of these is unset,
+// HVD_CACHE_CAPACITY, HVD_DATA_CHECK_DISABLE, HVD_STALL_CHECK_DISABLE, HVD_STALL_CHECK_TIME_SECONDS
+// and HVD_STALL_SHUTDOWN_TIME_SECONDS. If one of these is unset,
 // Horovod's variable applies, which has HOROVOD_ in the place of HVD_ (Horovod 0.28.1,
 // horovod/common/common.h). HOROVOD_CYCLE_TIME is ignored, because this engine has no cycle.
 #pragma once
@@ -29,6 +29,7 @@ struct EngineSettings {
   bool autotune = false;              // rank 0 searches for better limits (autotune.hpp)
   std::string autotune_log = {};      // its file; empty: none
   std::size_t cache_capacity = 4096;  // names of repeated steps; 0: no cache
+  bool data_check = true;             // rank 0 says if all send the same gradients
   bool stall_check = true;            // false: the next two are ignored
   // A collective that waits this long for other ranks is reported; 0: never.
   std::chrono::milliseconds stall_warning{60'000};

@@ -47,6 +47,11 @@ Result<void> DeviceCall::run(std::span<DeviceCall* const> calls, const CallOptio
     const Result<void> waits = cuda.check(
         cuda.cudaStreamWaitEvent(background.stream(), call->ready_, 0), "cudaStreamWaitEvent");
     if (!waits.ok() && on_stream.fault.empty()) on_stream.fault = waits.error().message;
+    const Sample& sample = call->sample_;
+    if (sample.bytes > 0 && waits.ok())  // no error of the call: only a warning needs it
+      static_cast<void>(cuda.check(cuda.cudaMemcpyAsync(sample.to, sample.from, sample.bytes,
+                                                        kCudaMemcpyDefault, background.stream()),
+                                   "cudaMemcpyAsync"));
   }
   Result<void> outcome = body(on_stream);
   for (const DeviceCall* call : calls) {
@@ -55,6 +60,28 @@ Result<void> DeviceCall::run(std::span<DeviceCall* const> calls, const CallOptio
     if (outcome.ok()) outcome = std::move(recorded);
   }
   return outcome;
+}
+
+std::byte* DeviceCall::sample_memory(std::size_t bytes) const {
+  static std::byte* memory = nullptr;
+  static std::size_t size = 0;
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  if (bytes <= size) return memory;
+  const CudaLibrary& cuda = background_->cuda();
+  const CurrentDevice current(cuda, background_->device());
+  void* made = nullptr;
+  if (!cuda.check(cuda.cudaMallocHost(&made, bytes), "cudaMallocHost").ok()) return nullptr;
+  memory = static_cast<std::byte*>(made);
+  size = bytes;
+  return memory;
+}
+
+bool DeviceCall::has_happened() const {
+  const CudaLibrary& cuda = background_->cuda();
+  const CudaStatus status = cuda.cudaEventQuery(done_);
+  if (status == kCudaNotReady) cuda.cudaGetLastError();
+  return status == kCudaSuccess;
 }
 
 Result<void> DeviceCall::finish() {

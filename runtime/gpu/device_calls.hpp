@@ -11,6 +11,7 @@
 #include "collective/call.hpp"
 #include "gpu/cuda_library.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -53,6 +54,14 @@ class DeviceCall {
 
   // Makes the collective run after all work that `stream` has so far. On the caller's thread.
   Result<void> record(CudaStream stream);
+  // Makes run() first copy `bytes` bytes from the device to sample_memory(). On the engine's
+  // thread.
+  void sample(const void* from, std::byte* to, std::size_t bytes) { sample_ = {from, to, bytes}; }
+  // Returns page-locked memory of this process, `bytes` long. It is the same for all calls, and is
+  // never freed, because copies to it may be on their way. Null: there is none.
+  std::byte* sample_memory(std::size_t bytes) const;
+  // Returns whether the GPU has done what run() has enqueued.
+  bool has_happened() const;
   // Runs one or several on the library's stream; `body` runs them as one collective. On the
   // engine's thread.
   static Result<void> run(std::span<DeviceCall* const> calls, const CallOptions& options,
@@ -64,7 +73,14 @@ class DeviceCall {
   int device() const { return background_->device(); }
 
  private:
+  struct Sample {
+    const void* from = nullptr;
+    std::byte* to = nullptr;
+    std::size_t bytes = 0;  // 0: none is wanted
+  };
+
   std::shared_ptr<BackgroundStream> background_;
+  Sample sample_;
   CudaStream stream_ = nullptr;  // the caller's
   CudaEventRef ready_ = nullptr;
   CudaEventRef done_ = nullptr;

@@ -7,7 +7,9 @@
 #include "trace/clock_sync.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -24,6 +26,19 @@ struct JoinTime {
   auto operator<=>(const JoinTime&) const = default;  // NOLINT: not a pointer
 };
 
+// Says on rank 0, once in a process, that no one has divided the data.
+void warn_of_equal_gradients(int rank, int size) {
+  static std::atomic<bool> has_warned{false};
+  if (rank != 0 || has_warned.exchange(true)) return;
+  std::fprintf(
+      stderr,
+      "hvd: warning: all %d ranks computed the same gradients in %zu steps, so they train on "
+      "the same data; give each rank its part, with a sampler or a shard "
+      "(docs/train/one-gpu-to-many.md, step 5); if it is on purpose, set "
+      "HVD_DATA_CHECK_DISABLE=1\n",
+      size, EqualGradients::kSteps);
+}
+
 }  // namespace
 
 EngineOptions Session::engine_options(std::int32_t process_set) {
@@ -33,6 +48,11 @@ EngineOptions Session::engine_options(std::int32_t process_set) {
   options.before_handles = SessionHandles::before_handles(first_engine_ + process_set);
   // One search at a time: several would disturb each other's times.
   if (process_set != 0) options.settings.autotune = false;
+  // Ranks of a set may be replicas that work on the same data on purpose.
+  if (process_set == 0 && job_info_.engine.data_check)
+    options.on_equal_gradients = [rank = topology_.rank, size = topology_.size] {
+      warn_of_equal_gradients(rank, size);
+    };
   if (process_set <= kMostProcessSets) {  // later ones are not in the timeline
     options.recorder = timeline_.recorder();
     options.process_set = static_cast<std::uint16_t>(process_set);

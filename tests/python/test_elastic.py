@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+import os
 import random
 import re
+import signal
 from pathlib import Path
 
 import pytest
 
-from harness import PYTHON, Done, Running, Sandbox, python_environment
+from harness import PYTHON, TOP, Done, Running, Sandbox, python_environment
 from rank_cases import PYTHONS
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
+EXAMPLES = TOP / "examples/python"
 STEPS = 12  # of elastic_torch.py
 
 
@@ -194,3 +197,28 @@ def test_a_cnn_has_the_undisturbed_loss_after_random_deaths(sandbox: Sandbox, ra
         deaths = random_deaths(ranks, seed)
         done = run(sandbox, ranks, "elastic_torch.py", "plain", STEPS, *deaths).expect(0)
         assert math.isclose(loss_of(done), expected, rel_tol=1e-5), (deaths, str(done))
+
+
+# ---- The examples -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("example", ["elastic_torch.py", "elastic_numpy.py"])
+def test_the_examples_continue_with_the_losses_of_an_undisturbed_run(sandbox: Sandbox, example: str) -> None:
+    def start(*arguments: object) -> Running:
+        return sandbox.start("-np", 3, "--min-np", 1, "--bind-to", "none", "-H", "localhost:3", PYTHON, EXAMPLES / example,
+                             "--epochs", 8, *arguments, env=python_environment())
+
+    undisturbed = losses_by_epoch(start().wait().expect(0))
+    job = start("--pause", "0.02")
+    job.wait_for(b"epoch 2 ")
+    [victim] = re.findall(rb"rank 2 is process (\d+)", bytes(job.out))
+    os.kill(int(victim), signal.SIGKILL)
+    done = job.wait().expect(0)
+    assert "was lost (killed by SIGKILL): 2 ranks continue after" in done.err_text, done
+    found = losses_by_epoch(done)
+    assert list(found) == list(range(1, 9)) and found == pytest.approx(undisturbed, abs=1e-3), done
+    assert "with 2 ranks" in done.out_text, done
+
+
+def losses_by_epoch(done: Done) -> dict[int, float]:
+    return {int(epoch): float(loss) for epoch, loss in re.findall(r"epoch (\d+) loss ([\d.]+) with", done.out_text)}

@@ -383,3 +383,39 @@ def test_the_job_ends_after_a_kill_of_runs_caller(sandbox: Sandbox) -> None:
     job.process.wait()
     wait_until(lambda: not any(alive(pid) for pid in ranks), "the end of the ranks")
     wait_until(lambda: not sandbox.processes(), "the end of hvdrun")
+
+
+def test_a_pickled_error_keeps_its_type_and_its_cause(sandbox: Sandbox) -> None:
+    done = run_script(sandbox, """if True:
+        import hvd, pickle
+        def fail():
+            raise ValueError("bad batch")
+        if __name__ == "__main__":
+            try:
+                hvd.run(fail, np=2)
+            except ValueError as error:
+                again = pickle.loads(pickle.dumps(error))
+                print(isinstance(again, hvd.RunError), isinstance(again, ValueError), repr(again.__cause__), again.exit_code)
+                print(again._render_traceback_())""").expect(0)
+    lines = done.out_lines
+    assert lines[0] == "True True ValueError('bad batch') 1", done
+    assert lines[1].startswith("['RunError(ValueError): rank ") and lines[1].count("failed") == 1, done
+
+
+@pytest.mark.parametrize("call, where", [
+    ("hvd.run(print, (1, {'model': [lock]}), np=1)", "(in args[1]['model'][0])"),
+    ("hvd.run(print, kwargs={'end': lock}, np=1)", "(in kwargs['end'])"),
+    ("hvd.run(outer(), np=1)", "(in the variable inner_lock, which inner uses)"),
+])
+def test_what_cannot_be_pickled_is_named(sandbox: Sandbox, call: str, where: str) -> None:
+    done = run_script(sandbox, f"""if True:
+        import hvd, threading
+        lock = threading.Lock()
+        def outer():
+            inner_lock = threading.Lock()
+            def inner():
+                return inner_lock
+            return inner
+        if __name__ == "__main__":
+            {call}""").expect(1)
+    assert "hvd.run: cannot send the function to the ranks: " in done.err_text and where in done.err_text, done

@@ -7,3 +7,6 @@ from hvd.tensorflow.keras import *  # noqa: F403
 from hvd.tensorflow.keras import __all__  # noqa: F401
 
 from . import callbacks, elastic  # type: ignore[no-redef]  # noqa: F401 (makes hvd.keras.callbacks importable)
+from hvd import _names
+
+__getattr__, __dir__ = _names.answers_for(__name__)

@@ -10,10 +10,12 @@ back. XLA cannot compile them. See docs/frameworks/tensorflow.md.
 
 from __future__ import annotations
 
+import typing as _typing
 from typing import Any
 
 from . import _framework  # noqa: F401 (first: reports a missing TensorFlow)
-from .. import checkpoint as checkpoint, errors
+from .._everywhere import *  # noqa: F403
+from .. import _everywhere, _names, errors
 from ..capabilities import (ccl_built, cuda_built, ddl_built, gloo_built, gloo_enabled, mpi_built, mpi_enabled,
                             mpi_threads_supported, nccl_built, rocm_built)
 from ..errors import Error
@@ -21,14 +23,14 @@ from ..job import (cross_rank, cross_size, init, is_homogeneous, is_initialized,
                    rank, shutdown, size)
 from ..process_sets import (ProcessSet, add_process_set, get_process_set_ids_and_ranks, global_process_set,
                             process_set_ids, remove_process_set)
-from ..status import progress as progress
 from ..timeline import start_timeline, stop_timeline
 from ..types import Adasum, Average, Max, Min, Product, ReduceOp, Sum
 from . import elastic
 from .collectives import (allgather, allreduce, alltoall, barrier, broadcast, broadcast_, grouped_allgather,
                           grouped_allreduce, grouped_reducescatter, join, reducescatter)
 from .compression import Compression
-from .functions import (BroadcastGlobalVariablesHook, allgather_object, broadcast_global_variables, broadcast_object,
+from .functions import (BroadcastGlobalVariablesHook, allgather_object,  # type: ignore[assignment]
+                        broadcast_global_variables, broadcast_object,
                         broadcast_object_fn, broadcast_variables, local_rank_op, local_size_op,
                         process_set_included_op, rank_op, size_op)
 from .gradients import DistributedGradientTape, PartialDistributedGradientTape
@@ -44,7 +46,7 @@ def __getattr__(name: str) -> Any:
     if name in ("callbacks", "load_model"):
         raise AttributeError(f"hvd.tensorflow has no {name}: it is in hvd.tensorflow.keras, which has the other functions, "
                              "too: import hvd.tensorflow.keras as hvd")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _names.answers_for(__name__)[0](name)
 
 
 __all__ = [
@@ -60,3 +62,7 @@ __all__ = [
     "process_set_ids", "process_set_included_op", "rank", "rank_op", "reducescatter", "remove_process_set",
     "rocm_built", "shutdown", "size", "size_op", "start_timeline", "stop_timeline",
 ]
+__all__ += _everywhere.__all__
+
+if not _typing.TYPE_CHECKING:
+    __dir__ = _names.answers_for(__name__)[1]

@@ -26,7 +26,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Callable, Optional, Protocol, TypeVar
 
@@ -35,7 +35,8 @@ import numpy.typing as npt
 import tensorflow as tf
 from tensorflow.python.ops import control_flow_util
 
-from .. import errors, job
+from .. import _collectives, errors, job
+from .._arguments import guarded
 from .._collectives import start_all, wait_for_all
 from ._exceptions import also_tensorflows, is_precondition
 
@@ -47,9 +48,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def as_written(function: Function) -> Function:
     """Decorates the functions of the API: tf.function then does not rewrite their source when it traces them.
 
-    Errors leave the function as exceptions of _exceptions.
+    Errors leave the function as exceptions of _exceptions. It names its wrong arguments.
     """
-    return tf.autograph.experimental.do_not_convert(also_tensorflows()(function))
+    named = guarded(function, f"hvd.tensorflow.{function.__name__}")
+    return tf.autograph.experimental.do_not_convert(also_tensorflows()(named))
 
 
 class Pending(Protocol):
@@ -66,6 +68,11 @@ class Request:
     inputs: Sequence[tf.Tensor]
     outputs: Sequence[tf.TensorSpec]
     submit: Callable[[list[Array]], Pending]
+
+
+def of_gradients(request: Request) -> Request:
+    """Returns the request for gradients, see _collectives.of_gradients()."""
+    return replace(request, submit=_collectives.of_gradients()(request.submit))
 
 
 def run(requests: Sequence[Request]) -> list[list[tf.Tensor]]:

@@ -60,7 +60,15 @@ def allreduce(tensor: Union[Dense, tf.IndexedSlices], average: Optional[bool] = 
               prescale_factor: float = 1.0, postscale_factor: float = 1.0, name: Optional[str] = None,
               process_set: ProcessSet = global_process_set,
               ignore_name_scope: bool = False) -> Union[tf.Tensor, tf.IndexedSlices]:
-    """Reduces the ranks' tensors element by element. The shape must be the same on all ranks.
+    """Reduces the ranks' tensors element by element. Returns a new one of the same shape and type.
+
+    tensor: what tf.convert_to_tensor() takes, or tf.IndexedSlices; of the same shape and type on all ranks.
+    op: hvd.Average (the default), Sum, Min, Max, Product or Adasum. average: its deprecated name, True or False.
+    prescale_factor, postscale_factor: each rank's tensor is multiplied by the first before the reduction, the result by
+    the second. Not for bool.
+    compression: the form in which it is sent, such as hvd.Compression.fp16.
+    name: by which the ranks match the call; in a graph every call gets one.
+    process_set: the ranks that take part; all by default. Average divides by their number.
 
     For tf.IndexedSlices (op Average or Sum) the result has the slices of all ranks, which represent their sum.
     """
@@ -182,7 +190,11 @@ def _grouped_allreduce(tensors: list[tf.Tensor], name: Optional[str], op: Reduce
 @as_written
 def allgather(tensor: Dense, name: Optional[str] = None, ignore_name_scope: bool = False,
               process_set: ProcessSet = global_process_set) -> tf.Tensor:
-    """Concatenates the rows of all ranks, in order of rank. Only the first dimension may differ."""
+    """Concatenates the rows of all ranks, in order of rank.
+
+    tensor: [rows, ...]. The number of rows may differ between ranks and may be 0; the other dimensions and the type may
+    not.
+    """
     return grouped_allgather([tensor], name, ignore_name_scope, process_set)[0]
 
 
@@ -269,7 +281,11 @@ def broadcast_(variables: Sequence[Any], root_rank: int, name: Optional[str] = N
 @as_written
 def alltoall(tensor: Dense, splits: Optional[Dense] = None, name: Optional[str] = None,
              ignore_name_scope: bool = False, process_set: ProcessSet = global_process_set) -> Any:
-    """Sends splits[r] rows to rank r of the set, or equally many to each without `splits`.
+    """Sends each rank its part of the rows.
+
+    tensor: [rows, ...]. The number of rows may differ between ranks; the other dimensions and the type may not.
+    splits: how many rows go to each rank of the set: as many integers as there are ranks, whose sum is the number of
+    rows. Without it all ranks get equally many, so the rows must be a multiple of the ranks.
 
     Returns the received rows in order of rank; with `splits` a pair of these and the number of rows from each rank.
     """

@@ -17,7 +17,7 @@ from .._retired import groups_of
 from ..process_sets import ProcessSet, global_process_set
 from ..types import Adasum, Average, ReduceOp
 from . import _requests
-from ._calls import Request, as_written, name_of, numbered, run
+from ._calls import Request, as_written, name_of, numbered, of_gradients, run
 from .collectives import Gradient, check_device, slices_of, slices_requests
 from .compression import Compression
 
@@ -127,11 +127,11 @@ class Reduction:
         for group in groups:
             name = f"{base}.{group[0]}"
             if len(group) == 1:
-                requests.append(_requests.allreduce(values[group[0]], name, self.op, before, after, self.process_set,
-                                                    wire))
+                request = _requests.allreduce(values[group[0]], name, self.op, before, after, self.process_set, wire)
             else:
-                requests.append(_requests.grouped_allreduce([values[index] for index in group], f"{name}.group",
-                                                            self.op, before, after, self.process_set, wire))
+                request = _requests.grouped_allreduce([values[index] for index in group], f"{name}.group", self.op,
+                                                      before, after, self.process_set, wire)
+            requests.append(of_gradients(request))
         return requests
 
     def _groups(self, dense: list[int], values: list[tf.Tensor], variables: list[Any]) -> list[list[int]]:

@@ -261,10 +261,11 @@ def _mean_of(arrays: Tensors, name: str, process_set: ProcessSet = global_proces
         kinds.setdefault(array.dtype.name, []).append(index)
     handles = []
     for kind, chosen in kinds.items():
-        number = _collectives.grouped_allreduce(
-            [sent[index].ctypes.data for index in chosen], [results[index].ctypes.data for index in chosen],
-            [sent[index].size for index in chosen], hvn.data_type(sent[chosen[0]]), Average,
-            options(f"{name}.{kind}", id_of(process_set), compression=wire_of(compression)))
+        with _collectives.of_gradients():
+            number = _collectives.grouped_allreduce(
+                [sent[index].ctypes.data for index in chosen], [results[index].ctypes.data for index in chosen],
+                [sent[index].size for index in chosen], hvn.data_type(sent[chosen[0]]), Average,
+                options(f"{name}.{kind}", id_of(process_set), compression=wire_of(compression)))
         handles.append(Handle(number, lambda: None, (sent, results)))
     return Mean(_Arrays(handles, results), present, process_set.size(),
                 lambda means: _decompressed(means, contexts, compression))

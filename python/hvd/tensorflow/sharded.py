@@ -20,9 +20,12 @@ import hvd.numpy as hvn
 
 from .. import errors, job, schedule
 from .._collectives import share_of_rows
+from ..process_sets import global_process_set
 from ..types import Average, ReduceOp
+from . import _requests
+from ._calls import name_of, of_gradients, run
 from ._methods import Method, changed, plain_of, problem_of_state, refuse_tensorflow_1
-from .collectives import Gradient, allgather, reducescatter
+from .collectives import Gradient, allgather
 
 # Optimizers of Keras that treat each element of the weights by itself.
 _ELEMENTWISE = ("SGD", "Adam", "AdamW", "Nadam", "Adamax", "RMSprop", "Adagrad", "Adadelta", "Ftrl", "Lion")
@@ -80,7 +83,8 @@ class Sharded(Method):
             raise errors.UnsupportedError("hvd: exclude_from_weight_decay() has no effect on an optimizer that is sharded")
         self._check(optimizer, [variable for _, variable in pairs])
         flat = tf.concat([tf.reshape(gradient, [-1]) for gradient, _ in pairs], 0)
-        own = reducescatter(flat, op=self._op, name=f"{self._name}.gradients")
+        name = name_of(f"{self._name}.gradients", "reducescatter", flat)
+        own = run([of_gradients(_requests.reducescatter(flat, name, self._op, 1.0, 1.0, global_process_set))])[0][0]
         self._shard.assign(self._own_part(self._flat_weights()))
         self._inner._learning_rate = optimizer._learning_rate
         self._inner.apply([own], [self._shard])

@@ -8,8 +8,11 @@
 
 from __future__ import annotations
 
+import typing as _typing
+
 from . import _framework  # noqa: F401 (first: reports a missing PyTorch)
-from .. import callbacks as callbacks, checkpoint as checkpoint, data as data, errors as errors  # those of hvd, too
+from .._everywhere import *  # noqa: F403
+from .. import _arguments, _everywhere, _names, callbacks as callbacks, data as data
 from ..capabilities import (ccl_built, cuda_built, ddl_built, gloo_built, gloo_enabled, mpi_built, mpi_enabled,
                             mpi_threads_supported, nccl_built, rocm_built)
 from ..errors import Error as HorovodInternalError
@@ -17,7 +20,6 @@ from ..job import (cross_rank, cross_size, init, is_homogeneous, is_initialized,
                    rank, shutdown, size)
 from ..objects import allgather_object, broadcast_object
 from ..process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
-from ..status import progress as progress
 from ..timeline import start_timeline, stop_timeline
 from ..types import Adasum, Average, Max, Min, Product, Sum
 from . import elastic
@@ -51,3 +53,10 @@ __all__ = [
     "remove_process_set", "rocm_built", "shutdown", "size", "sparse_allreduce_async", "start_timeline",
     "stop_timeline", "synchronize",
 ]
+
+_arguments.guard(globals(), __all__)
+_arguments.guard(vars(elastic), elastic.__all__)
+__all__ += _everywhere.__all__
+
+if not _typing.TYPE_CHECKING:
+    __getattr__, __dir__ = _names.answers_for(__name__)

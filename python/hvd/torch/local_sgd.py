@@ -6,6 +6,7 @@ from typing import Any, Optional
 
 import torch
 
+from .._collectives import of_gradients
 from .._periodic import Averaging, Mean
 from ..types import Average
 from ._wrapping import Closure, NamedParameters
@@ -96,7 +97,9 @@ class _LocalSGD(AveragingOptimizer):
             elif tensor.grad.is_sparse:
                 tensor.grad = tensor.grad.to_dense()
         sent = [self._compression.compress(tensor.grad) for tensor in self._tensors]
-        means = grouped_allreduce_async_([gradient for gradient, _ in sent], name=f"{self._name}.gradients", op=Average,
-                                         compression=self._compression).wait()
+        with of_gradients():
+            handle = grouped_allreduce_async_([gradient for gradient, _ in sent], name=f"{self._name}.gradients",
+                                              op=Average, compression=self._compression)
+        means = handle.wait()
         for tensor, mean, (_, context) in zip(self._tensors, means, sent):
             tensor.grad = self._compression.decompress(mean, context)

@@ -6,10 +6,11 @@ continues with earlier layers. step() waits for all reductions.
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any, Optional, TypeVar
 
 import torch
 
+from .._collectives import of_gradients
 from .._compression import refuse_wire
 from .._retired import groups_of
 from ..process_sets import ProcessSet, global_process_set, id_of
@@ -22,11 +23,14 @@ from .reducer import Groups, Reducer, checked_groups, checked_passes
 from .sharded import settings_of, sharded_optimizer
 
 
+Optimizer = TypeVar("Optimizer", bound=torch.optim.Optimizer)
+
+
 def DistributedOptimizer(  # noqa: N802 (Horovod's name; it returns an instance of a class)
-        optimizer: torch.optim.Optimizer, named_parameters: Optional[NamedParameters] = None,
+        optimizer: Optimizer, named_parameters: Optional[NamedParameters] = None,
         compression: type[Compressor] = Compression.none, backward_passes_per_step: int = 1, op: ReduceOp = Average,
         gradient_predivide_factor: float = 1.0, num_groups: int = 0, groups: Groups = None,
-        sparse_as_dense: bool = False, process_set: ProcessSet = global_process_set, shard: bool = False) -> Any:
+        sparse_as_dense: bool = False, process_set: ProcessSet = global_process_set, shard: bool = False) -> Optimizer:
     """Returns `optimizer` with gradients reduced over all ranks; use it instead of `optimizer`.
 
     The result is an instance of a subclass of the optimizer's class, and shares its parameters and its state.
@@ -108,8 +112,9 @@ class _AdasumOptimizer(Wrapped):
         result = super().step(closure, **arguments)
         with torch.no_grad():
             sent = [self._compression.compress(tensor - old) for tensor, old in zip(tensors, before)]
-            handle = grouped_allreduce_async_([change for change, _ in sent], name="DistributedOptimizer, Adasum",
-                                              op=Adasum, process_set=self._process_set)
+            with of_gradients():
+                handle = grouped_allreduce_async_([change for change, _ in sent], name="DistributedOptimizer, Adasum",
+                                                  op=Adasum, process_set=self._process_set)
             for tensor, old, change, (_, context) in zip(tensors, before, handle.wait(), sent):
                 tensor.copy_(old + self._compression.decompress(change, context))
         return result

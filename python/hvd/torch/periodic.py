@@ -12,6 +12,7 @@ from typing import Any, Optional
 import torch
 
 from .. import schedule
+from .._collectives import of_gradients
 from .._compression import name_of
 from .._periodic import Exchange, Exchanging, Mean, of_this_rank
 from ..objects import allgather_object
@@ -36,8 +37,9 @@ def mean_of(tensors: Sequence[torch.Tensor], name: str, process_set: ProcessSet 
     sent = [compression.compress(tensor.detach()) for tensor in tensors]
     # By itself, so that no compression rounds it.
     present_handle = allreduce_async(present, name=f"{name}.present", op=Average, process_set=process_set)
-    handle = reduce([tensor for tensor, _ in sent], name=name, op=Average, process_set=process_set,
-                    compression=compression)
+    with of_gradients():
+        handle = reduce([tensor for tensor, _ in sent], name=name, op=Average, process_set=process_set,
+                        compression=compression)
     return Mean(handle, present_handle, process_set.size(),
                 lambda means: [compression.decompress(mean, context) for mean, (_, context) in zip(means, sent)])
 

@@ -20,7 +20,7 @@ from typing import Any, Optional, Union
 
 import torch
 
-from .._collectives import sharing_failure
+from .._collectives import of_gradients, sharing_failure
 from ..job import local_size, size
 from ..process_sets import ProcessSet, global_process_set
 from ..types import Adasum, ReduceOp
@@ -177,7 +177,7 @@ class Reducer:
                 reduction.missing -= 1
                 complete = reduction.missing == 0
             if complete:
-                self._submit(reduction)
+                self._start(reduction)
 
     def _share(self, parameter: Parameter) -> None:
         """Moves a gradient that backward() has made into memory that the ranks of the host share."""
@@ -190,6 +190,10 @@ class Reducer:
                     other.memory = memory
         if parameter.memory is not None:
             parameter.memory.take_over(parameter.tensor)
+
+    def _start(self, reduction: Reduction) -> None:
+        with of_gradients():
+            self._submit(reduction)
 
     def _submit(self, reduction: Reduction) -> None:
         gradients = [gradient_of(parameter) for parameter in reduction.parameters]
@@ -234,7 +238,7 @@ class Reducer:
         for reduction in self._reductions:
             try:
                 if reduction.handle is None and reduction.begun(self.backward_passes_per_step):
-                    self._submit(reduction)
+                    self._start(reduction)
             except Exception as error:
                 failure = failure or error
         for reduction in self._reductions:

@@ -131,6 +131,7 @@ struct Options {
   void* stream = nullptr;        // with Memory::cuda: the cudaStream_t of the call
   std::string shape = {};        // the tensor's, "[64, 3]", to find ranks with another; "": none
   Compression compression = Compression::none;  // of allreduce, between hosts
+  bool gradients = false;  // computed from this rank's own data, see hvd_options
 };
 
 namespace detail {
@@ -146,6 +147,7 @@ inline hvd_options read(const Options& options) {
   read.priority = options.priority;
   read.memory = static_cast<std::int32_t>(options.memory);
   read.compression = static_cast<std::int32_t>(options.compression);
+  read.gradients = options.gradients ? 1 : 0;
   read.stream = options.stream;
   read.shape = options.shape.empty() ? nullptr : options.shape.c_str();
   return read;

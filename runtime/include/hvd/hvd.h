@@ -289,6 +289,11 @@ typedef struct hvd_options {
    * reads and writes no buffer on any rank, so its other arguments may be null or 0. */
   const char* fault;
   int64_t has_factors; /* 1: prescale and postscale are factors as they are, also if they are 0 */
+  /* 1: each rank gives what it has computed from its own data, such as gradients. If all ranks give
+   * the same in the first ten steps, rank 0 prints a line on stderr: no one has divided the data.
+   * For an allreduce, grouped allreduce or reducescatter of all ranks that has a name.
+   * HVD_DATA_CHECK_DISABLE=1 silences it. */
+  int64_t gradients;
 } hvd_options;
 
 /* An allocating function for languages in which a function that C calls may fail before it can

@@ -36,6 +36,7 @@ class Mean {
     present_done_ = allreduce_async(std::span(&present_, 1), Op::average, options);
     options.name = name;
     options.compression = compression;
+    options.gradients = true;
     done_ =
         grouped_allreduce_async(std::span<const std::span<float>>(tensors_), Op::average, options);
   }

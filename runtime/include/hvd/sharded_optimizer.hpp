@@ -55,8 +55,9 @@ class ShardedOptimizer {
     const Tensors parameters = parameters_.tensors();
     flat_.resize(parameters_.total());
     detail::flatten(gradients_.tensors(), flat_);
-    reducescatter(std::span<const float>(flat_), std::span(own_gradients_), Op::average,
-                  Options(name_ + ".gradients"));
+    Options options(name_ + ".gradients");
+    options.gradients = true;
+    reducescatter(std::span<const float>(flat_), std::span(own_gradients_), Op::average, options);
     detail::flatten(parameters, flat_);
     std::vector<float> own = part_of(flat_);
     update_(own, own_gradients_);

@@ -10,9 +10,12 @@ Works with Keras 3 and Keras 2. See docs/frameworks/tensorflow.md.
 
 from __future__ import annotations
 
+import typing as _typing
 from typing import Any, Optional
 
 import hvd.tensorflow as _hvd
+from hvd import _arguments, _everywhere, _names
+from hvd._everywhere import *  # noqa: F403
 from hvd.tensorflow import (Adasum, Average, Compression, DiLoCo, Error, Gossip, LocalSGD, Max, Min, ParameterServer,
                             ProcessSet, Product, ReduceOp, Sum, add_process_set, allgather_object, barrier,
                             broadcast_global_variables, broadcast_object, broadcast_variables, ccl_built, cross_rank,
@@ -114,3 +117,10 @@ __all__ = [
     "rank", "reducescatter", "remove_process_set", "rocm_built", "shutdown", "size", "start_timeline",
     "stop_timeline",
 ]
+
+# What is called in a tf.function is that of hvd.tensorflow, which does this itself.
+_arguments.guard(globals(), ["DistributedOptimizer", "PartialDistributedOptimizer", "load_model"])
+__all__ += _everywhere.__all__
+
+if not _typing.TYPE_CHECKING:
+    __getattr__, __dir__ = _names.answers_for(__name__)

@@ -64,6 +64,25 @@ TEST(Rendezvous, DeliversEveryBlobToEveryRank) {
   }
 }
 
+// Without a secret no launcher has started the ranks, so no launcher says what they wait for.
+TEST(Rendezvous, ARankWithoutALauncherSaysForWhomItWaits) {
+  const test::ReservedPort port;
+  auto first = make_spec(port, 0, 2);
+  auto second = make_spec(port, 1, 2);
+  for (RendezvousSpec* spec : {&first, &second}) {
+    spec->secret.key.clear();
+    spec->note_after = std::chrono::milliseconds(1);
+  }
+  testing::internal::CaptureStderr();
+  first.timeout = second.timeout = std::chrono::milliseconds(20);
+  EXPECT_FALSE(open_rendezvous(first).ok());
+  EXPECT_FALSE(open_rendezvous(second).ok());
+  const std::string said = testing::internal::GetCapturedStderr();
+  const std::string at = " at 127.0.0.1 port " + std::to_string(port.number());
+  EXPECT_NE(said.find("hvd: rank 0 waits for rank 1" + at), std::string::npos) << said;
+  EXPECT_NE(said.find("hvd: rank 1 waits for rank 0" + at), std::string::npos) << said;
+}
+
 // Rank 2 encrypts and the others do not, or the other way round.
 TEST(Rendezvous, DifferentEncryptionOfOneRankFailsOnEveryRank) {
   for (const bool encrypted : {false, true}) {

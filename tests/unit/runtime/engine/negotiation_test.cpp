@@ -167,6 +167,21 @@ TEST(Negotiation, RefusesTheNameZero) {
 }
 
 // All ranks get it in the same round, whatever the other ranks propose.
+TEST(Negotiation, PassesOnWhatARankSaysOfItsGradients) {
+  std::vector<Negotiation> ranks(2, Negotiation(2, 4));
+  const std::vector<NamedTensor> names{{7, 0}, {8, 0}, {9, 0}};
+  std::vector<std::vector<std::byte>> proposals(2);
+  EXPECT_EQ(ranks[0].encode(names, false, 64, proposals[0], {.gradients = 0x123456789abcdef0}), 3u);
+  EXPECT_EQ(ranks[1].encode(names, false, 64, proposals[1]), 3u);
+  ASSERT_TRUE(ranks[1].apply(0, proposals[0]));
+  EXPECT_EQ(ranks[1].gradients(), 0x123456789abcdef0u);
+  ASSERT_TRUE(ranks[1].apply(1, proposals[1]));
+  EXPECT_EQ(ranks[1].gradients(), 0u);
+  EXPECT_EQ(ranks[1].ready().size(), 3u);
+  proposals[0].pop_back();
+  EXPECT_FALSE(ranks[0].apply(0, proposals[0]));
+}
+
 TEST(Negotiation, TakesTheTuningThatRank0Sends) {
   std::vector<Negotiation> ranks(3, Negotiation(3, 4));
   for (const int sent : {5, 5, 200, 0}) {
@@ -174,7 +189,7 @@ TEST(Negotiation, TakesTheTuningThatRank0Sends) {
     const NamedTensor name{7, 0};
     for (std::size_t rank = 0; rank < 3; ++rank)
       ranks[rank].encode({&name, 1}, false, 1024, proposals[rank],
-                         static_cast<std::uint8_t>(rank == 0 ? sent : 77));
+                         {.tuning = static_cast<std::uint8_t>(rank == 0 ? sent : 77)});
     for (Negotiation& negotiation : ranks) {
       for (int rank = 0; rank < 3; ++rank)
         ASSERT_TRUE(negotiation.apply(rank, proposals[static_cast<std::size_t>(rank)]));

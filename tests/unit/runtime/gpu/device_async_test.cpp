@@ -46,6 +46,34 @@ std::string sum_in_opposite_orders(Gpu& gpu, int rank) {
   return "ok";
 }
 
+// Returns what rank 0 says about gradients that are `difference` apart.
+std::vector<std::string> train_on_equal_data(float difference) {
+  return run_on_gpus({}, [=](int rank, Gpu& gpu) -> std::string {
+    testing::internal::CaptureStderr();
+    float* const gradient = gpu.upload(std::vector<float>(1000));
+    for (int step = 0; step < 20; ++step) {
+      const std::vector<float> own(
+          1000, static_cast<float>(step + 1) + static_cast<float>(rank) * difference);
+      gpu.copy(gradient, own.data(), own.size() * sizeof(float));
+      hvd_options options = on_cuda("gradient");
+      options.gradients = 1;
+      if (hvd_allreduce(gradient, gradient, 1000, HVD_FLOAT32, HVD_SUM, &options) != HVD_OK)
+        return hvd_last_error();
+      gpu.synchronize();
+    }
+    const std::string text = testing::internal::GetCapturedStderr();
+    return text.substr(0, text.find(';'));
+  });
+}
+
+TEST(DeviceAsync, EqualGradientsAreNoticed) {
+  EXPECT_THAT(train_on_equal_data(0),
+              testing::ElementsAre("hvd: warning: all 2 ranks computed the same gradients in 10 "
+                                   "steps, so they train on the same data",
+                                   ""));
+  EXPECT_THAT(train_on_equal_data(0.5f), Each(""));
+}
+
 TEST(DeviceAsync, RanksMaySubmitInOppositeOrders) {
   EXPECT_THAT(run_on_gpus({}, [](int rank, Gpu& gpu) { return sum_in_opposite_orders(gpu, rank); }),
               Each("ok"));

@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace hvdrun {
@@ -48,7 +49,7 @@ PipeWrites::PipeWrites(const EventLoop& loop)
 // Signals of an earlier pipe with this number are not for the new listener.
 void PipeWrites::watch(int pipe, Listener& listener) {
   update();
-  const f_owner_ex owner{F_OWNER_TID, ::gettid()};
+  const f_owner_ex owner{F_OWNER_TID, static_cast<pid_t>(::syscall(SYS_gettid))};
   if (::fcntl(pipe, F_SETOWN_EX, &owner) != 0) return;
   if (::fcntl(pipe, F_SETSIG, write_signal()) != 0) return;
   if (::fcntl(pipe, F_SETFL, ::fcntl(pipe, F_GETFL) | O_ASYNC) != 0) return;

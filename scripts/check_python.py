@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,6 +51,9 @@ SITE = Environment("site", ("mkdocs-material==9.8.2", "mkdocs==1.6.1", "pymdown-
 # NVIDIA's header of NVML, for the gate's unit tests.
 NVML = Environment("nvml", ("nvidia-nvml-dev==13.5.37",), "less than 1 MB")
 
+# The sources have the form of this version, Debian 12's: another one would change many lines.
+CLANG_FORMAT = Environment("clang-format", ("clang-format==14.0.6",), "about 2 MB")
+
 
 # DeepSpeed would compile its collectives on CPUs when it is first used, which takes minutes.
 BUILD_VARIABLES = {"DS_ACCELERATOR": "cpu", "DS_BUILD_SHM_COMM": "1"}
@@ -93,6 +97,15 @@ def nvml_headers(log: Log) -> Path:
     if not found:
         raise StepFailed(f"{NVML.requirements[0]} has no nvml.h")
     return found[0].parent
+
+
+def clang_format(log: Log) -> Path:
+    """clang-format of the version that gives the sources their form: Debian's own, or a downloaded one."""
+    own = Path("/usr/bin/clang-format")
+    wanted = CLANG_FORMAT.requirements[0].partition("==")[2]
+    if own.exists() and f"version {wanted}" in subprocess.run([own, "--version"], capture_output=True, text=True).stdout:
+        return own
+    return ensure(log, CLANG_FORMAT).parent / "clang-format"
 
 
 def check_types(log: Log) -> None:

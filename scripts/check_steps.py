@@ -324,11 +324,12 @@ def sources(*suffixes: str) -> list[Path]:
 
 def run_format(log: Log) -> Result:
     findings = log.folder / "findings.txt"
-    code = log.run(["clang-format", "--dry-run", "-Werror", *sources(".cpp", ".hpp", ".c", ".h")],
+    program = check_python.clang_format(log)
+    code = log.run([program, "--dry-run", "-Werror", *sources(".cpp", ".hpp", ".c", ".h")],
                    may_fail=True, output=findings)
     if code != 0:
         files = sorted(set(re.findall(r"^(.+?):\d+:\d+: error", findings.read_text(), re.MULTILINE)))
-        raise StepFailed(f"clang-format -i {shlex.join(files)}" if files else f"see {findings}")
+        raise StepFailed(f"{program} -i {shlex.join(files)}" if files else f"see {findings}")
     return passed()
 
 

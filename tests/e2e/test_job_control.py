@@ -298,7 +298,7 @@ def test_a_job_with_requeue_says_which_signal_ended_its_program(sandbox: Sandbox
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_stopped_job_ends_though_nobody_reads_its_output(sandbox: Sandbox, number: signal.Signals) -> None:
+def test_a_stopped_job_ends_if_its_output_is_not_read(sandbox: Sandbox, number: signal.Signals) -> None:
     reader, writer = os.pipe()
     running = sandbox.start("-np", 2, "yes", stdout=writer)
     os.close(writer)

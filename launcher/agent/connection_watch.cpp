@@ -97,8 +97,12 @@ ConnectionWatch::ConnectionWatch(const EventLoop& loop, Events events)
 
 void ConnectionWatch::on_timer() {
   look();
-  if (seen_ || events_.joined()) return;
-  const auto limit = used_.mpich ? std::min(kMpichLimit, stall_time_) : stall_time_;
+  if (seen_ || events_.joined()) {
+    joined_later_ = told_;
+    if (told_) events_.on_apart();
+    return;
+  }
+  const auto limit = used_.mpich ? std::min(kMpichLimit, join_time_) : join_time_;
   if (limit.count() > 0 && age() >= limit && !std::exchange(told_, true)) events_.on_apart();
   const auto left = told_ || limit.count() == 0 ? age() : limit - age();
   timer_.start(interval_after(age(), left));
@@ -108,7 +112,7 @@ void ConnectionWatch::start(const LaunchMessage& job, const std::vector<HeldPort
   if (job.size < 2 || job.ranks.empty()) return;  // none: they come later, one by one
   ports_ = ports_of_ranks(job, held);
   has_tf_config_ = has_tf_config(job);
-  stall_time_ = job.stall_time;
+  join_time_ = job.join_time;
   program_ = job.program;
   begun_ = std::chrono::steady_clock::now();
   timer_.start(kShortestInterval);

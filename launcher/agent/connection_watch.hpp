@@ -62,8 +62,8 @@ class ConnectionWatch {
   struct Events {
     // Returns whether the ranks have joined in another way.
     std::function<bool()> joined;
-    // The ranks have run for the job's stall_time without a sign that they join; for less if they
-    // use MPICH. Called once.
+    // The ranks have run for the job's join_time without a sign that they join; for less if they
+    // use MPICH. Called once, and once more if they join later.
     std::function<void()> on_apart;
   };
   ConnectionWatch(const EventLoop& loop, Events events);
@@ -90,7 +90,9 @@ class ConnectionWatch {
   bool was_too_short() const { return was_too_short_; }
 
   // Returns what was seen of the ranks' programs, which may be why they do not join.
-  ApartMessage apart() const { return {used_.tensorflow && !has_tf_config_, used_.mpich}; }
+  ApartMessage apart() const {
+    return {used_.tensorflow && !has_tf_config_, used_.mpich, joined_later_};
+  }
 
  private:
   void on_timer();
@@ -106,8 +108,9 @@ class ConnectionWatch {
   bool was_too_short_ = false;
   bool has_tf_config_ = false;
   UsedLibraries used_;
-  std::chrono::milliseconds stall_time_{0};
+  std::chrono::milliseconds join_time_{0};
   bool told_ = false;
+  bool joined_later_ = false;
   bool rank_has_ended_ = false;
 };
 

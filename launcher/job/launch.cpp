@@ -139,6 +139,7 @@ LaunchMessage launch_message(const JobSpec& spec, const Plan& plan, const JobIde
   message.working_directory = spec.working_directory.string();
   message.environment = job_environment(caller, spec, interfaces);
   message.stall_time = stall_time(message.environment);
+  message.join_time = join_time(message.environment);
   if (!runs_here(plan, placement.hosts[host_index].host)) {
     message.host_variables = leave_host_variables(spec, message.environment);
     message.limits = context.limits;

@@ -2,16 +2,23 @@
 
 #include "report/report_text.hpp"
 
+#include <utility>
+
 namespace hvdrun {
 
 std::optional<std::string> SeparateRuns::on_apart(const ApartMessage& message, std::size_t hosts,
                                                   std::size_t ranks) {
+  if (message.joined) {
+    if (!std::exchange(warned_, false)) return std::nullopt;
+    return "the ranks have joined each other since: they are one job";
+  }
   add_signs(message);
   if (++hosts_apart_ != hosts || ranks < 2) return std::nullopt;
+  warned_ = true;
   Report report;
   report.ranks.resize(ranks);
   add_to(report, hosts);
-  return separate_runs_warning(report, "so far these may be");
+  return separate_runs_warning(report, SeparateRunsAt::present);
 }
 
 void SeparateRuns::on_done(const DoneMessage& done, bool dismissed) {

@@ -16,7 +16,7 @@ namespace hvdrun {
 class SeparateRuns {
  public:
   // Takes what a host's agent says while its ranks run. Returns the warning to print once all
-  // `hosts` have said it.
+  // `hosts` have said that its ranks are apart, and a line that takes it back when ranks join.
   std::optional<std::string> on_apart(const ApartMessage& message, std::size_t hosts,
                                       std::size_t ranks);
 
@@ -31,7 +31,8 @@ class SeparateRuns {
 
   ApartMessage signs_;
   bool rank_drove_all_gpus_ = false;
-  std::size_t hosts_apart_ = 0;         // while their ranks run
+  std::size_t hosts_apart_ = 0;  // while their ranks run
+  bool warned_ = false;
   std::size_t hosts_without_join_ = 0;  // at their end
 };
 

@@ -37,12 +37,21 @@ std::optional<double> number_in(const std::vector<std::string>& variables, std::
   return value;
 }
 
+milliseconds time_in(const std::vector<std::string>& variables, std::string_view ours) {
+  const auto seconds = number_in(variables, ours);
+  return seconds ? milliseconds(std::llround(std::ceil(*seconds * 1000))) : kUnlessSet;
+}
+
 }  // namespace
 
 milliseconds stall_time(const std::vector<std::string>& variables) {
   if (number_in(variables, HVD_ENV_STALL_CHECK_DISABLE) == 1) return milliseconds(0);
-  const auto seconds = number_in(variables, HVD_ENV_STALL_CHECK_TIME);
-  return seconds ? milliseconds(std::llround(std::ceil(*seconds * 1000))) : kUnlessSet;
+  return time_in(variables, HVD_ENV_STALL_CHECK_TIME);
+}
+
+milliseconds join_time(const std::vector<std::string>& variables) {
+  if (stall_time(variables).count() == 0) return milliseconds(0);
+  return time_in(variables, HVD_ENV_JOIN_TIME);
 }
 
 }  // namespace hvdrun

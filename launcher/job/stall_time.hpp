@@ -1,5 +1,5 @@
-// How long a collective may wait for ranks before hvdrun prints it, as the ranks' environment sets
-// it. A pure function.
+// How long a collective may wait for ranks before hvdrun prints it, and how long ranks may take to
+// join each other, as the ranks' environment sets it. Pure functions.
 #pragma once
 
 #include <chrono>
@@ -12,5 +12,11 @@ namespace hvdrun {
 // Reads HVD_STALL_CHECK_DISABLE and HVD_STALL_CHECK_TIME_SECONDS, or Horovod's if these are unset.
 // Treats an invalid value as unset; hvd_init reports it as an error in the ranks.
 std::chrono::milliseconds stall_time(const std::vector<std::string>& variables);
+
+// Returns the time after which hvdrun says that no rank has joined another one yet; 0: never, as
+// when it is not to print anything. Reads HVD_JOIN_TIME_SECONDS too. It is a time of its own,
+// because a program imports and reads its data before it joins, which may take longer than a
+// collective.
+std::chrono::milliseconds join_time(const std::vector<std::string>& variables);
 
 }  // namespace hvdrun

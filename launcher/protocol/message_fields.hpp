@@ -151,10 +151,10 @@ inline constexpr auto fields_of(const LaunchMessage*) {
       field("environment", &T::environment), field("host_variables", &T::host_variables),
       field("limits", &T::limits), field("umask", &T::umask), field("niceness", &T::niceness),
       field("ranks", &T::ranks), field("mlx_hosts", &T::mlx_hosts), field("gpus", &T::gpus),
-      field("stall_time", &T::stall_time), field("progress_interval", &T::progress_interval),
-      field("elastic", &T::elastic), field("key", &T::key), field("grows", &T::grows),
-      field("order_streams", &T::order_streams), field("kill_signal", &T::kill_signal),
-      field("grace", &T::grace));
+      field("stall_time", &T::stall_time), field("join_time", &T::join_time),
+      field("progress_interval", &T::progress_interval), field("elastic", &T::elastic),
+      field("key", &T::key), field("grows", &T::grows), field("order_streams", &T::order_streams),
+      field("kill_signal", &T::kill_signal), field("grace", &T::grace));
 }
 
 inline constexpr auto fields_of(const StartMoreMessage*) {
@@ -334,7 +334,7 @@ inline constexpr auto fields_of(const ApartMessage*) {
   using T = ApartMessage;
   using json_fields::field;
   return std::tuple(field("lacks_tf_config", &T::lacks_tf_config),
-                    field("uses_mpich", &T::uses_mpich));
+                    field("uses_mpich", &T::uses_mpich), field("joined", &T::joined));
 }
 
 inline constexpr auto fields_of(const Throttling*) {

@@ -106,6 +106,7 @@ struct LaunchMessage {
   std::string mlx_hosts;                    // content of MLX_HOSTFILE; empty: no such file
   std::vector<std::string> gpus;            // NVML's names of the GPUs to monitor; see GpuUse
   std::chrono::milliseconds stall_time{0};  // report longer waits in collectives; 0: never
+  std::chrono::milliseconds join_time{0};   // say then that no rank has joined yet; 0: never
   // How often to report the training's progress; 0: never.
   std::chrono::milliseconds progress_interval{0};
   bool elastic = false;        // the ranks are members, and the job continues when some are lost
@@ -242,6 +243,7 @@ struct ProgressMessage {  // of the agent's ranks that are alive
 struct ApartMessage {
   bool lacks_tf_config = false;  // one uses TensorFlow, and they were given no TF_CONFIG
   bool uses_mpich = false;
+  bool joined = false;  // they were said to be apart, and have joined since
 };
 
 struct DoneMessage {

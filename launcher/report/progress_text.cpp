@@ -52,11 +52,15 @@ Progress progress_of(const RankCounters& counters) {
 }
 
 // Returns the last epoch that a rank trained in. A program may begin another one, and end before it
-// does anything in that: it stops early, or sets the number of epochs after the last one.
+// does anything in that: it stops early, or sets the number of epochs after the last one. But who
+// succeeds in the last epoch, or has done all steps, has trained in it.
 std::optional<std::uint64_t> last_epoch(const RankReport& rank) {
   const RankCounters& counters = rank.counters;
   const bool succeeded = rank.exited && rank.exit_code == 0;
   if (!counters.epoch || !succeeded || counters.epochs.empty()) return counters.epoch;
+  const bool is_last = counters.epochs_in_all > 0 && *counters.epoch + 1 >= counters.epochs_in_all;
+  const bool all_steps = counters.steps_in_all > 0 && counters.steps >= counters.steps_in_all;
+  if (is_last || all_steps) return counters.epoch;
   return std::min(*counters.epoch, counters.epochs.back().epoch);
 }
 

@@ -202,7 +202,7 @@ std::vector<std::string> lines_of_success(const Report& report) {
   add_earlier(report, lines);
   add_hosts(report, lines);
   if (report.may_be_separate_runs && (report.wall_seconds >= kLeastTraining || report.uses_mpich))
-    lines.push_back(separate_runs_warning(report, "these may have been"));
+    lines.push_back(separate_runs_warning(report, SeparateRunsAt::end));
   add_leftovers(report, lines);
   return lines;
 }
@@ -245,11 +245,13 @@ std::string describe_end(const RankReport& rank) {
                      memory);
 }
 
-std::string separate_runs_warning(const Report& report, std::string_view these_are) {
+std::string separate_runs_warning(const Report& report, SeparateRunsAt when) {
+  const bool they_run = when == SeparateRunsAt::present;
   return warning_text(fmt::format(
-      "no rank was seen to join another one (by hvd.init, MPI_Init, torch.distributed or "
+      "no rank was seen to join another one{} (by hvd.init, MPI_Init, torch.distributed or "
       "any TCP connection): {} {} separate runs of the program; {}",
-      these_are, report.ranks.size(), advice_on_separate_runs(report)));
+      they_run ? " yet" : "", they_run ? "so far these may be" : "these may have been",
+      report.ranks.size(), advice_on_separate_runs(report)));
 }
 
 std::vector<std::string> report_lines(const Report& report) {

@@ -12,8 +12,9 @@ namespace hvdrun {
 
 std::vector<std::string> report_lines(const Report& report);
 
-// Returns the line that warns of ranks that have not joined. `these_are`: "these may have been".
-std::string separate_runs_warning(const Report& report, std::string_view these_are);
+// Returns the line that warns of ranks that have not joined: while they run, or at their end.
+enum class SeparateRunsAt { present, end };
+std::string separate_runs_warning(const Report& report, SeparateRunsAt when);
 
 // Returns one attempt's report in short. Its reason is one line: "rank 3 on n1 failed: exit code 3
 // (pid 12, after 0.21 s)", or hvdrun's own.

@@ -16,7 +16,8 @@ from collections.abc import Callable
 import pexpect
 import pytest
 
-from harness import BUILD, HVDRUN, PYTHON, TIME_LIMIT, Done, Running, Sandbox, program, read_bytes, wait_until
+from harness import (BUILD, HVDRUN, PYTHON, TIME_LIMIT, Done, Running, Sandbox, program, python_environment, read_bytes,
+                     wait_until)
 
 
 def crashed(sandbox: Sandbox, *options: object, ranks: int = 4) -> object:
@@ -555,10 +556,30 @@ def test_ranks_without_connections_get_a_warning_about_separate_runs(sandbox: Sa
 
 def test_ranks_without_connections_get_a_warning_while_they_run(sandbox: Sandbox) -> None:
     done = sandbox.files / "done"
-    job = sandbox.start("-np", 2, "sh", "-c", f"until [ -e {done} ]; do sleep 0.01; done", env={"HVD_STALL_CHECK_TIME_SECONDS": "0.5"})
+    job = sandbox.start("-np", 2, "sh", "-c", f"until [ -e {done} ]; do sleep 0.01; done", env={"HVD_JOIN_TIME_SECONDS": "0.5"})
     job.wait_for(b"so far these may be 2 separate runs of the program; see FRAMEWORKS in hvdrun(1)\n", "err")
     done.touch()
     assert job.wait().expect(0).err.count(b"so far these may be") == 1
+
+
+JOINS_LATE = """\
+import os, sys, time
+while not os.path.exists(sys.argv[1]): time.sleep(0.01)
+import hvd
+hvd.init()
+while not os.path.exists(sys.argv[2]): time.sleep(0.01)
+"""
+
+
+def test_the_warning_is_taken_back_when_ranks_join(sandbox: Sandbox) -> None:
+    go, done = sandbox.files / "go", sandbox.files / "done"
+    job = sandbox.start("-np", 2, PYTHON, "-c", JOINS_LATE, go, done, env=python_environment({"HVD_JOIN_TIME_SECONDS": "0.5"}))
+    job.wait_for(b"no rank was seen to join another one yet (", "err")
+    go.touch()
+    job.wait_for(b"hvdrun: note: the ranks have joined each other since: they are one job\n", "err")
+    done.touch()
+    said = job.wait().expect(0)
+    assert said.err.count(b"have joined each other since") == 1 and said.report["may_be_separate_runs"] is False, said
 
 
 def test_separate_ranks_of_mpich_get_the_advice_to_use_mpiexec(sandbox: Sandbox) -> None:
@@ -566,7 +587,7 @@ def test_separate_ranks_of_mpich_get_the_advice_to_use_mpiexec(sandbox: Sandbox)
     done, library = sandbox.files / "done", sandbox.files / "libmpich.so.12"
     shutil.copy("/lib/x86_64-linux-gnu/libm.so.6", library)
     job = sandbox.start("-np", 2, PYTHON, "-c", "import ctypes, os, sys, time\nctypes.CDLL(sys.argv[1])\n"
-                        "while not os.path.exists(sys.argv[2]): time.sleep(0.01)", library, done, env={"HVD_STALL_CHECK_TIME_SECONDS": "0.5"})
+                        "while not os.path.exists(sys.argv[2]): time.sleep(0.01)", library, done, env={"HVD_JOIN_TIME_SECONDS": "0.5"})
     job.wait_for(b"so far these may be 2 separate runs", "err")
     done.touch()
     said = job.wait().expect(0).err_text

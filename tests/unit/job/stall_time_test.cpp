@@ -17,6 +17,15 @@ TEST(StallTime, IsAMinuteUnlessAVariableChangesIt) {
   EXPECT_EQ(stall_time({"HVD_STALL_CHECK_DISABLE=0"}), milliseconds(60'000));
 }
 
+TEST(JoinTime, IsATimeOfItsOwn) {
+  EXPECT_EQ(join_time({}), milliseconds(60'000));
+  EXPECT_EQ(join_time({"HVD_STALL_CHECK_TIME_SECONDS=2"}), milliseconds(60'000));
+  EXPECT_EQ(join_time({"HVD_JOIN_TIME_SECONDS=300"}), milliseconds(300'000));
+  EXPECT_EQ(join_time({"HVD_JOIN_TIME_SECONDS=0"}), milliseconds(0));
+  EXPECT_EQ(join_time({"HVD_STALL_CHECK_DISABLE=1"}), milliseconds(0));
+  EXPECT_EQ(join_time({"HVD_STALL_CHECK_TIME_SECONDS=0"}), milliseconds(0));
+}
+
 TEST(StallTime, UsesHorovodsVariablesWhereHvdsAreNotSet) {
   EXPECT_EQ(stall_time({"HOROVOD_STALL_CHECK_TIME_SECONDS=7"}), milliseconds(7000));
   EXPECT_EQ(stall_time({"HOROVOD_STALL_CHECK_TIME_SECONDS=7", "HVD_STALL_CHECK_TIME_SECONDS=5"}),

@@ -85,6 +85,7 @@ TEST(ProgressText, SuccessfulRankDoesNotShowAnUnfinishedEpoch) {
   RankReport rank = with_counters(10, 1, 100);
   rank.counters.epoch = 6;
   rank.counters.epochs_in_all = 10;
+  rank.counters.steps_in_all = 80;
   rank.counters.epochs = {{4, 1.0, 0}, {5, 1.0, 0}};
   rank.exited = true;
   EXPECT_EQ(progress_fields(*final_progress({rank}))[0], "epoch 6/10");
@@ -93,6 +94,19 @@ TEST(ProgressText, SuccessfulRankDoesNotShowAnUnfinishedEpoch) {
   rank.exit_code = 0;
   rank.counters.epochs.clear();
   EXPECT_EQ(progress_fields(*final_progress({rank}))[0], "epoch 7/10");
+}
+
+// hvd.progress(step=…, epoch=epoch, epochs=10) in a loop does not say that the last epoch is over.
+TEST(ProgressText, SuccessfulRankWasInItsLastEpoch) {
+  RankReport rank = with_counters(10, 9, 200);
+  rank.counters.epoch = 9;
+  rank.counters.epochs_in_all = 10;
+  rank.counters.epochs = {{7, 1.0, 0}, {8, 1.0, 0}};
+  rank.exited = true;
+  EXPECT_EQ(progress_fields(*final_progress({rank}))[0], "epoch 10/10");
+  rank.counters.epochs_in_all = 0;  // it does not say how many there are, but has done all steps
+  rank.counters.steps_in_all = rank.counters.steps = 200;
+  EXPECT_EQ(progress_fields(*final_progress({rank}))[0], "epoch 10");
 }
 
 }  // namespace

@@ -12,14 +12,13 @@
 
 namespace hvdrun {
 
-Result<std::optional<std::string>> read_file_if_there(const std::filesystem::path& file,
-                                                      std::size_t largest,
-                                                      const std::string& cannot) {
+namespace {
+
+// Returns the file's bytes; nullopt, with errno, if it cannot be opened.
+Result<std::optional<std::string>> read_opened(const std::filesystem::path& file,
+                                               std::size_t largest, const std::string& cannot) {
   const Fd descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!descriptor) {
-    if (errno == ENOENT || errno == ENOTDIR) return std::optional<std::string>();
-    return fail_errno(cannot, errno, kExitUsage);
-  }
+  if (!descriptor) return std::optional<std::string>();
   std::string text;
   std::array<char, 65536> buffer;
   while (true) {
@@ -34,10 +33,21 @@ Result<std::optional<std::string>> read_file_if_there(const std::filesystem::pat
   }
 }
 
+}  // namespace
+
+Result<std::optional<std::string>> read_file_if_there(const std::filesystem::path& file,
+                                                      std::size_t largest,
+                                                      const std::string& cannot) {
+  HVD_TRY(auto text, read_opened(file, largest, cannot));
+  if (!text && errno != ENOENT && errno != ENOTDIR && errno != EACCES && errno != EPERM)
+    return fail_errno(cannot, errno, kExitUsage);
+  return text;
+}
+
 Result<std::string> read_file(const std::filesystem::path& file, std::size_t largest,
                               const std::string& cannot) {
-  HVD_TRY(auto text, read_file_if_there(file, largest, cannot));
-  if (!text) return fail_errno(cannot, ENOENT, kExitUsage);
+  HVD_TRY(auto text, read_opened(file, largest, cannot));
+  if (!text) return fail_errno(cannot, errno, kExitUsage);
   return std::move(*text);
 }
 

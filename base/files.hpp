@@ -10,15 +10,16 @@
 
 namespace hvdrun {
 
-// Returns the file's bytes; nullopt if there is no such file. Errors have exit code kExitUsage and
-// begin with `cannot` ("cannot read the config file F"): the system refuses, or the file is larger
-// than `largest` bytes, a multiple of 1 MiB. The bound keeps us from reading a data file or
-// /dev/zero.
+// Reads a file for which hvdrun only looks. Returns its bytes; nullopt if there is no such file, or
+// this user may not see or read it. Errors have exit code kExitUsage and begin with `cannot`
+// ("cannot read the config file F"): the system refuses, or the file is larger than `largest`
+// bytes, a multiple of 1 MiB. The bound keeps us from reading a data file or /dev/zero.
 Result<std::optional<std::string>> read_file_if_there(const std::filesystem::path& file,
                                                       std::size_t largest,
                                                       const std::string& cannot);
 
-// Like read_file_if_there, but it is an error if there is no such file.
+// Reads a file that the user names. Like read_file_if_there, but it is an error if it cannot be
+// opened.
 Result<std::string> read_file(const std::filesystem::path& file, std::size_t largest,
                               const std::string& cannot);
 

@@ -115,7 +115,7 @@ complete -c hvdrun -n '__hvdrun_takes_options' -l elastic-timeout -x -d 'with --
 complete -c hvdrun -n '__hvdrun_takes_options' -l reset-limit -x -d 'with --min-np: stop the job instead of repairing it more than N times after losses; taking in new ranks does not count'
 complete -c hvdrun -n '__hvdrun_takes_options' -l max-restarts -x -d 'after a failure, restart the whole job on the remaining hosts, at most R times'
 complete -c hvdrun -n '__hvdrun_takes_options' -l max-requeues -x -d 'in a SLURM job: if the program stops in good order before its end, on a signal or because its time is nearly up, put the job back into the queue, at most R times'
-complete -c hvdrun -n '__hvdrun_takes_options' -l stdin -x -a 'none all' -d 'which rank reads the standard input of hvdrun'
+complete -c hvdrun -n '__hvdrun_takes_options' -l stdin -x -a 'none all last' -d 'which rank reads the standard input of hvdrun'
 complete -c hvdrun -n '__hvdrun_takes_options' -l tty -x -d 'give hvdrun\'s terminal to rank RANK, for pdb, gdb and other programs that need one'
 complete -c hvdrun -n '__hvdrun_takes_options' -s p -l ssh-port -x -d 'port of the ssh servers; port=N in a hostfile overrides it'
 complete -c hvdrun -n '__hvdrun_takes_options' -s i -l ssh-identity-file -r -F -d 'private key to log in with'

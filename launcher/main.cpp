@@ -165,6 +165,7 @@ Result<int> run(JobSpec spec, const JobContext& context) {
         return ask_scontrol({"show", "job", "--details", job}, context.environment);
       }));
   HVD_CHECK(place_ranks(spec, plan));
+  HVD_CHECK(settle_named_ranks(spec, plan));
   if (plan.placement.to_ask.empty()) HVD_CHECK(check_named_ranks(spec, plan.placement.size));
   HVD_TRY(const auto interfaces, own_interfaces(spec, plan));
   if (spec.dry_run)

@@ -21,26 +21,6 @@ bool holds_only(std::string_view text, std::string_view others) {
   });
 }
 
-// Returns the value in bash's $'…', with C's escapes.
-std::string quote_with_escapes(std::string_view value) {
-  std::string quoted = "$'";
-  for (const char letter : value) {
-    if (letter == '\n') {
-      quoted += "\\n";
-    } else if (letter == '\t') {
-      quoted += "\\t";
-    } else if (is_control(letter)) {
-      // Writes three octal digits, the most that bash reads, so that a digit after them is not part
-      // of the escape.
-      quoted += fmt::format("\\{:03o}", static_cast<unsigned char>(letter));
-    } else {
-      if (letter == '\'' || letter == '\\') quoted += '\\';
-      quoted += letter;
-    }
-  }
-  return quoted + "'";
-}
-
 // Returns the name in a $NAME or ${NAME} that begins the text, and the length of the whole. The
 // name is empty if the text does not begin with one.
 std::pair<std::string_view, std::size_t> variable_at(std::string_view text) {
@@ -94,20 +74,6 @@ std::string quote_for_shell_with_index(std::string_view value) {
     value.remove_prefix(kIndexPlace.size());
   }
   return quoted;
-}
-
-std::string quote_for_shell(std::string_view value) {
-  if (!value.empty() && holds_only(value, "_@%+=:,./-")) return std::string(value);
-  if (std::any_of(value.begin(), value.end(), is_control)) return quote_with_escapes(value);
-  std::string quoted = "'";
-  for (const char letter : value) {
-    if (letter == '\'') {
-      quoted += "'\\''";
-    } else {
-      quoted += letter;
-    }
-  }
-  return quoted + "'";
 }
 
 std::string quote_for_directive(std::string_view argument) {

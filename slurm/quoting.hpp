@@ -1,20 +1,19 @@
-// Quotes values for the three places of a batch script where they can be: a shell command, a
-// #SBATCH line and a comment. Pure functions, for any thread. They cannot fail: what a place cannot
-// hold at all, fits_directive and is_expandable find first.
+// Quotes values for the three places of a batch script where they can be: a shell command (see also
+// common/shell_words.hpp), a #SBATCH line and a comment. Pure functions, for any thread. They
+// cannot fail: what a place cannot hold at all, fits_directive and is_expandable find first.
 #pragma once
+
+#include "common/shell_words.hpp"
 
 #include <string>
 #include <string_view>
 
 namespace hvdrun {
 
+using common::quote_for_shell;
+
 // In a job array, the place of the task's index in a word of the command.
 inline constexpr std::string_view kIndexPlace = "{index}";
-
-// Returns the value as one word of a shell command (bash(1), QUOTING): unchanged where that is
-// safe, otherwise in single quotes. A value with control characters is written as $'…', so that it
-// stays on its line.
-std::string quote_for_shell(std::string_view value);
 
 // Like quote_for_shell, but the shell expands $NAME and ${NAME} in the value. If such a variable is
 // empty or unset, the script ends with an error that names it.

@@ -22,7 +22,7 @@ constexpr std::pair<VariableType, std::string_view> kTypes[] = {
 
 constexpr JobVariable kJobVariables[] = {
     {"job_name", VariableType::word, "--job-name", "the job's name"},
-    {"ranks", VariableType::number, "-np", "ranks in all"},
+    {"ranks", VariableType::number, "-np", "ranks in all, with --spares and --max-np"},
     {"nodes", VariableType::number, "--nodes", "nodes; unset: SLURM decides"},
     {"ranks_per_node", VariableType::number, "--ranks-per-host",
      "ranks on each node; unset: they differ, or SLURM decides"},

@@ -81,8 +81,11 @@ Result<ScriptTemplate> load_template(const std::string& name,
 }
 
 Result<ScriptTemplate> read_template(const FoundTemplate& found) {
-  HVD_TRY(const auto text, read_file(found.file, kLargestTemplate,
-                                     "cannot read the template " + found.file.string()));
+  HVD_TRY(auto text, read_file(found.file, kLargestTemplate,
+                               "cannot read the template " + found.file.string()));
+  // sbatch refuses a script with Windows line ends.
+  for (auto at = text.find("\r\n"); at != std::string::npos; at = text.find("\r\n", at))
+    text.erase(at, 1);
   return parse_template(text, found.name, found.file.string());
 }
 

@@ -10,6 +10,7 @@
 #include "agent/launcher_watch.hpp"
 #include "agent/member_server.hpp"
 #include "agent/mpi_interfaces.hpp"
+#include "agent/nested_ranks.hpp"
 #include "agent/page_watch.hpp"
 #include "agent/pmix_library.hpp"
 #include "agent/pmix_server.hpp"
@@ -152,6 +153,7 @@ class Agent {
   std::optional<PageWatch> page_watch_;
   RankLooker looker_;
   ConnectionWatch connections_;
+  NestedRanks nested_;
   std::unique_ptr<MemberServer> members_;  // null: the job ends when a rank is lost
   std::optional<LaunchMessage> job_;
   RankStop rank_stop_;
@@ -193,6 +195,8 @@ Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
                            [this] {
                              link_.send(FrameType::apart, kToLauncher, pack(connections_.apart()));
                            }}),
+      nested_(loop_, ranks_,
+              [this](const std::string& text) { warn(local_host_name() + ": " + text); }),
       rank_stop_(loop_, ranks_),
       grace_timer_(loop_, [this] { kill_all(); }),
       final_kill_(loop_, {[this] { consider_leaving(); },
@@ -377,8 +381,10 @@ Result<void> Agent::launch(LaunchMessage job) {
   HVD_CHECK(prepare_descriptors(job_->ranks.size()));
   HVD_CHECK(prepare());
   connections_.start(*job_, ports_);
+  if (const auto warning = taken_port_warning(*job_, ports_); !warning.empty()) warn(warning);
   auto result = starter().start(0);
   if (!paused_) page_watch_->start();
+  nested_.start();
   gpus_.start(job_->gpus, ranks_.all());
   return result;
 }
@@ -570,6 +576,7 @@ void Agent::leave() {
   left_ = true;
   // The guard ends after us, and may have been stopped.
   if (::getppid() == guard_) ::kill(guard_, SIGCONT);
+  nested_.stop();
   connections_.finish();
   const bool joined = ranks_joined() || connections_.was_too_short();
   link_.send(FrameType::done, kToLauncher,

@@ -4,7 +4,9 @@
 
 #include "base/result.hpp"
 #include "common/fd.hpp"
+#include "protocol/messages.hpp"
 
+#include <string>
 #include <vector>
 
 namespace hvdrun {
@@ -26,6 +28,10 @@ inline constexpr int kPortsLeftToProgram = 64;
 // ports after them are among those that are left to the program. MASTER_PORT is `master_port`, or
 // the first of the ports if that is 0.
 Result<std::vector<HeldPort>> hold_ports(int count, int master_port);
+
+// Returns a warning if rank 0 starts here with a MASTER_PORT of the user's, and another process
+// listens there; otherwise "".
+std::string taken_port_warning(const LaunchMessage& job, const std::vector<HeldPort>& held);
 
 std::vector<int> numbers_of(const std::vector<HeldPort>& ports);
 

@@ -145,12 +145,17 @@ std::string interpreter_of(const std::string& program) {
   if (!std::getline(file, line) || line.rfind("#!", 0) != 0) return {};
   const auto begin = line.find_first_not_of(" \t", 2);
   if (begin == std::string::npos) return {};
-  return line.substr(begin, line.find_first_of(" \t\r", begin) - begin);
+  return line.substr(begin, line.find_first_of(" \t", begin) - begin);
 }
 
 Error exec_error(const std::string& program, int error) {
   if (error == ENOENT) {
     const auto interpreter = interpreter_of(program);
+    if (interpreter.ends_with('\r'))
+      return fail(program +
+                      " has Windows line ends (a carriage return ends its first line): sed -i "
+                      "'s/\\r$//' on it",
+                  kExitNotExecutable);
     if (!interpreter.empty())
       return fail(program + ": its first line asks for the interpreter " + interpreter +
                       ", which is not there",

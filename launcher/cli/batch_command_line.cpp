@@ -164,6 +164,7 @@ Result<BatchInvocation> parse_batch_command_line(const std::string& command,
     return invocation;
   }
   invocation.hvdrun_options = options_for_hvdrun(words.options, invocation.batch);
+  invocation.uses = std::move(words.options);
   invocation.command = std::move(words.command);
   return invocation;
 }

@@ -5,6 +5,7 @@
 #include "base/environment.hpp"
 #include "base/result.hpp"
 #include "cli/command_line.hpp"
+#include "cli/words.hpp"
 #include "model/batch_spec.hpp"
 #include "model/job_spec.hpp"
 
@@ -24,8 +25,9 @@ struct BatchInvocation {
   // The options for the hvdrun that starts the ranks, as the user typed them. Those that have their
   // effect on the allocation or the script are left out, also -np, --nnodes and --cpus-per-rank.
   std::vector<std::string> hvdrun_options;
-  std::vector<std::string> command;  // empty: no program was given
-  std::vector<std::string> notes;    // for the user, one line each, without newline
+  std::vector<cli::ParsedOption> uses;  // all options as they were typed
+  std::vector<std::string> command;     // empty: no program was given
+  std::vector<std::string> notes;       // for the user, one line each, without newline
 };
 
 // A template's default. Every config file overrides it.

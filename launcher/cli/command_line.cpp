@@ -13,6 +13,7 @@
 #include "cli/option_sets.hpp"
 #include "cli/program.hpp"
 #include "cli/words.hpp"
+#include "common/shell_words.hpp"
 #include "common/text.hpp"
 
 #include <algorithm>
@@ -94,9 +95,9 @@ cli::TypedLine typed_line(const std::vector<std::string>& args, const cli::Split
   cli::TypedLine line{std::string(called), {}};
   const bool is_horovodrun = called == kHorovodrun;  // its first word is the --horovod that we add
   for (std::size_t i = is_horovodrun ? 1 : 0; i < words.program_at; ++i)
-    line.before += " " + quote_if_needed(args[i]);
+    line.before += " " + quote_for_shell(args[i]);
   for (std::size_t i = 1; i < words.command.size(); ++i)
-    line.after += " " + quote_if_needed(words.command[i]);
+    line.after += " " + quote_for_shell(words.command[i]);
   return line;
 }
 
@@ -123,7 +124,7 @@ std::string late_number_note(const std::vector<std::string>& command, const JobS
       return fmt::format(
           "{0} {1} is an argument of {2}, because it follows it; to start {1} ranks: "
           "hvdrun {0} {1} {2} …",
-          command[i], command[i + 1], quote_if_needed(command.front()));
+          command[i], command[i + 1], quote_for_shell(command.front()));
   }
   return {};
 }
@@ -138,7 +139,7 @@ Result<void> check_meanings(const std::vector<cli::ParsedOption>& uses,
       return fail("-x " + quote_if_needed(value) +
                       ": there is no such variable; to leave out a host, as SLURM's -x does: "
                       "--exclude " +
-                      quote_if_needed(value),
+                      quote_for_shell(value),
                   kExitUsage);
     if (spelling == "-i" && !is_key_of_ssh(current / value))
       return fail("-i " + quote_if_needed(value) +
@@ -231,7 +232,12 @@ Result<Invocation> parse_command_line(const std::vector<std::string>& args,
   HVD_CHECK(cli::check_command(words.command, "hvdrun -np N program … (hvdrun --help says more)"));
   HVD_CHECK(settle_folder(spec, system_paths.working_directory));
   const bool may_be_command = !words.is_program_explicit && !is_horovodrun;
-  if (!words.says_run) HVD_CHECK(cli::check_nested_launcher(words.command, spec));
+  if (!words.says_run) {
+    HVD_TRY(auto warning,
+            cli::check_nested_launcher(words.command,
+                                       {spec, words.options, environment, spec.working_directory}));
+    if (!warning.empty()) invocation.notes.push_back(warning_text(warning));
+  }
   if (const auto warning = cli::container_warning(words.command, spec); !warning.empty())
     invocation.notes.push_back(warning_text(warning));
   if (auto note = late_number_note(words.command, spec); !note.empty())
@@ -244,11 +250,14 @@ Result<Invocation> parse_command_line(const std::vector<std::string>& args,
     return fail("there is no folder " + quote(spec.working_directory.string()) + " (--chdir)",
                 kExitUsage);
   if (!program && program.error().exit_code == kExitNotFound)
-    return fail(
-        program.error().message + cli::hint_for_first_word(words.command.front(), may_be_command),
-        kExitNotFound);
+    return fail(program.error().message + cli::hint_for_first_word(words.command, may_be_command),
+                kExitNotFound);
   if (program && may_be_command) HVD_CHECK(cli::check_meant_command(words.command));
+  if (program) HVD_CHECK(cli::check_first_line(words.command.front(), *program));
   HVD_TRY(spec.program, std::move(program));
+  spec.typed = {std::string(called)};
+  spec.typed.insert(spec.typed.end(), given.begin() + (is_horovodrun ? 1 : 0),
+                    given.begin() + static_cast<std::ptrdiff_t>(words.program_at));
   spec.command = std::move(words.command);
   auto folders = cli::find_horovod_module();
   if (spec.horovod && !folders) return std::move(folders).error();

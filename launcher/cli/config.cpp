@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -27,7 +28,8 @@ std::filesystem::path user_config_file(const Environment& environment) {
   return folder.empty() ? folder : folder / "config.json";
 }
 
-// Reads the file. Returns nullopt if an optional file is absent.
+// Reads the file. Returns nullopt for an optional file that is absent, or that this user may not
+// read.
 Result<std::optional<std::string>> read_text(const ConfigSource& source) {
   const std::string cannot = "cannot read the config file " + source.file.string();
   if (!source.must_exist) return read_file_if_there(source.file, kLargestFile, cannot);
@@ -192,7 +194,13 @@ std::vector<ConfigSource> config_sources(const std::filesystem::path& site_file,
 Result<ConfigSettings> read_config_source(ConfigSource& source) {
   if (source.file.empty()) return ConfigSettings{};
   HVD_TRY(const auto text, read_text(source));
-  if (!text) return ConfigSettings{};
+  if (!text) {
+    ConfigSettings none;
+    if (std::error_code error; std::filesystem::exists(source.file, error))
+      none.notes.push_back("the config file " + source.file.string() +
+                           " is not used: you may not read it");
+    return none;
+  }
   source.was_read = true;
   return parse_config(*text, source.file.string());
 }

@@ -1,5 +1,6 @@
 #include "cli/first_word.hpp"
 
+#include "common/shell_words.hpp"
 #include "common/text.hpp"
 
 #include <algorithm>
@@ -28,6 +29,10 @@ constexpr Word kAlone[] = {
     {"sacct", "sacct"},
     {"scontrol", "scontrol"},
     {"htop", "htop"},
+    {"ssh", "ssh"},
+    {"scp", "scp"},
+    {"sftp", "sftp"},
+    {"rsync", "rsync"},
 };
 
 // Words of other tools for what a command of hvdrun does.
@@ -56,6 +61,20 @@ constexpr Word kMeanings[] = {
     {"info", "hvdrun --check-build"},
     {"config", "hvdrun help config"},
     {"env", "hvdrun --print-env"},
+    {"doctor", "hvdrun --check-build, or python3 -m hvd"},
+    {"check", "hvdrun --check-build"},
+    {"hold", "scontrol hold"},
+    {"release", "scontrol release"},
+    {"requeue", "scontrol requeue"},
+    {"suspend", "scontrol suspend"},
+    {"resume", "scontrol resume"},
+    {"update", "scontrol update"},
+    {"nodes", "sinfo"},
+    {"partitions", "sinfo"},
+    {"history", "sacct"},
+    {"interactive", "hvdrun salloc"},
+    {"shell", "hvdrun salloc"},
+    {"allocate", "hvdrun salloc"},
 };
 
 // Of these words, those that are programs of many machines: kill(1) would take a job's number for a
@@ -65,12 +84,12 @@ constexpr Word kMeantFirst[] = {
     {"pkill", "hvdrun cancel"},  {"stop", "hvdrun cancel"},
     {"delete", "hvdrun cancel"}, {"bkill", "hvdrun cancel"},
     {"qdel", "hvdrun cancel"},   {"ps", "hvdrun jobs"},
+    {"ls", "hvdrun jobs"},       {"qhold", "scontrol hold"},
     {"status", "hvdrun jobs"},   {"queue", "hvdrun jobs"},
     {"qstat", "hvdrun jobs"},    {"bjobs", "hvdrun jobs"},
     {"watch", "hvdrun follow"},  {"wait", "hvdrun follow"},
     {"attach", "hvdrun logs"},   {"batch", "hvdrun sbatch"},
-    {"submit", "hvdrun sbatch"}, {"qsub", "hvdrun sbatch"},
-    {"bsub", "hvdrun sbatch"},   {"init", "hvdrun help first-run"},
+    {"submit", "hvdrun sbatch"}, {"init", "hvdrun help first-run"},
 };
 
 // Words that only a shell knows.
@@ -78,6 +97,17 @@ constexpr std::string_view kOfShells[] = {"cd",  "export", "source", "alias",
                                           "set", "ulimit", "module", "conda"};
 // "–" and "—", which editors of text make of "-".
 constexpr std::string_view kLongDashes[] = {"\u2013", "\u2014"};
+
+// Returns what the words say of jobs, to follow a command that takes their numbers: " 12 13_4".
+std::string jobs_for(std::string_view meant, std::span<const std::string> words) {
+  const bool takes_jobs =
+      meant == "hvdrun cancel" || meant == "hvdrun follow" || meant.starts_with("scontrol ");
+  std::string jobs;
+  for (const auto& word : words)
+    if (takes_jobs && !word.empty() && std::isdigit(static_cast<unsigned char>(word.front())) != 0)
+      jobs += " " + quote_for_shell(word);
+  return jobs;
+}
 
 std::string_view find(std::span<const Word> words, std::string_view word) {
   const auto at = std::find_if(words.begin(), words.end(),
@@ -103,18 +133,14 @@ Result<void> check_first_word(std::string_view word) {
 Result<void> check_meant_command(const std::vector<std::string>& command) {
   const auto meant = find(kMeantFirst, command.front());
   if (meant.empty()) return {};
-  std::string jobs;
-  for (auto word = command.begin() + 1; word != command.end(); ++word)
-    if (!word->empty() && std::isdigit(static_cast<unsigned char>(word->front())) != 0)
-      jobs += " " + quote_if_needed(*word);
-  const bool takes_jobs = meant == "hvdrun cancel" || meant == "hvdrun follow";
   return fail(command.front() + " is no command of hvdrun: type " + std::string(meant) +
-                  (takes_jobs ? jobs : std::string()) + "; hvdrun run " + command.front() +
-                  " … starts the program of that name on each slot",
+                  jobs_for(meant, std::span(command).subspan(1)) + "; hvdrun run " +
+                  command.front() + " … starts the program of that name on each slot",
               kExitUsage);
 }
 
-std::string hint_for_first_word(std::string_view word, bool may_be_command) {
+std::string hint_for_first_word(const std::vector<std::string>& command, bool may_be_command) {
+  const std::string_view word = command.front();
   for (const auto dash : kLongDashes)
     if (word.starts_with(dash))
       return "; its first character is a long dash: type -" + std::string(word.substr(dash.size()));
@@ -122,6 +148,7 @@ std::string hint_for_first_word(std::string_view word, bool may_be_command) {
     return "; " + std::string(word) + " is a word of the shell: sh -c '" + std::string(word) +
            " …; exec PROGRAM'";
   std::string meant(may_be_command ? find(kMeanings, word) : "");
+  meant += jobs_for(meant, std::span(command).subspan(1));
   if (meant.empty()) {
     std::vector<std::string_view> names;
     if (!word.starts_with("python")) names.push_back(kPython);  // find_program() has that answer

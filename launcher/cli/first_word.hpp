@@ -24,9 +24,9 @@ Result<void> check_first_word(std::string_view word);
 // program that exists; hint_for_first_word() is for one that does not.
 Result<void> check_meant_command(const std::vector<std::string>& command);
 
-// Returns what to type instead of a word that is neither a command nor a program, to follow an
-// error: "; did you mean hvdrun jobs?". Empty if nothing is like it. Commands of hvdrun are named
-// only if the word may be one.
-std::string hint_for_first_word(std::string_view word, bool may_be_command);
+// Returns what to type instead of a first word that is neither a command nor a program, to follow
+// an error: "; did you mean hvdrun jobs?". Empty if nothing is like it. Commands of hvdrun and
+// SLURM are named only if the word may be one.
+std::string hint_for_first_word(const std::vector<std::string>& command, bool may_be_command);
 
 }  // namespace hvdrun::cli

@@ -1,23 +1,40 @@
 // Refuses a program that itself starts ranks: hvdrun would start it once in each of its slots, so
-// that there are N jobs of N ranks, or clashes of ports. Pure functions, for any thread.
+// that there are N jobs of N ranks, or clashes of ports. For any thread; reads the shell scripts
+// that the words name.
 #pragma once
 
 #include "base/environment.hpp"
 #include "base/result.hpp"
+#include "cli/words.hpp"
 #include "model/job_spec.hpp"
 
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace hvdrun::cli {
 
-// Checks the words of the program, which may be `python3 -m MODULE`. One rank may be a launcher,
-// and so may one rank per host if it is torchrun or accelerate. `subcommand`: sbatch or salloc, if
-// the job is one of theirs. Error (kExitUsage): it says what to type, with the launcher's options
+// What the words of a command line mean where it is typed.
+struct TypedJob {
+  const JobSpec& spec;
+  const std::vector<ParsedOption>& options;
+  const Environment& environment;
+  std::filesystem::path folder;      // of the ranks
+  std::string_view subcommand = {};  // sbatch or salloc, if the job is one of theirs
+};
+
+// Checks the words of the program, and what they start: after `env`, `uv run` and the like, in
+// `bash -c` and in shell scripts. One rank may be a launcher, and so may one rank per host if it is
+// torchrun or accelerate. Returns a warning if the launcher is in a branch of a script, so that it
+// may not run; otherwise "". Error (kExitUsage): it says what to type, with the launcher's options
 // translated, and which of them that leaves out.
-Result<void> check_nested_launcher(const std::vector<std::string>& command, const JobSpec& spec,
-                                   std::string_view subcommand = {});
+Result<std::string> check_nested_launcher(const std::vector<std::string>& command,
+                                          const TypedJob& job);
+
+// Returns whether the command is a shell's text or script that starts ranks itself, so that it may
+// be meant to run once in an allocation.
+bool is_script_with_launcher(const std::vector<std::string>& command, const TypedJob& job);
 
 // Returns a warning for rank 0 of another launcher, which has started hvdrun several times: by
 // `mpirun -np 2 hvdrun …`, or by a script of which hvdrun starts a copy in each slot. Otherwise

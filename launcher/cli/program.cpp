@@ -1,8 +1,11 @@
 #include "cli/program.hpp"
 
+#include "common/shell_words.hpp"
 #include "common/text.hpp"
 
+#include <array>
 #include <cerrno>
+#include <fstream>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -44,7 +47,7 @@ std::string hint_for_words(const std::string& name, const TypedLine& line) {
   const auto equals = name.find('=');
   const auto letters = name.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
   if (equals != std::string::npos && equals > 0 && letters == equals)
-    return "; to set a variable: " + line.before + " -x " + quote_if_needed(name) + line.after;
+    return "; to set a variable: " + line.before + " -x " + quote_for_shell(name) + line.after;
   const auto blank = name.find(' ');
   if (blank != std::string::npos && blank > 0)
     return "; without the quotes: " + line.before + " " + name + line.after;
@@ -59,7 +62,7 @@ Result<std::filesystem::path> refuse_to_run(const std::string& name,
   if (state == FileState::folder) return fail(quote(name) + " is a directory", kExitNotExecutable);
   if (state == FileState::executable) return path;
   const auto interpreter = interpreter_for(path);
-  const auto shown = quote_if_needed(name);
+  const auto shown = quote_for_shell(name);
   std::string message = quote(name) + " is not executable: chmod +x " + shown;
   if (!interpreter.empty())
     message += ", or " + line.before + " " + interpreter + " " + shown + line.after;
@@ -73,12 +76,12 @@ std::string hint_for_file_here(const std::string& name, const std::filesystem::p
   const auto state = state_of(path);
   if (state != FileState::executable && state != FileState::not_executable) return {};
   const auto interpreter = interpreter_for(path);
-  const auto local = quote_if_needed("./" + name);
+  const auto local = quote_for_shell("./" + name);
   std::string ways;
   if (state == FileState::executable) ways = line.before + " " + local + line.after;
   if (!interpreter.empty())
     ways += (ways.empty() ? "" : ", or ") + line.before + " " + interpreter + " " +
-            quote_if_needed(name) + line.after;
+            quote_for_shell(name) + line.after;
   if (ways.empty()) ways = "chmod +x it, then " + line.before + " " + local + line.after;
   return "; there is " + local + " here: " + ways;
 }
@@ -115,6 +118,29 @@ Result<std::filesystem::path> find_program(const std::string& name, const Enviro
   if (name == "python" && find_program("python3", environment, working_directory))
     hint = "; there is python3: " + line.before + " python3" + line.after;
   return fail("there is no program " + quote(name) + " in PATH" + hint, kExitNotFound);
+}
+
+Result<void> check_first_line(const std::string& name, const std::filesystem::path& program) {
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";
+  std::ifstream file(program, std::ios::binary);
+  std::array<char, 256> bytes{};
+  file.read(bytes.data(), bytes.size());
+  const std::string_view start(bytes.data(), static_cast<std::size_t>(file.gcount()));
+  const auto shown = quote_for_shell(name);
+  if (start.starts_with(kMark) && start.substr(kMark.size()).starts_with("#!"))
+    return fail(quote(name) +
+                    " begins with a byte order mark, so its first line is not seen: sed -i "
+                    "'1s/^\\xEF\\xBB\\xBF//' " +
+                    shown,
+                kExitNotExecutable);
+  const auto line = start.substr(0, start.find('\n'));
+  if (line.starts_with("#!") && line.ends_with('\r'))
+    return fail(quote(name) +
+                    " has Windows line ends (a carriage return ends its first line): sed -i "
+                    "'s/\\r$//' " +
+                    shown,
+                kExitNotExecutable);
+  return {};
 }
 
 Result<void> check_command(const std::vector<std::string>& command, const std::string& usage) {

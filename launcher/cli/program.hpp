@@ -30,4 +30,9 @@ Result<std::filesystem::path> find_program(const std::string& name, const Enviro
                                            const std::filesystem::path& working_directory,
                                            const TypedLine& line = {});
 
+// Refuses a script that the kernel cannot start because of how it was saved: its first line ends
+// with a carriage return (Windows), or a byte order mark comes before it. Error:
+// kExitNotExecutable.
+Result<void> check_first_line(const std::string& name, const std::filesystem::path& program);
+
 }  // namespace hvdrun::cli

@@ -3,7 +3,7 @@
 #include "cli/foreign_options.hpp"
 #include "cli/option_sets.hpp"
 #include "cli/words.hpp"
-#include "common/text.hpp"
+#include "common/shell_words.hpp"
 
 #include <algorithm>
 #include <array>
@@ -19,6 +19,9 @@ namespace hvdrun::cli {
 namespace {
 
 constexpr auto kNowhere = std::string_view::npos;
+// Launchers whose program is a script of Python.
+constexpr std::array<std::string_view, 5> kOfPython{"torchrun", "accelerate launch", "deepspeed",
+                                                    "composer", "lightning"};
 constexpr std::string_view kDigits = "0123456789";
 
 // What an option of one launcher means, where the tables for all launchers say something else.
@@ -43,6 +46,40 @@ constexpr std::array kMeanings{
     Meaning{"deepspeed", "-e", ""},
     Meaning{"deepspeed", "--exclude", ""},
     Meaning{"accelerate launch", "--config-file", ""},
+    Meaning{"composer", "--world-size", ""},
+    Meaning{"composer", "--base-rank", ""},
+    Meaning{"lightning", "--devices", "-np"},
+    Meaning{"lightning", "--num-nodes", "--nnodes"},
+    Meaning{"lightning", "--accelerator", ""},
+    Meaning{"lightning", "--strategy", ""},
+    Meaning{"lightning", "--precision", ""},
+    Meaning{"jsrun", "--nrs", "-np"},
+    Meaning{"jsrun", "-r", "--ranks-per-host"},
+    Meaning{"jsrun", "--rs-per-host", "--ranks-per-host"},
+    Meaning{"jsrun", "-a", ""},
+    Meaning{"jsrun", "--tasks-per-rs", ""},
+    Meaning{"jsrun", "-g", ""},
+    Meaning{"jsrun", "-b", ""},
+    Meaning{"jsrun", "-l", ""},
+    Meaning{"aprun", "-N", "--ranks-per-host"},
+    Meaning{"aprun", "-d", "--cpus-per-rank"},
+    Meaning{"aprun", "-L", "-H"},
+    Meaning{"aprun", "-cc", ""},
+    Meaning{"aprun", "-j", ""},
+    Meaning{"aprun", "-S", ""},
+    Meaning{"aprun", "-m", ""},
+    Meaning{"ibrun", "-o", ""},
+    Meaning{"flux", "-N", "--nnodes"},
+    Meaning{"flux", "--nodes", "--nnodes"},
+    Meaning{"flux", "--cores-per-task", "--cpus-per-rank"},
+    Meaning{"flux", "-g", ""},
+    Meaning{"flux", "-t", ""},
+    Meaning{"flux", "-o", ""},
+    Meaning{"flux", "-q", ""},
+    Meaning{"flux", "-B", ""},
+    Meaning{"pbsdsh", "-n", ""},
+    Meaning{"pbsdsh", "-z", "-H"},
+    Meaning{"pbsdsh", "-w", "-H"},
 };
 
 // Options with two values that set a variable: their names, and what the variable's name begins
@@ -100,7 +137,8 @@ class Translation {
   Translation(std::string_view launcher, std::span<const std::string> words)
       : launcher_(launcher), words_(words) {}
 
-  TranslatedCommand run(std::string_view separator) {
+  TranslatedCommand run() {
+    if (launcher_ == "lightning" && next_ < words_.size() && words_[next_] == "model") ++next_;
     while (next_ < words_.size() && !is_lost_ && words_[next_].size() > 1 &&
            words_[next_].front() == '-' && words_[next_] != "--")
       take_option(words_[next_++]);
@@ -108,8 +146,9 @@ class Translation {
     if (!has_count_) options_.insert(options_.begin(), "-np N");
     if (launcher_ == "horovodrun") options_.insert(options_.begin(), "--horovod");
     if (launcher_ == "accelerate launch") options_.insert(options_.begin(), "--for accelerate");
-    const auto program = program_text();
-    return {fmt::format("{} {}{}", fmt::join(options_, " "), separator, program), left_out_text()};
+    auto program = program_text();
+    return {fmt::format("{}", fmt::join(options_, " ")), std::move(program), left_out_text(),
+            has_count_};
   }
 
  private:
@@ -217,7 +256,7 @@ class Translation {
         "-np",      "--np", "--num-proc", "--ranks-per-host", "--min-np",
         "--nnodes", "-H",   "--hosts",    "--hostfile"};
     if (contains_word(kCounts, option)) has_count_ = true;
-    auto text = fmt::format("{} {}", option, quote_if_needed(value));
+    auto text = fmt::format("{} {}", option, quote_for_shell(value));
     if (option == "-np")  // where people look for it
       options_.insert(options_.begin(), std::move(text));
     else
@@ -257,13 +296,12 @@ class Translation {
       });
     if (from == words_.end()) return "program";
     std::vector<std::string> parts;
-    const bool starts_scripts =
-        is_torchrun() || launcher_ == "accelerate launch" || launcher_ == "deepspeed";
+    const bool starts_scripts = contains_word(kOfPython, launcher_);
     if (is_module_)
       parts.emplace_back("python3 -m");
     else if ((starts_scripts && is_python_) || is_lost_)
       parts.emplace_back("python3");
-    for (; from != words_.end(); ++from) parts.push_back(quote_if_needed(*from));
+    for (; from != words_.end(); ++from) parts.push_back(quote_for_shell(*from));
     return fmt::format("{}", fmt::join(parts, " "));
   }
 
@@ -294,9 +332,9 @@ class Translation {
 
 }  // namespace
 
-TranslatedCommand translated_command(std::string_view launcher, std::span<const std::string> words,
-                                     std::string_view separator) {
-  return Translation(launcher, words).run(separator);
+TranslatedCommand translated_command(std::string_view launcher,
+                                     std::span<const std::string> words) {
+  return Translation(launcher, words).run();
 }
 
 }  // namespace hvdrun::cli

@@ -10,15 +10,16 @@
 namespace hvdrun::cli {
 
 struct TranslatedCommand {
-  std::string line;      // what to type after "hvdrun ": "-np 2 -H a:2 ./a"
-  std::string left_out;  // "--mca (use …)" or "--rdzv-id and --tee"; empty: nothing
+  std::string options;     // of hvdrun: "-np 2 -H a:2"
+  std::string program;     // with its arguments: "./a"
+  std::string left_out;    // "--mca (use …)" or "--rdzv-id and --tee"; empty: nothing
+  bool has_count = false;  // the words say how many ranks
 };
 
-// Translates the words that follow the launcher's name (or `-m MODULE`). `launcher` is "torchrun",
-// "accelerate launch", "deepspeed", "horovodrun", "mpirun", "mpiexec" or "srun". `separator` comes
-// before the program ("-- ", or nothing). A program that the words do not show for certain is
-// called "program".
-TranslatedCommand translated_command(std::string_view launcher, std::span<const std::string> words,
-                                     std::string_view separator);
+// Translates the words that follow the launcher's name (or `-m MODULE`). `launcher` is the one
+// whose options they are: "torchrun", "accelerate launch", "deepspeed", "composer", "lightning",
+// "horovodrun", "mpirun", "mpiexec", "srun", "jsrun", "aprun", "ibrun", "flux" or "pbsdsh". A
+// program that the words do not show for certain is called "program".
+TranslatedCommand translated_command(std::string_view launcher, std::span<const std::string> words);
 
 }  // namespace hvdrun::cli

@@ -181,9 +181,12 @@ Result<void> store_change(std::string_view text, std::vector<EnvironmentChange>&
 
 Result<WrapSpec> parse_wrap(std::string_view text) {
   WrapSpec wrap;
-  const auto colon = text.find_first_not_of("0123456789,-");
-  if (colon != std::string_view::npos && colon > 0 && text[colon] == ':') {
-    HVD_TRY(wrap.ranks, RankSet::parse(text.substr(0, colon)));
+  const auto colon = text.find(':');
+  const auto first = text.substr(0, colon);
+  const bool names_ranks = first.find_first_not_of("0123456789,-last") == std::string_view::npos;
+  const bool has_number = first.find_first_of("0123456789") != std::string_view::npos;
+  if (colon != std::string_view::npos && names_ranks && (has_number || first == "last")) {
+    HVD_TRY(wrap.ranks, RankSet::parse(first));
     text.remove_prefix(colon + 1);
   }
   if (text.find_first_not_of(' ') == std::string_view::npos)
@@ -203,7 +206,7 @@ Result<std::string> parse_label(std::string_view text) {
 Result<std::optional<RankSet>> parse_shown_ranks(std::string_view text) {
   if (text == "all") return std::optional<RankSet>();
   auto ranks = RankSet::parse(text);
-  if (!ranks) return usage_error("needs ranks such as 0,4-7, not " + quote(text));
+  if (!ranks) return usage_error("needs ranks such as 0,4-7 or last, not " + quote(text));
   return std::optional(std::move(*ranks));
 }
 
@@ -234,9 +237,15 @@ Result<LoginNode> parse_login_node(std::string_view text) {
 Result<InputSpec> parse_input(std::string_view text) {
   if (text == "none") return InputSpec{InputSpec::To::none, 0};
   if (text == "all") return InputSpec{InputSpec::To::all, 0};
-  const auto rank = parse_whole(text, 0);
-  if (!rank) return usage_error("must be none, all or a rank, not " + quote(text));
+  const auto rank = parse_rank(text);
+  if (!rank) return usage_error("must be none, all, last or a rank, not " + quote(text));
   return InputSpec{InputSpec::To::rank, *rank};
+}
+
+Result<int> parse_one_rank(std::string_view text) {
+  auto rank = parse_rank(text);
+  if (!rank) return usage_error("needs a rank such as 3, or last, not " + quote(text));
+  return rank;
 }
 
 Result<int> parse_port(std::string_view text) {

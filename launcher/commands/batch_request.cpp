@@ -10,6 +10,7 @@
 #include "slurm/template_folders.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -50,6 +51,27 @@ void warn_of_unknown_partition(const std::string& names, const std::vector<Parti
                                quote_if_needed(names), fmt::join(known, ", "))));
 }
 
+// Returns a warning if all tasks of an array write their output to one file.
+std::vector<std::string> shared_output_warnings(const BatchSpec& batch) {
+  std::vector<std::string> warnings;
+  const auto& options = batch.slurm_options;
+  if (std::none_of(options.begin(), options.end(),
+                   [](const auto& option) { return option.name == "array"; }))
+    return warnings;
+  for (const auto& [name, value, is_own_idea] : options) {
+    if (name != "output" && name != "error") continue;
+    if (value == "/dev/null" || value.find("%a") != std::string::npos ||
+        value.find("%j") != std::string::npos || value.find("%J") != std::string::npos)
+      continue;
+    warnings.push_back(
+        warning_text(fmt::format("--{} {}: all tasks of the array write to this file; {{index}} or "
+                                 "%a in its name gives each "
+                                 "its own",
+                                 name, quote_for_shell(value))));
+  }
+  return warnings;
+}
+
 }  // namespace
 
 Result<ScriptTemplate> find_template(const std::string& name, const BatchSpec& batch,
@@ -88,6 +110,35 @@ Offer ask_for_nodes(BatchSpec& batch, const Environment& environment) {
   return offer;
 }
 
+Result<void> check_array_files(const JobSpec& job, const BatchSpec& batch) {
+  const auto array = std::find_if(batch.slurm_options.begin(), batch.slurm_options.end(),
+                                  [](const auto& option) { return option.name == "array"; });
+  const bool has_several = array != batch.slurm_options.end() &&
+                           array->value.find_first_not_of("0123456789") != std::string::npos;
+  if (!has_several) return {};
+  const std::pair<std::string_view, const std::filesystem::path&> files[] = {
+      {"--output-filename", job.output.directory},
+      {"--report", job.report_file},
+      {"--metrics", job.metrics.file},
+      {"--timeline-filename", job.timeline_file},
+      {"--autotune-log-file", job.collectives.autotune_log},
+  };
+  for (const auto& [option, file] : files) {
+    const auto name = file.string();
+    if (name.empty() || name.find(kIndexPlace) != std::string::npos) continue;
+    const auto suggested = option == "--output-filename"
+                               ? (file / kIndexPlace).string()
+                               : (file.parent_path() / file.stem()).string() + "-" +
+                                     std::string(kIndexPlace) + file.extension().string();
+    return fail(
+        fmt::format("{0} {1}: the tasks of an array would overwrite each other's; {0} '{2}' "
+                    "gives each its own",
+                    option, quote_for_shell(name), suggested),
+        kExitUsage);
+  }
+  return {};
+}
+
 std::vector<std::string> request_warnings(const BatchShape& shape, const JobSpec& job,
                                           const BatchSpec& batch, const Offer& offer) {
   std::vector<std::string> warnings;
@@ -108,6 +159,7 @@ std::vector<std::string> request_warnings(const BatchShape& shape, const JobSpec
     warnings.push_back(
         warning_text("each rank gets 1 CPU, because it is not known here how many a node has; "
                      "--cpus-per-node K or --cpus-per-rank K requests more"));
+  for (auto& line : shared_output_warnings(batch)) warnings.push_back(std::move(line));
   return warnings;
 }
 
@@ -116,7 +168,7 @@ Result<void> check_nodes(const BatchShape& shape, const Offer& offer) {
   if (!each || shape.nodes.value_or(0) <= each->nodes) return {};
   return fail(fmt::format("{} on {}, and partition {} has {}: the job would wait forever; "
                           "use fewer ranks, or another --partition",
-                          plural(shape.ranks, "rank"), plural(*shape.nodes, "node"),
+                          plural(shape.places, "rank"), plural(*shape.nodes, "node"),
                           each->partition, each->nodes),
               kExitUsage);
 }

@@ -41,8 +41,11 @@ Offer ask_for_nodes(BatchSpec& batch, const Environment& environment);
 // Error: the job needs more nodes than the partition has.
 Result<void> check_nodes(const BatchShape& shape, const Offer& offer);
 
-// Returns warnings, one line each: more CPUs or GPUs on a node than any node has, and one CPU per
-// rank only because nothing is known.
+// Error: the tasks of an array would write to one file or folder of hvdrun's, as --report.
+Result<void> check_array_files(const JobSpec& job, const BatchSpec& batch);
+
+// Returns warnings, one line each: all tasks of an array have one file for their output, more CPUs
+// or GPUs on a node than any node has, and one CPU per rank only because nothing is known.
 std::vector<std::string> request_warnings(const BatchShape& shape, const JobSpec& job,
                                           const BatchSpec& batch, const Offer& offer);
 

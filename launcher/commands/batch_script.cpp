@@ -36,7 +36,7 @@ TemplateValue number_or_unset(std::optional<int> number) {
 void add_values(const BatchSpec& batch, const BatchShape& shape, const BatchCommand& command,
                 TemplateValues& values) {
   for (const auto& option : batch.slurm_options) values[variable_of(option.name)] = option.value;
-  values["ranks"] = std::to_string(shape.ranks);
+  values["ranks"] = std::to_string(shape.places);
   values["nodes"] = number_or_unset(shape.nodes);
   values["ranks_per_node"] = number_or_unset(shape.ranks_per_node);
   values["gpus_per_node"] =
@@ -97,7 +97,7 @@ std::vector<Request> slurm_requests(const BatchSpec& batch, const BatchShape& sh
   if (shape.ranks_per_node) {
     add("ranks_per_node", "", "ntasks-per-node", std::to_string(*shape.ranks_per_node));
   } else {
-    add("ranks", "", "ntasks", std::to_string(shape.ranks));
+    add("ranks", "", "ntasks", std::to_string(shape.places));
   }
   if (shape.gpus_per_node > 0)
     add("gpus_per_node", "", "gpus-per-node", std::to_string(shape.gpus_per_node));
@@ -109,6 +109,14 @@ std::vector<Request> slurm_requests(const BatchSpec& batch, const BatchShape& sh
           option.value);
   if (!batch.comment.empty()) {
     add("comment", "", "comment", batch.comment);
+    requests.back().is_own_idea = true;
+  }
+  const auto& given = batch.sbatch_arguments;
+  const bool has_no_kill = std::any_of(given.begin(), given.end(), [](const auto& argument) {
+    return argument.starts_with("--no-kill") || argument == "-k";
+  });
+  if (shape.survives_nodes && !has_no_kill) {
+    requests.push_back({"no_kill", "--min-np", "--no-kill"});
     requests.back().is_own_idea = true;
   }
   if (batch.requeue) {

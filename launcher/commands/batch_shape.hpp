@@ -12,11 +12,13 @@
 namespace hvdrun {
 
 struct BatchShape {
-  int ranks = 0;
+  int ranks = 0;                      // that the job begins with
+  int places = 0;                     // for the ranks, --spares, and as many as --max-np allows
   std::optional<int> nodes;           // nullopt: SLURM decides (ranks without GPUs)
   std::optional<int> ranks_per_node;  // the last node may have fewer; nullopt: SLURM decides
   int gpus_per_node = 0;
-  int cpus_per_rank = 1;  // as SLURM counts CPUs: hardware threads on most clusters
+  int cpus_per_rank = 1;        // as SLURM counts CPUs: hardware threads on most clusters
+  bool survives_nodes = false;  // --min-np: SLURM must not end the job when a node fails
 };
 
 // Computes the shape from -np, --nodes (or --nnodes), --ranks-per-host, --cpus-per-rank, and what a
@@ -27,6 +29,7 @@ struct BatchShape {
 //   without     as many ranks on a node as its CPUs allow, if their number is known. Otherwise
 //   SLURM
 //               decides.
+// Spares, and the ranks that --max-np allows, have places as ranks have.
 // Without -np there is one rank for each GPU of --nodes. Errors name the number that does not fit.
 Result<BatchShape> batch_shape(const JobSpec& job, const BatchSpec& batch);
 

@@ -33,7 +33,7 @@ nohup or from a notebook. hvdrun keeps the last 256 KiB of each rank, and less i
                 other hosts; without it the only job that runs
   -f, --follow  show further lines as they come, until the job ends or Ctrl-C
   -n, --lines LINES  so many lines of each rank (20)
-  --rank RANKS  only these ranks: 3, or 0,4-7
+  --rank RANKS  only these ranks: 3, 0,4-7 or last
   --help        this text
 
 See also: hvdrun jobs, hvdrun top
@@ -65,6 +65,7 @@ class Logs {
   Result<int> run() {
     HVD_TRY(const auto about_json, client_.ask("about", ControlJson::object(), kLogsTimeout));
     const auto about = job_about_from(about_json);
+    if (options_.ranks) HVD_CHECK(options_.ranks->settle(about.ranks_in_all));
     if (options_.ranks && about.ranks_in_all > 0 && options_.ranks->highest() >= about.ranks_in_all)
       return fail(fmt::format("there is no rank {}: the job has {}", options_.ranks->highest(),
                               plural(about.ranks_in_all, "rank")),

@@ -1,19 +1,24 @@
 #include "commands/salloc.hpp"
 
+#include "base/severity.hpp"
 #include "base/subprocess.hpp"
 #include "cli/batch_command_line.hpp"
 #include "cli/nested_launcher.hpp"
+#include "cli/started_commands.hpp"
 #include "commands/allocation_session.hpp"
 #include "commands/batch_request.hpp"
 #include "commands/subcommand.hpp"
 #include "common/fd.hpp"
+#include "common/shell_words.hpp"
 #include "output/own_line.hpp"
 #include "slurm/script_template.hpp"
 #include "slurm/slurm_command.hpp"
 
 #include <array>
 #include <cerrno>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 #include <tuple>
 #include <utility>
 
@@ -50,13 +55,24 @@ std::vector<std::string> shell_words(const std::string& what) {
   return {"sh", "-c", "exec " + what + " 2>&" + number + " " + number + ">&-", "sh"};
 }
 
-// Returns the command that salloc runs over the allocation: hvdrun with the program, or a shell.
-// `exit_report`: see kReportExitArgument.
-std::vector<std::string> command_over_allocation(const BatchInvocation& invocation,
+// What runs over the allocation.
+enum class Content {
+  shell,    // the user's shell
+  command,  // the words themselves, once: a shell, or a script that starts ranks by itself
+  program,  // hvdrun with the program
+};
+
+// `exit_report`: of Content::program, see kReportExitArgument.
+std::vector<std::string> command_over_allocation(Content content, const BatchInvocation& invocation,
                                                  const BatchShape& shape,
                                                  const Environment& environment,
                                                  const Fd& exit_report) {
-  if (!invocation.command.empty()) {
+  if (content == Content::command) {
+    auto words = shell_words("\"$@\"");
+    words.insert(words.end(), invocation.command.begin(), invocation.command.end());
+    return words;
+  }
+  if (content == Content::program) {
     auto command = inner_command(invocation, shape, environment);
     command.hvdrun.insert(command.hvdrun.begin() + 1,
                           {std::string(kReportExitArgument), std::to_string(exit_report.get())});
@@ -74,12 +90,12 @@ std::vector<std::string> command_over_allocation(const BatchInvocation& invocati
 }
 
 std::vector<std::string> salloc_words(const BatchSpec& batch, const BatchShape& shape,
-                                      bool has_program) {
+                                      bool is_interactive) {
   std::vector<std::string> words{"salloc"};
   for (auto& request : slurm_requests(batch, shape)) words.push_back(std::move(request.text));
   // The signal that ends what runs over a lost allocation. Interactive shells ignore SIGTERM but
   // end on SIGHUP.
-  words.emplace_back(has_program ? "--kill-command=TERM" : "--kill-command=HUP");
+  words.emplace_back(is_interactive ? "--kill-command=HUP" : "--kill-command=TERM");
   return words;
 }
 
@@ -104,6 +120,25 @@ Result<void> check_outside_of_jobs(const Environment& environment) {
   return {};
 }
 
+// Returns what the words mean. Prints a note about a script that runs once. Error: a launcher would
+// start in each slot.
+Result<Content> content_of(const BatchInvocation& invocation, const Environment& environment) {
+  const auto& command = invocation.command;
+  if (command.empty()) return Content::shell;
+  if (cli::is_shell_alone(command)) return Content::command;
+  std::error_code error;
+  const cli::TypedJob typed{invocation.job, invocation.uses, environment,
+                            std::filesystem::current_path(error), "salloc"};
+  if (cli::is_script_with_launcher(command, typed)) {
+    print_own_line(quote_for_shell(command.front()) +
+                   " runs once, as the shell of the job, because it starts ranks itself");
+    return Content::command;
+  }
+  HVD_TRY(const auto warning, cli::check_nested_launcher(command, typed));
+  if (!warning.empty()) print_own_line(warning_text(warning));
+  return Content::program;
+}
+
 }  // namespace
 
 Result<int> run_salloc(const std::vector<std::string>& args, const Environment& environment) {
@@ -117,9 +152,10 @@ Result<int> run_salloc(const std::vector<std::string>& args, const Environment& 
   if (invocation.action != BatchInvocation::Action::run) return print_text(invocation.text);
   auto& batch = invocation.batch;
   HVD_CHECK(check_outside_of_jobs(environment));
-  HVD_CHECK(cli::check_nested_launcher(invocation.command, invocation.job, "salloc"));
-  const bool has_program = !invocation.command.empty();
-  complete_request(batch, has_program ? invocation.command : std::vector<std::string>{"shell"});
+  HVD_TRY(const auto content, content_of(invocation, environment));
+  const bool has_program = content == Content::program;
+  complete_request(
+      batch, content == Content::shell ? std::vector<std::string>{"shell"} : invocation.command);
   const auto offer = ask_for_nodes(batch, environment);
   HVD_TRY(const auto shape, batch_shape(invocation.job, batch));
   HVD_CHECK(check_nodes(shape, offer));
@@ -131,8 +167,9 @@ Result<int> run_salloc(const std::vector<std::string>& args, const Environment& 
   if (has_program) {
     HVD_TRY(std::tie(ours, theirs), make_exit_report_pair());
   }
-  auto words = salloc_words(batch, shape, has_program);
-  for (auto& word : command_over_allocation(invocation, shape, environment, theirs))
+  auto words = salloc_words(batch, shape,
+                            content == Content::shell || cli::is_shell_alone(invocation.command));
+  for (auto& word : command_over_allocation(content, invocation, shape, environment, theirs))
     words.push_back(std::move(word));
   return AllocationSession(environment, std::move(ours)).run(words);
 }

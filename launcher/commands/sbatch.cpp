@@ -9,6 +9,7 @@
 #include "commands/requeue_request.hpp"
 #include "commands/subcommand.hpp"
 #include "commands/submit.hpp"
+#include "common/shell_words.hpp"
 #include "common/text.hpp"
 #include "output/own_line.hpp"
 #include "slurm/script_template.hpp"
@@ -101,13 +102,14 @@ Result<void> check_script_file(const std::filesystem::path& file) {
   return {};
 }
 
-Result<void> check_program(const std::vector<std::string>& command, const JobSpec& job) {
+Result<void> check_program(const std::vector<std::string>& command, const cli::TypedJob& job) {
   HVD_CHECK(cli::check_command(command, kUsage));
-  HVD_CHECK(cli::check_nested_launcher(command, job, "sbatch"));
+  HVD_TRY(const auto warning, cli::check_nested_launcher(command, job));
+  if (!warning.empty()) print_own_line(warning_text(warning));
   if (is_batch_script(command.front()))
     return fail(quote_if_needed(command.front()) +
                     " is a batch script already, which SLURM's sbatch submits: sbatch " +
-                    quote_if_needed(command.front()),
+                    quote_for_shell(command.front()),
                 kExitUsage);
   return {};
 }
@@ -139,9 +141,12 @@ Result<int> run_sbatch(const std::vector<std::string>& args, const Environment& 
         "--wrap of hvdrun starts the program by another one, such as a profiler; give the program "
         "and its arguments after the options",
         kExitUsage);
-  HVD_CHECK(check_program(invocation.command, invocation.job));
+  std::error_code error;
+  HVD_CHECK(check_program(invocation.command, {invocation.job, invocation.uses, environment,
+                                               std::filesystem::current_path(error), "sbatch"}));
   auto& batch = invocation.batch;
   HVD_CHECK(check_script_file(batch.script_file));
+  HVD_CHECK(check_array_files(invocation.job, batch));
   warn_of_missing(batch, invocation.command, environment);
   complete_request(batch, invocation.command);
   HVD_TRY(const auto doubts, check_requeue_request(batch, environment));

@@ -109,7 +109,8 @@ Result<int> run_templates(const std::vector<std::string>& args, const Environmen
   if (options.help) return print_text(kHelp);
   const auto folders = template_folders(options.folders, environment, own_template_folder());
   const auto& operands = options.operands;
-  if (operands.empty()) {
+  if (operands.empty() ||
+      (operands.size() == 1 && (operands[0] == "list" || operands[0] == "ls"))) {
     const auto templates = find_templates(folders);
     if (templates.empty())
       print_own_line(error_text("there is no template; hvdrun's own folder is gone"));

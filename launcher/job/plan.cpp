@@ -107,6 +107,30 @@ std::vector<std::string> plan_lines(const JobSpec& spec, const Plan& plan) {
   return lines;
 }
 
+Result<void> settle_named_ranks(JobSpec& spec, const Plan& plan) {
+  auto& shown = spec.output.only_ranks;
+  auto& wrapped = spec.wrap.ranks;
+  auto& terminal = spec.output.terminal_rank;
+  const bool is_input = spec.input.to == InputSpec::To::rank;
+  const bool needs_size = (shown && shown->needs_size()) || (wrapped && wrapped->needs_size()) ||
+                          terminal.value_or(0) < 0 || (is_input && spec.input.rank < 0);
+  if (!needs_size) return {};
+  const int size = is_final(plan.placement) ? plan.placement.size : spec.ranks.value_or(0);
+  if (size == 0)
+    return fail(
+        "the last rank is not known before the hosts are asked how many slots they have: add -np N",
+        kExitUsage);
+  if (shown) HVD_CHECK(shown->settle(size));
+  if (wrapped) HVD_CHECK(wrapped->settle(size));
+  if (terminal) {
+    HVD_TRY(terminal, settled_rank(*terminal, size));
+  }
+  if (is_input) {
+    HVD_TRY(spec.input.rank, settled_rank(spec.input.rank, size));
+  }
+  return {};
+}
+
 Result<void> check_named_ranks(const JobSpec& spec, int size) {
   // Ranks that are started later have higher numbers.
   const bool may_grow = spec.elastic.replaces || spec.elastic.spares > 0;

@@ -47,6 +47,10 @@ Result<void> place_ranks_on(const JobSpec& spec, const std::set<std::string>& as
 // --report-bindings the binding of each rank.
 std::vector<std::string> plan_lines(const JobSpec& spec, const Plan& plan);
 
+// Gives the ranks that options count from the last one ("last") their numbers. Error (kExitUsage):
+// there is no such rank; or the number of ranks is not known before the hosts are asked.
+Result<void> settle_named_ranks(JobSpec& spec, const Plan& plan);
+
 // Checks that a job of `size` ranks has the ranks that --only-rank, --stdin and --tty name, and as
 // many as --min-np says. Error: kExitUsage.
 Result<void> check_named_ranks(const JobSpec& spec, int size);

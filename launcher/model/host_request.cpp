@@ -97,7 +97,8 @@ Result<std::vector<HostRequest>> parse_host_request(std::string_view text,
 Result<std::vector<HostRequest>> parse_host_requests(std::string_view text,
                                                      std::string_view source) {
   std::vector<HostRequest> all;
-  for (const auto entry : split_host_list(text)) {
+  for (auto entry : split_host_list(text)) {
+    while (entry.ends_with('\r')) entry.remove_suffix(1);  // of a file with Windows line ends
     HVD_TRY(auto requests, parse_host_request(entry, source));
     if (requests.size() > kMaxHosts - all.size())
       return usage_error(fmt::format("{} names more than {} hosts, the most that hvdrun takes",

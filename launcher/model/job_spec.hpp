@@ -164,6 +164,7 @@ struct JobSpec {
   std::optional<int> cpus_per_rank;
   GpuBind gpu_bind = GpuBind::all;
 
+  std::vector<std::string> typed;    // the words before the program: hvdrun and its options
   std::vector<std::string> command;  // as typed; command[0] names the program
   std::filesystem::path program;     // the file to execute
   WrapSpec wrap;

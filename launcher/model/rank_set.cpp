@@ -1,20 +1,36 @@
 #include "model/rank_set.hpp"
 
+#include "common/text.hpp"
+
 #include <algorithm>
 #include <charconv>
 
 namespace hvdrun {
 namespace {
 
-Result<int> parse_rank(std::string_view text, std::string_view whole) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || value < 0)
-    return fail("\"" + std::string(whole) + "\" is not a set of ranks such as 0,4-7", kExitUsage);
-  return value;
+constexpr std::string_view kLast = "last";
+
+Error no_set(std::string_view text) {
+  return fail("\"" + std::string(text) + "\" is not a set of ranks such as 0,4-7 or last",
+              kExitUsage);
 }
 
 }  // namespace
+
+Result<int> parse_rank(std::string_view text) {
+  if (text == kLast) return -1;
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || text == "-0") return no_set(text);
+  return value;
+}
+
+Result<int> settled_rank(int rank, int size) {
+  if (rank >= 0) return rank;
+  if (rank + size >= 0) return rank + size;
+  return fail("there is no rank " + std::to_string(rank) + ": the job has " + plural(size, "rank"),
+              kExitUsage);
+}
 
 Result<RankSet> RankSet::parse(std::string_view text) {
   RankSet set;
@@ -22,18 +38,33 @@ Result<RankSet> RankSet::parse(std::string_view text) {
   while (true) {
     const auto comma = rest.find(',');
     const auto part = rest.substr(0, comma);
-    const auto dash = part.find('-');
-    HVD_TRY(const int first, parse_rank(part.substr(0, dash), text));
-    int last = first;
-    if (dash != std::string_view::npos) {
-      HVD_TRY(last, parse_rank(part.substr(dash + 1), text));
-    }
-    if (last < first)
+    const auto dash = part.find('-', 1);
+    const auto begin = parse_rank(part.substr(0, dash));
+    const auto end = dash == std::string_view::npos ? begin : parse_rank(part.substr(dash + 1));
+    if (part.empty() || !begin || !end) return no_set(text);
+    if (*begin >= 0 && *end >= 0 && *end < *begin)
       return fail("\"" + std::string(part) + "\" counts backwards in a set of ranks", kExitUsage);
-    set.add(first, last);
+    if (*begin < 0 && *end >= 0) return no_set(text);
+    if (*end < 0)
+      set.from_last_.emplace_back(*begin, *end);
+    else
+      set.add(*begin, *end);
     if (comma == std::string_view::npos) return set;
     rest.remove_prefix(comma + 1);
   }
+}
+
+Result<void> RankSet::settle(int size) {
+  for (const auto& [begin, end] : std::exchange(from_last_, {})) {
+    HVD_TRY(const int first, settled_rank(begin, size));
+    HVD_TRY(const int last, settled_rank(end, size));
+    if (last < first)
+      return fail("there are no ranks " + std::to_string(first) + " to " + std::to_string(last) +
+                      ": the job has " + plural(size, "rank"),
+                  kExitUsage);
+    add(first, last);
+  }
+  return {};
 }
 
 void RankSet::add(int first, int last) {
@@ -60,6 +91,11 @@ std::string RankSet::to_string() const {
     if (!text.empty()) text += ',';
     text += std::to_string(first);
     if (last > first) text += '-' + std::to_string(last);
+  }
+  for (const auto& [first, last] : from_last_) {
+    if (!text.empty()) text += ',';
+    text += first == -1 ? std::string(kLast) : std::to_string(first);
+    if (last != first) text += '-' + (last == -1 ? std::string(kLast) : std::to_string(last));
   }
   return text;
 }

@@ -58,6 +58,25 @@ bool is_held(int file) {
   return ::fcntl(file, F_OFD_SETLK, &whole) != 0 && (errno == EAGAIN || errno == EACCES);
 }
 
+// Returns the array of a job array's task: "12" for "12_3"; "" for another job.
+std::string_view array_of(std::string_view job) {
+  const auto line = job.find('_');
+  return line == std::string_view::npos ? std::string_view() : job.substr(0, line);
+}
+
+// Returns whether the run before was another task of this run's job array.
+bool is_other_task(const Claimant& before, const JobPart& part) {
+  return !array_of(part.job).empty() && before.job != part.job &&
+         array_of(before.job) == array_of(part.job);
+}
+
+Error of_other_task(const fs::path& folder, const Claimant& before) {
+  return usage_error(fmt::format(
+      "--output-filename: task {0} of this job array has written to '{1}'; give each task a folder "
+      "of its own: --output-filename '{1}'/$SLURM_ARRAY_TASK_ID",
+      escape(before.job), folder.string()));
+}
+
 Error in_use(const fs::path& folder, const Claimant& by) {
   auto who = by.process.empty()
                  ? std::string("another hvdrun")
@@ -85,6 +104,7 @@ Result<FolderClaim> FolderClaim::make(const fs::path& folder, const JobPart& par
   const bool held = is_held(claim.file_.get());
   const auto before = read_claimant(claim.file_.get());
   const bool is_same_job = is_later_part && before.job == part.job;
+  if (is_other_task(before, part)) return of_other_task(folder, before);
   if (held && !is_same_job) return in_use(folder, before);
   claim.continues_ = is_same_job || (is_later_part && before.process.empty());
   // Not essential: without it, the next run cannot name this one.

@@ -15,8 +15,9 @@ namespace hvdrun {
 
 class FolderClaim {
  public:
-  // Errors (kExitUsage): another run writes there; the file cannot be opened. An earlier part of
-  // the same job is no other run: its host may be lost, and NFS keeps its lock for a while.
+  // Errors (kExitUsage): another run writes there; another task of this job array has written
+  // there; the file cannot be opened. An earlier part of the same job is no other run: its host may
+  // be lost, and NFS keeps its lock for a while.
   static Result<FolderClaim> make(const std::filesystem::path& folder, const JobPart& part);
 
   // Returns whether the folder has the files of an earlier part of this run's job. If no run has

@@ -2,13 +2,16 @@
 
 #include "base/event_loop.hpp"
 #include "base/passed_signals.hpp"
+#include "common/shell_words.hpp"
 #include "common/text.hpp"
 #include "report/failures.hpp"
 
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <cstddef>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -26,19 +29,23 @@ bool has_said(const RankReport& rank, std::string_view message) {
 
 // Returns the program and its arguments, with a blank before.
 std::string program_of(const JobSpec& spec) {
-  std::string command;
-  for (const auto& word : spec.command) command += " " + quote_if_needed(word);
-  return clipped(command);
+  return " " + shell_line(spec.command);
 }
 
-// Returns the command line of the job, with this option added to it.
-std::string command_with(std::string_view option, const Report& report, const JobSpec& spec) {
-  const auto command = program_of(spec);
-  std::string options(option);
-  if (spec.horovod && option != "--horovod")
-    options += options.empty() ? "--horovod" : " --horovod";
-  if (!options.empty()) options += " ";
-  return fmt::format("hvdrun {}-np {}{}", options, report.ranks.size(), command);
+// Returns the command line of the job as it was typed, with these words added to its options.
+// Leaves out what is too long to be pasted.
+std::string command_with(std::string_view options, const Report& report, const JobSpec& spec) {
+  constexpr std::size_t kMostBytes = 2000;
+  auto typed = spec.typed;
+  if (typed.empty()) typed = {"hvdrun", "-np", std::to_string(report.ranks.size())};
+  const std::size_t first = typed.size() > 1 && typed[1] == "run" ? 2 : 1;
+  const std::span<const std::string> words(typed);
+  auto line = shell_line(words.first(first));
+  if (!options.empty()) line += fmt::format(" {}", options);
+  const auto size = line.size();
+  if (first < words.size()) line += " " + shell_line(words.subspan(first));
+  line += program_of(spec);
+  return line.size() > kMostBytes ? line.substr(0, size) + " …" : line;
 }
 
 std::optional<std::string> module_advice(const Report& report, const RankReport& rank,
@@ -60,8 +67,9 @@ std::optional<std::string> module_advice(const Report& report, const RankReport&
   if (folder.empty())
     return "the package hvd is missing in this Python; start the ranks with the Python for which "
            "pip has installed hvdrun";
-  return fmt::format("the package hvd is in {}: PYTHONPATH={} {}", quote_if_needed(folder.string()),
-                     quote_if_needed(folder.string()), command_with("", report, spec));
+  const auto quoted = quote_for_shell(folder.string());
+  return fmt::format("the package hvd is in {0}: PYTHONPATH={0} {1}", quoted,
+                     command_with("", report, spec));
 }
 
 // What a rank prints that has not found its job, because a --for was not given.
@@ -163,6 +171,36 @@ std::optional<std::string> terminal_advice(const Report& report, const RankRepor
                      command_with(fmt::format("--tty {}", number), report, spec));
 }
 
+// A port that the user or the program has chosen. Source: strerror(EADDRINUSE), and libuv's name.
+std::optional<std::string> port_advice(const Report& report, const RankReport& rank,
+                                       const JobSpec& spec) {
+  if (!has_said(rank, "ddress already in use") && !has_said(rank, "EADDRINUSE"))
+    return std::nullopt;
+  const auto chosen =
+      std::find_if(spec.environment.begin(), spec.environment.end(),
+                   [](const EnvironmentChange& change) { return change.name == "MASTER_PORT"; });
+  if (chosen == spec.environment.end())
+    return fmt::format(
+        "rank {} needs a port that another process has; hvdrun gives each job free ports, the one "
+        "in "
+        "MASTER_PORT and 64 after it: let the program use them",
+        rank.placement.rank);
+  auto without = spec;
+  std::erase_if(without.environment,
+                [](const auto& change) { return change.name == "MASTER_PORT"; });
+  for (std::size_t i = 0; i < without.typed.size(); ++i) {
+    auto& typed = without.typed;
+    const auto at = typed.begin() + static_cast<std::ptrdiff_t>(i);
+    if (typed[i].starts_with("-xMASTER_PORT=") || typed[i].starts_with("-x=MASTER_PORT="))
+      typed.erase(at);
+    else if (typed[i] == "-x" && i + 1 < typed.size() && typed[i + 1].starts_with("MASTER_PORT"))
+      typed.erase(at, at + 2);
+  }
+  return fmt::format(
+      "another process has the port of -x MASTER_PORT{}; hvdrun chooses a free one: {}",
+      chosen->value ? "=" + *chosen->value : std::string(), command_with("", report, without));
+}
+
 }  // namespace
 
 std::vector<std::string> advice(const Report& report, const JobSpec& spec) {
@@ -170,7 +208,8 @@ std::vector<std::string> advice(const Report& report, const JobSpec& spec) {
   const auto& rank = report.ranks[static_cast<std::size_t>(*report.first_failure)];
   for (auto line : {module_advice(report, rank, spec), framework_advice(report, rank, spec),
                     terminal_advice(report, rank, spec), mpich_advice(report, rank, spec),
-                    exit_advice(rank, spec), signal_advice(rank, spec)})
+                    port_advice(report, rank, spec), exit_advice(rank, spec),
+                    signal_advice(rank, spec)})
     if (line) return {*line};
   return {};
 }

@@ -1,6 +1,8 @@
 #include "resources/find_allocation.hpp"
 
 #include "common/text.hpp"
+#include "resources/host_names.hpp"
+#include "resources/other_schedulers.hpp"
 #include "resources/requested_hosts.hpp"
 #include "resources/select_hosts.hpp"
 #include "resources/slots.hpp"
@@ -9,6 +11,7 @@
 #include "slurm/host_list.hpp"
 #include "slurm/job_environment.hpp"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -52,6 +55,28 @@ Allocation from_this_machine(const JobSpec& spec, const LocalMachine& machine) {
   return allocation;
 }
 
+// Returns this machine with the slots that another scheduler's job has here. Error: the job has
+// other hosts, or may have them.
+Result<Allocation> from_foreign_job(const JobSpec& spec, const ForeignJob& job,
+                                    const LocalMachine& machine) {
+  const bool is_here = std::ranges::all_of(job.hosts, [&](const HostRequest& host) {
+    return names_this_machine(host.name, machine.name);
+  });
+  if (job.host_count != 1 || !is_here) return several_hosts_error(job, machine.name);
+  auto allocation = from_this_machine(spec, machine);
+  auto& host = allocation.hosts.front();
+  int slots = 0;
+  for (const auto& request : job.hosts) slots += request.slots.value_or(1);
+  // A host that is named once, without a number, may have any number of processes.
+  if (slots > 1 || (slots == 1 && job.hosts.front().slots)) {
+    host.slurm.tasks = slots;
+    host.slurm.tasks_source = job.source;
+    settle_slots(spec, host);
+  }
+  allocation.source = fmt::format("this machine, in a job of {}", job.scheduler);
+  return allocation;
+}
+
 void locate_gpus(SlurmJob& job, const DescribeJob& describe) {
   if (job.gpus_not_located.empty() || job.hosts.empty()) return;
   const auto description = describe(job.id);
@@ -80,6 +105,8 @@ Result<Allocation> first_source(const JobSpec& spec, const std::vector<HostReque
     locate_gpus(*job, describe);
     return slurm_hosts(spec, *job, environment, machine);
   }
+  if (const auto foreign = find_foreign_job(environment); foreign)
+    return from_foreign_job(spec, *foreign, machine);
   return from_this_machine(spec, machine);
 }
 

@@ -19,15 +19,16 @@ namespace hvdrun {
 using DescribeJob = std::function<Result<std::string>(const std::string& job)>;
 
 // Takes the hosts from the first of these that is given: -H; the hostfile; the SLURM job; this
-// machine. Then --include, --exclude and --nnodes leave some out. `hostfile` holds what
-// read_hostfile returned for spec.hostfile, and is ignored if that is empty. `describe` is called
-// only for a SLURM job whose variables do not say on which host its GPUs are.
+// machine, with the slots that another scheduler's job has on it. Then --include, --exclude and
+// --nnodes leave some out. `hostfile` holds what read_hostfile returned for spec.hostfile, and is
+// ignored if that is empty. `describe` is called only for a SLURM job whose variables do not say on
+// which host its GPUs are.
 //
 // The inventories of other hosts are not known yet (see Host).
 //
 // Errors (kExitUsage): a host that was asked for is missing; a SLURM variable cannot be read
-// (slurm/job_environment.hpp); or ranks are to be started and bound by HVD_TOPOLOGY, which
-// describes another machine.
+// (slurm/job_environment.hpp); a job of another scheduler has other hosts (other_schedulers.hpp);
+// or ranks are to be started and bound by HVD_TOPOLOGY, which describes another machine.
 Result<Allocation> find_allocation(const JobSpec& spec, const std::vector<HostRequest>& hostfile,
                                    const Environment& environment, const LocalMachine& machine,
                                    const DescribeJob& describe);

@@ -22,23 +22,30 @@ class SingleBootstrap final : public Bootstrap {
 struct ForeignLauncher {
   const char* rank;
   const char* size;
+  const char* local_rank;
   const char* instead;  // what to type
 };
 
-// Source: srun(1), output environment variables; those of PMI 1, by which MPICH's mpiexec starts.
+// Source: srun(1), output environment variables; those of PMI 1, by which MPICH's mpiexec starts;
+// mpirun(1) of Open MPI, whose ranks have PMIx too unless it was taken away.
 constexpr ForeignLauncher kForeignLaunchers[] = {
-    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS",
+    {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID",
      "in the job hvdrun instead of srun, or srun --mpi=pmix"},
-    {"PMI_RANK", "PMI_SIZE", "hvdrun -np N instead of mpiexec -n N"},
+    {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "hvdrun -np N instead of mpiexec -n N"},
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+     "hvdrun -np N instead of mpirun -n N"},
 };
 
-// Warns, in one process, that each of several processes is a job of its own. One process of a step
-// of SLURM, and a batch script, are single runs: they have SLURM_STEP_NUM_TASKS=1, or none.
+// Warns that each of several processes is a job of its own: in rank 0. Other ranks leave it to that
+// one, if the launcher has also given them a number on their host: without it, no other process may
+// see the variables. One process of a step of SLURM, and a batch script, are single runs: they have
+// SLURM_STEP_NUM_TASKS=1, or none.
 void warn_of_separate_runs(const Environment& environment) {
   for (const auto& launcher : kForeignLaunchers) {
     const auto size = read_integer(environment, launcher.size, 2, 1'000'000'000);
     const auto rank = read_integer(environment, launcher.rank, 0, 1'000'000'000);
-    if (!size.ok() || !*size || !rank.ok() || *rank != 0) continue;
+    if (!size.ok() || !*size || !rank.ok()) continue;
+    if (rank->value_or(0) != 0 && is_set(environment, launcher.local_rank)) return;
     std::fprintf(
         stderr,
         "hvd: warning: %lld processes were started together (%s), but hvd cannot bring them "

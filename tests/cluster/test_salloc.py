@@ -63,6 +63,17 @@ def test_salloc_runs_a_program_on_an_allocation_and_releases_it(cluster: Cluster
     wait_until(lambda: own_jobs(cluster) == [], "the allocation to be released")
 
 
+def test_a_shell_or_a_script_that_starts_ranks_runs_once(cluster: Cluster, shared: Path) -> None:
+    """As with SLURM's own salloc; hvdrun would start it on each rank."""
+    done = cluster.run(HVDRUN, "salloc", "-np", 2, "--nodes", 1, "bash", folder=shared, input="echo shell of $SLURM_JOB_NUM_NODES\n")
+    assert done.stdout == "shell of 1\n" and done.returncode == 0, done
+    done = cluster.run(HVDRUN, "salloc", "-np", 2, "--nodes", 1, "bash", "-c", f"{HVDRUN} --label none sh -c 'echo rank $RANK'; exit 3",
+                       folder=shared)
+    assert sorted(done.stdout.splitlines()) == ["rank 0", "rank 1"], done
+    assert "bash runs once, as the shell of the job, because it starts ranks itself" in done.stderr
+    assert done.returncode == 3
+
+
 @pytest.mark.gate
 def test_hvdrun_in_the_shell_of_salloc_uses_the_whole_allocation(cluster: Cluster, shared: Path) -> None:
     """The shell has the terminal and job control; its end releases the allocation."""

@@ -98,6 +98,16 @@ def test_each_task_of_an_array_has_its_index_in_the_words_of_the_command(sandbox
     assert script("--output", "log.{index}")[-1].endswith("--report 'run.{index}.json' -- true 'configs/{index} $x.yaml'")
 
 
+@pytest.mark.parametrize("words", [["--output-filename", "logs"], ["--report", "r.json"], ["--metrics", "m.prom"],
+                                   ["--timeline-filename", "t.json"], ["--autotune-log-file", "a.csv"]])
+def test_files_that_tasks_of_an_array_would_share_are_refused(sandbox: Sandbox, words: list[str]) -> None:
+    base = ["sbatch", "-np", 1, "--gpus-per-node", 0]
+    refused = hvdrun(sandbox, *base, "--array", "0-2%1", *words, "--", "true").expect(2).err_text
+    assert words[0] in refused and "{index}" in refused and refused.count("\n") == 1
+    hvdrun(sandbox, *base, "--array", "7", *words, "--", "true").expect(0)
+    hvdrun(sandbox, *base, *words, "--", "true").expect(0)
+
+
 def test_sbatch_notes_what_it_cannot_check_on_this_host(sandbox: Sandbox) -> None:
     unknown = sandbox.run("PATH=/nowhere", HVDRUN, "sbatch", "-np", 4, "--", "./nosuch", tool="/usr/bin/env")
     assert unknown.code == 0 and "no GPUs are requested, because it is not known here what a node has; --gpus-per-node K" in unknown.err_text

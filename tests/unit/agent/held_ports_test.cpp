@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <string>
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -24,6 +25,29 @@ TEST(HeldPorts, AreReservedButTheProgramCanListenOnThem) {
   address.sin_port = htons(static_cast<std::uint16_t>(ports->front().number));
   EXPECT_EQ(::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
   EXPECT_EQ(::listen(socket.get(), 1), 0);
+}
+
+TEST(HeldPorts, OfTheUserAreTriedBeforeTheStart) {
+  const Fd other(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  ASSERT_EQ(::bind(other.get(), generic, size), 0);
+  ASSERT_EQ(::listen(other.get(), 1), 0);
+  ASSERT_EQ(::getsockname(other.get(), generic, &size), 0);
+  LaunchMessage job;
+  job.ranks.emplace_back();
+  job.ranks[0].environment = {{"MASTER_PORT", std::to_string(ntohs(address.sin_port))}};
+  EXPECT_NE(taken_port_warning(job, {}).find("has the port of -x MASTER_PORT="), std::string::npos);
+  job.ranks[0].rank = 1;
+  EXPECT_EQ(taken_port_warning(job, {}), "") << "rank 0 listens there, on another host";
+  const auto held = hold_ports(1, 0);
+  ASSERT_TRUE(held);
+  job.ranks[0].rank = 0;
+  job.ranks[0].environment = {{"MASTER_PORT", std::to_string(held->front().number)}};
+  EXPECT_EQ(taken_port_warning(job, *held), "");
 }
 
 // Among so many ports, a dozen would be next to the master port by chance.

@@ -190,8 +190,8 @@ TEST_F(CommandLine, RefusesInvalidValuesAndNamesTheOption) {
       {{"--grace", "-1"}, "--grace needs a time such as 30, 0.5, 500ms or 2m, not \"-1\""},
       {{"--start-timeout", "0"}, "--start-timeout needs a time of more than 0, not \"0\""},
       {{"--bind-to", "cores"}, "--bind-to must be core, numa, socket, none or auto, not \"cores\""},
-      {{"--only-rank", "3-1"}, "--only-rank needs ranks such as 0,4-7, not \"3-1\""},
-      {{"--only-rank", ""}, "--only-rank needs ranks such as 0,4-7, not \"\""},
+      {{"--only-rank", "3-1"}, "--only-rank needs ranks such as 0,4-7 or last, not \"3-1\""},
+      {{"--only-rank", ""}, "--only-rank needs ranks such as 0,4-7 or last, not \"\""},
       {{"--output-filename", ""}, "--output-filename needs a name that is not empty"},
       {{"-H", "a:0"},
        "-H is not valid: \"a:0\" needs a whole number of slots after the \":\", 1 or more"},
@@ -261,7 +261,7 @@ TEST_F(CommandLine, RefusesAProgramThatStartsRanksItself) {
   }
   EXPECT_EQ(error({"-np", "2", "torchrun", "--nproc_per_node", "2", "train.py", "a b"}).message,
             "torchrun starts ranks itself, and hvdrun would start it once in each slot: type "
-            "hvdrun -np 2 python3 train.py \"a b\", or torchrun without hvdrun; hvdrun "
+            "hvdrun -np 2 python3 train.py 'a b', or torchrun without hvdrun; hvdrun "
             "--ranks-per-host 1 starts it once on each host");
   EXPECT_THAT(error({"mpirun", "--bind-to", "core", "-n", "4", "./a.out", "-x"}).message,
               HasSubstr(": type hvdrun -np 4 --bind-to core ./a.out -x, or mpirun without"));
@@ -272,9 +272,13 @@ TEST_F(CommandLine, RefusesAProgramThatStartsRanksItself) {
               HasSubstr(": type hvdrun -np 8 python3 -m pkg.train, or"));
   EXPECT_THAT(error({"-np", "2", "hvdrun", "jobs", "--all"}).message,
               testing::EndsWith(": type hvdrun jobs --all"));
-  EXPECT_THAT(
-      cli::check_nested_launcher({"srun", "-n2", "./a"}, JobSpec(), "sbatch").error().message,
-      testing::EndsWith(": type hvdrun sbatch -np 2 -- ./a"));
+  const JobSpec spec;
+  const std::vector<cli::ParsedOption> none;
+  EXPECT_THAT(cli::check_nested_launcher({"srun", "-n2", "./a"},
+                                         {spec, none, environment_, folder_.path(), "sbatch"})
+                  .error()
+                  .message,
+              testing::EndsWith(": type hvdrun sbatch -np 2 -- ./a"));
   const std::vector<std::vector<std::string>> taken = {
       {"run", "-np", "2", "mpirun-of-no-path"},
       {"-np", "1", "torchrun", "train.py"},
@@ -300,7 +304,7 @@ TEST_F(CommandLine, TranslatesTheOptionsOfAnotherLauncherOrSaysThatTheyAreLeftOu
        "-x OMPI_MCA_btl=tcp,self --ranks-per-host 2 ./a -x",
        ""},
       {{"mpiexec", "-hosts", "a,b", "-ppn", "2", "-genv", "A", "two words", "./a"},
-       "--hosts a,b --ranks-per-host 2 -x \"A=two words\" ./a",
+       "--hosts a,b --ranks-per-host 2 -x 'A=two words' ./a",
        ""},
       {{"srun", "-n2", "-N", "2", "-w", "n1,n2", "--gres", "gpu:2", "./a"},
        "-np 2 --nnodes 2 -H n1,n2 ./a",

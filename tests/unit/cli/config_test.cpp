@@ -1,6 +1,11 @@
 #include "cli/config.hpp"
 
+#include "temporary_folder.hpp"
+
+#include <filesystem>
+
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 namespace hvdrun::cli {
 namespace {
@@ -29,6 +34,23 @@ std::string file_error(const std::string& text) {
   if (config) return {};
   EXPECT_EQ(config.error().exit_code, kExitUsage);
   return config.error().message;
+}
+
+TEST(ReadConfigSource, TakesAFileThatMayNotBeSeenForNone) {
+  const TemporaryFolder folder;
+  folder.write("home/config.json", "{\"num-proc\": 2}");
+  std::filesystem::permissions(folder.path() / "home", std::filesystem::perms::none);
+  ConfigSource looked_for{"user", folder.path() / "home/config.json", false, false};
+  ConfigSource named{"--config-file", folder.path() / "home/config.json", true, false};
+  // Root may read everything, and so may do neither.
+  if (::geteuid() != 0) {
+    const auto found = read_config_source(looked_for);
+    ASSERT_TRUE(found) << found.error().message;
+    EXPECT_THAT(found->settings, IsEmpty());
+    EXPECT_THAT(found->notes, IsEmpty());
+    EXPECT_FALSE(read_config_source(named));
+  }
+  std::filesystem::permissions(folder.path() / "home", std::filesystem::perms::owner_all);
 }
 
 TEST(ParseConfig, ReadsEveryTypeOfValueWithItsLine) {

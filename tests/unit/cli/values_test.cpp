@@ -188,7 +188,14 @@ TEST(ParseInput, AcceptsNoneAllAndARank) {
   EXPECT_EQ(parse_input("none").value().to, InputSpec::To::none);
   EXPECT_EQ(parse_input("all").value().to, InputSpec::To::all);
   EXPECT_EQ(parse_input("5").value().rank, 5);
-  EXPECT_EQ(parse_input("-1").error().message, "must be none, all or a rank, not \"-1\"");
+  EXPECT_EQ(parse_input("last").value().rank, -1);
+  EXPECT_EQ(parse_input("-1").value().rank, -1);
+  EXPECT_EQ(parse_input("x").error().message, "must be none, all, last or a rank, not \"x\"");
+  EXPECT_EQ(parse_one_rank("last").value(), -1);
+  EXPECT_EQ(parse_one_rank("x").error().message, "needs a rank such as 3, or last, not \"x\"");
+  EXPECT_EQ(parse_wrap("last:gdb --args")->ranks->to_string(), "last");
+  EXPECT_EQ(parse_wrap("last:gdb --args")->command, "gdb --args");
+  EXPECT_FALSE(parse_wrap("gdb --eval a:b")->ranks);
 }
 
 TEST(ParseChoice, ListsTheChoices) {

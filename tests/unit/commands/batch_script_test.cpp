@@ -16,10 +16,27 @@ ScriptTemplate own(const std::string& name) {
 }
 
 BatchShape gpu_shape() {
-  return {.ranks = 16, .nodes = 4, .ranks_per_node = 4, .gpus_per_node = 4, .cpus_per_rank = 40};
+  return {.ranks = 16,
+          .places = 16,
+          .nodes = 4,
+          .ranks_per_node = 4,
+          .gpus_per_node = 4,
+          .cpus_per_rank = 40};
 }
 
 const BatchCommand kCommand{{"hvdrun", "-np", "16"}, {"python3", "train.py", "--name", "a b"}};
+
+TEST(BatchScript, OfAJobThatSurvivesNodesKeepsItWhenOneFails) {
+  auto shape = gpu_shape();
+  EXPECT_THAT(batch_script(own("generic"), {}, shape, kCommand)->text, Not(HasSubstr("no-kill")));
+  shape.survives_nodes = true;
+  EXPECT_THAT(batch_script(own("generic"), {}, shape, kCommand)->text,
+              HasSubstr("\n#SBATCH --no-kill\n"));
+  BatchSpec batch;
+  batch.sbatch_arguments = {"--no-kill=off"};
+  EXPECT_THAT(batch_script(own("generic"), batch, shape, kCommand)->text,
+              Not(HasSubstr("\n#SBATCH --no-kill\n")));
+}
 
 TEST(BatchScript, GenericTemplateHasEveryDirective) {
   BatchSpec batch;

@@ -48,6 +48,25 @@ TEST(BatchShape, HasOneRankPerGpu) {
             "4 ranks: 1 node × 4 GPUs, 8 CPUs per rank");
 }
 
+TEST(BatchShape, HasPlacesForSparesAndForAsManyRanksAsMayCome) {
+  JobSpec job;
+  BatchSpec batch;
+  job.ranks = 4;
+  job.elastic.min_ranks = 2;
+  job.elastic.spares = 1;
+  batch.gpus_per_node = 2;
+  auto shape = batch_shape(job, batch);
+  ASSERT_TRUE(shape);
+  EXPECT_EQ(describe(*shape), "4 ranks, places for 5: 3 nodes × 2 GPUs, 1 CPU per rank");
+  EXPECT_TRUE(shape->survives_nodes);
+  job.elastic.spares = 0;
+  job.elastic.max_ranks = 8;
+  shape = batch_shape(job, batch);
+  ASSERT_TRUE(shape);
+  EXPECT_EQ(shape->ranks, 4);
+  EXPECT_EQ(shape->nodes, 4);
+}
+
 TEST(BatchShape, NodesMayBeUneven) {
   const auto shape = shape_of({.ranks = 7, .gpus_per_node = 4});
   ASSERT_TRUE(shape);

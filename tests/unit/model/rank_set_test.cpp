@@ -20,11 +20,28 @@ TEST(RankSet, WritesItsShortestForm) {
 }
 
 TEST(RankSet, RefusesInvalidText) {
-  for (const auto* text : {"", ",", "1,", "a", "-1", "1-", "3-1", "1 2", "99999999999", "1--2"}) {
+  for (const auto* text : {"", ",", "1,", "a", "--1", "1-", "3-1", "1 2", "99999999999", "-0",
+                           "last-3", "-", "lasts"}) {
     const auto set = RankSet::parse(text);
     ASSERT_FALSE(set) << text;
     EXPECT_EQ(set.error().exit_code, kExitUsage);
   }
+}
+
+TEST(RankSet, NumbersRanksFromTheLastOneOnceTheSizeIsKnown) {
+  auto set = RankSet::parse("0,last");
+  ASSERT_TRUE(set);
+  EXPECT_TRUE(set->needs_size());
+  EXPECT_EQ(set->to_string(), "0,last");
+  ASSERT_TRUE(set->settle(4));
+  EXPECT_EQ(set->to_string(), "0,3");
+  auto end = RankSet::parse("-2,2-last");
+  ASSERT_TRUE(end && end->settle(8));
+  EXPECT_EQ(end->to_string(), "2-7");
+  EXPECT_EQ(RankSet::parse("-5")->settle(3).error().message,
+            "there is no rank -5: the job has 3 ranks");
+  EXPECT_EQ(RankSet::parse("5-last")->settle(3).error().exit_code, kExitUsage);
+  EXPECT_FALSE(RankSet::parse("0-3")->needs_size());
 }
 
 TEST(RankSet, AgreesWithASetOfIntegersInEveryOrder) {

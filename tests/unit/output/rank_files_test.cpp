@@ -84,6 +84,17 @@ TEST(RankFiles, RemovesOutputOfRanksThatTheRunDoesNotHave) {
     EXPECT_EQ(contents(at(name)), "the user's") << name;
 }
 
+TEST(RankFiles, AreKeptFromAnotherTaskOfTheSameJobArray) {
+  const TemporaryFolder folder;
+  write_all(folder.path(), 1, {"12_0", 0}, "task 0");
+  const auto second = RankFiles::create(folder.path(), 1, {"12_1", 0});
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().exit_code, kExitUsage);
+  EXPECT_NE(second.error().message.find("/$SLURM_ARRAY_TASK_ID"), std::string::npos);
+  EXPECT_TRUE(RankFiles::create(folder.path(), 1, {"12_0", 0})) << "the same task again";
+  EXPECT_TRUE(RankFiles::create(folder.path(), 1, {"13_1", 0})) << "another array";
+}
+
 TEST(RankFiles, AreLockedAgainstASecondRun) {
   const TemporaryFolder folder;
   auto first = RankFiles::create(folder.path(), 1, {"12", 0});

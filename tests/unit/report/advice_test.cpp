@@ -35,19 +35,43 @@ TEST_F(Advice, NamesTheRankThatNeedsATerminal) {
   EXPECT_EQ(
       after({"    if self.quitting: raise BdbQuit", "bdb.BdbQuit"}),
       "breakpoint() needs a terminal, and rank 2 had none; in a terminal: hvdrun --tty 2 -np 4 "
-      "python \"my train.py\"");
+      "python 'my train.py'");
   EXPECT_EQ(after({"EOFError: EOF when reading a line"}),
             "input() needs a terminal, and rank 2 had none; in a terminal: hvdrun --tty 2 -np 4 "
-            "python \"my train.py\"");
+            "python 'my train.py'");
   report_.ranks[2].has_terminal = true;
   EXPECT_EQ(after({"bdb.BdbQuit"}), "") << "the user has quit the debugger";
+}
+
+TEST_F(Advice, HasTheWholeLineAsItWasTypedForAShell) {
+  spec_.typed = {"hvdrun", "run", "-np", "4", "-x", "A=it's", "--label", "{rank} "};
+  spec_.command = {"python", "-c", "breakpoint(); print(\"$x\")"};
+  EXPECT_EQ(after({"bdb.BdbQuit"}),
+            "breakpoint() needs a terminal, and rank 2 had none; in a terminal: hvdrun run --tty 2 "
+            "-np 4 -x 'A=it'\\''s' --label '{rank} ' python -c 'breakpoint(); print(\"$x\")'");
+}
+
+TEST_F(Advice, SaysThatHvdrunChoosesAFreePort) {
+  const std::string failure =
+      "RuntimeError: The server socket has failed to listen … (errno: 98 - Address already in "
+      "use).";
+  EXPECT_EQ(
+      after({failure}),
+      "rank 2 needs a port that another process has; hvdrun gives each job free ports, the one "
+      "in MASTER_PORT and the 64 after it: let the program use them");
+  spec_.environment = {{"A", "1"}, {"MASTER_PORT", "29500"}};
+  spec_.typed = {"hvdrun", "-np", "4", "-x", "MASTER_PORT=29500", "-x", "A=1"};
+  EXPECT_EQ(
+      after({failure}),
+      "another process has the port of -x MASTER_PORT=29500; hvdrun chooses a free one: hvdrun "
+      "-np 4 -x A=1 python 'my train.py'");
 }
 
 TEST_F(Advice, NamesTheMpiexecForAProgramOfMpich) {
   EXPECT_EQ(after({"check_MPIR_CVAR_PMI_VERSION(167):  Runtime environment uses unsupported PMI "
                    "version PMIx. Aborting."}),
             "the program is built with MPICH, whose ranks hvdrun cannot bring together: mpiexec -n "
-            "4 python \"my train.py\", with the mpiexec of MPICH (Debian's mpiexec.mpich)");
+            "4 python 'my train.py', with the mpiexec of MPICH (Debian's mpiexec.mpich)");
 }
 
 class ModuleAdvice : public Advice {
@@ -62,10 +86,10 @@ TEST_F(ModuleAdvice, NamesTheCommandIfHorovodOrHvdIsMissing) {
   EXPECT_TRUE(advice(report_, spec_).empty());
   EXPECT_EQ(missing("horovod"),
             "the module horovod is missing; hvdrun brings one, on hvd: hvdrun --horovod -np 4 "
-            "python \"my train.py\"");
+            "python 'my train.py'");
   EXPECT_EQ(missing("hvd"),
             "the package hvd is in /opt/share/hvd/python: PYTHONPATH=/opt/share/hvd/python hvdrun "
-            "-np 4 python \"my train.py\"");
+            "-np 4 python 'my train.py'");
   EXPECT_EQ(missing("horovod.mxnet"), "");
   EXPECT_EQ(missing("hvdx"), "");
   spec_.hvd_folder.clear();
@@ -84,7 +108,7 @@ TEST_F(ModuleAdvice, NamesTheCommandIfHorovodOrHvdIsMissing) {
 class FrameworkAdvice : public Advice {};
 
 TEST_F(FrameworkAdvice, NamesTheOptionForAFrameworkThatFoundNoRanks) {
-  const std::string command = "-np 4 python \"my train.py\"";
+  const std::string command = "-np 4 python 'my train.py'";
   EXPECT_EQ(
       after({"  File \"distributed.py\", line 96, in initialize",
              "ValueError: coordinator_address should be defined."}),

@@ -35,8 +35,18 @@ TEST(OpenBootstrap, WarnsIfProcessesOfOneStepAreSeparateJobs) {
       "bring them together: each is rank 0 of 1, a separate run of the program. Type in the "
       "job hvdrun instead of srun, or srun --mpi=pmix\n");
   EXPECT_NE(printed_with({{"PMI_RANK", "0"}, {"PMI_SIZE", "4"}}), "");
-  EXPECT_EQ(printed_with({{"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_TASKS", "2"}}), "")
+  EXPECT_EQ(printed_with({{"SLURM_PROCID", "1"},
+                          {"SLURM_LOCALID", "1"},
+                          {"SLURM_STEP_NUM_TASKS", "2"},
+                          {"PMI_RANK", "1"},
+                          {"PMI_SIZE", "2"}}),
+            "")
       << "only process 0 warns";
+  EXPECT_EQ(printed_with({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "1"}}), "");
+  EXPECT_NE(printed_with({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}), "") << "no launcher of a host";
+  EXPECT_NE(printed_with({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}}), "");
+  EXPECT_NE(printed_with({{"OMPI_COMM_WORLD_SIZE", "2"}}), "");
+  EXPECT_EQ(printed_with({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}}), "");
   EXPECT_EQ(printed_with({{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}}), "");
   EXPECT_EQ(printed_with({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}}), "") << "a batch script";
   EXPECT_EQ(printed_with({{"SLURM_PROCID", "0"},

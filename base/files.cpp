@@ -1,37 +1,24 @@
 #include "base/files.hpp"
 
-#include "common/fd.hpp"
+#include "common/file_content.hpp"
 
-#include <array>
 #include <cerrno>
 #include <system_error>
 #include <utility>
-
-#include <fcntl.h>
-#include <unistd.h>
 
 namespace hvdrun {
 
 Result<std::optional<std::string>> read_file_if_there(const std::filesystem::path& file,
                                                       std::size_t largest,
                                                       const std::string& cannot) {
-  const Fd descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!descriptor) {
-    if (errno == ENOENT || errno == ENOTDIR) return std::optional<std::string>();
-    return fail_errno(cannot, errno, kExitUsage);
-  }
-  std::string text;
-  std::array<char, 65536> buffer;
-  while (true) {
-    const ssize_t count = ::read(descriptor.get(), buffer.data(), buffer.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return fail_errno(cannot, errno, kExitUsage);
-    if (count == 0) return std::optional<std::string>(std::move(text));
-    text.append(buffer.data(), static_cast<std::size_t>(count));
-    if (text.size() > largest)
-      return fail(cannot + ": it is larger than " + std::to_string(largest >> 20) + " MiB",
-                  kExitUsage);
-  }
+  auto text = read_content(file, largest + 1);
+  if (!text && (text.error() == ENOENT || text.error() == ENOTDIR))
+    return std::optional<std::string>();
+  if (!text) return fail_errno(cannot, text.error(), kExitUsage);
+  if (text->size() > largest)
+    return fail(cannot + ": it is larger than " + std::to_string(largest >> 20U) + " MiB",
+                kExitUsage);
+  return std::optional<std::string>(std::move(*text));
 }
 
 Result<std::string> read_file(const std::filesystem::path& file, std::size_t largest,

@@ -1,9 +1,11 @@
 #include "agent/user_signals.hpp"
 
+#include "common/file_content.hpp"
+
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
-#include <fstream>
+#include <sstream>
 #include <string>
 #include <utility>
 
@@ -16,15 +18,13 @@ constexpr std::chrono::seconds kSameSignal{1};
 constexpr std::chrono::milliseconds kWaitForSlurm{200};
 
 std::string name_of(pid_t pid) {
-  std::string name;
-  std::getline(std::ifstream("/proc/" + std::to_string(pid) + "/comm"), name);
-  return name;
+  return first_line_of("/proc/" + std::to_string(pid) + "/comm");
 }
 
 }  // namespace
 
 SignalUse use_of(pid_t pid, int signal) {
-  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  std::istringstream status(content_of("/proc/" + std::to_string(pid) + "/status"));
   SignalUse use = SignalUse::none;
   for (std::string line; std::getline(status, line);) {
     const bool blocked = line.starts_with("SigBlk:");

@@ -8,6 +8,7 @@
 #include "commands/batch_script.hpp"
 #include "commands/subcommand.hpp"
 #include "commands/submit.hpp"
+#include "common/file_content.hpp"
 #include "common/text.hpp"
 #include "output/own_line.hpp"
 #include "slurm/script_template.hpp"
@@ -16,7 +17,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <optional>
 #include <string_view>
@@ -76,10 +76,7 @@ void warn_of_missing(const BatchSpec& batch, const std::vector<std::string>& com
 
 // Returns whether the file is a batch script. A file that cannot be read is none.
 bool is_batch_script(const std::filesystem::path& file) {
-  std::ifstream stream(file);
-  std::string start(kScriptStart, '\0');
-  stream.read(start.data(), static_cast<std::streamsize>(start.size()));
-  start.resize(static_cast<std::size_t>(stream.gcount()));
+  const auto start = content_of(file, kScriptStart);
   return start.starts_with("#!") && start.find("\n#SBATCH ") != std::string::npos;
 }
 

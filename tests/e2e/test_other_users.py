@@ -311,6 +311,7 @@ def test_a_job_is_looked_into_though_another_user_has_taken_its_folder(sandbox: 
     folder.mkdir(mode=0o777)
     try:
         job = sandbox.start(*as_user[1:], "-np", 1, "sleep", "1000", tool=as_user[0], cwd=Path("/"))
+        wait_until(sandbox.ranks, "the rank")
         asked = subprocess.run([*as_user, "why", str(job.pid)], capture_output=True, text=True, cwd="/", timeout=TIME_LIMIT)
         assert asked.returncode == 0 and "rank 0" in asked.stdout, asked
         job.signal(signal.SIGTERM)

@@ -55,6 +55,17 @@ Fd make_fd(const std::vector<int>& signals) {
   return fd;
 }
 
+// Runs the callback of an event. libevent is C and would not run again after an exception.
+template <class State>
+void call(void* context) {
+  const auto keep = static_cast<State*>(context)->shared_from_this();
+  try {
+    keep->callback();
+  } catch (...) {
+    keep->loop->end_with(std::current_exception());
+  }
+}
+
 Fd make_eventfd() {
   Fd fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!fd) end_process("cannot make an eventfd", errno);
@@ -83,7 +94,7 @@ EventLoop::~EventLoop() {
 void EventLoop::run() {
   if (!simulation_) {
     event_base_dispatch(base_);
-    return;
+    return throw_caught();
   }
   simulation_->stopped = false;
   while (!simulation_->stopped && turn()) {
@@ -95,6 +106,16 @@ void EventLoop::run_once() {
     turn();
   else
     event_base_loop(base_, EVLOOP_ONCE);
+  throw_caught();
+}
+
+void EventLoop::end_with(std::exception_ptr thrown) const {
+  thrown_ = std::move(thrown);
+  event_base_loopbreak(base_);
+}
+
+void EventLoop::throw_caught() {
+  if (const auto thrown = std::exchange(thrown_, nullptr)) std::rethrow_exception(thrown);
 }
 
 void EventLoop::stop() {
@@ -111,20 +132,18 @@ EventLoop::Clock::time_point EventLoop::now() const {
 // Shared, because a callback may destroy its own owner while it runs. The event is removed at once;
 // only its memory lives until the callback returns.
 struct FdEvent::State : std::enable_shared_from_this<FdEvent::State> {
+  const EventLoop* loop = nullptr;
   std::function<void()> callback;
   EventPointer event;
 };
 
 FdEvent::FdEvent(const EventLoop& loop, int fd, Interest interest, std::function<void()> callback)
     : state_(std::make_shared<State>()) {
+  state_->loop = &loop;
   state_->callback = std::move(callback);
   state_->event.reset(event_new(
       loop.base(), fd, static_cast<short>(interest | EV_PERSIST),
-      [](evutil_socket_t, short, void* context) {
-        const auto keep = static_cast<State*>(context)->shared_from_this();
-        keep->callback();
-      },
-      state_.get()));
+      [](evutil_socket_t, short, void* context) { call<State>(context); }, state_.get()));
 }
 
 // Without memory in the kernel the callback would never come. (For a regular file epoll_ctl(2)
@@ -148,6 +167,7 @@ bool FdEvent::enabled() const {
 }
 
 struct Timer::State : std::enable_shared_from_this<Timer::State> {
+  const EventLoop* loop = nullptr;
   std::function<void()> callback;
   EventPointer event;
   // Used in a simulation, instead of `event`.
@@ -164,6 +184,7 @@ struct Timer::State : std::enable_shared_from_this<Timer::State> {
 // before timers, as the real loop does, so that messages are read before their timeout.
 bool EventLoop::turn() {
   event_base_loop(base_, EVLOOP_NONBLOCK);
+  throw_caught();
   auto& [time, timers, stopped] = *simulation_;
   if (stopped || time.run_due()) return true;
   if (!timers.empty() && timers.begin()->first <= time.now()) {
@@ -177,15 +198,12 @@ bool EventLoop::turn() {
 
 Timer::Timer(const EventLoop& loop, std::function<void()> callback)
     : state_(std::make_shared<State>()) {
+  state_->loop = &loop;
   state_->callback = std::move(callback);
   state_->simulation = loop.simulation_.get();
   if (state_->simulation != nullptr) return;
   state_->event.reset(event_new(
-      loop.base(), -1, 0,
-      [](evutil_socket_t, short, void* context) {
-        const auto keep = static_cast<State*>(context)->shared_from_this();
-        keep->callback();
-      },
+      loop.base(), -1, 0, [](evutil_socket_t, short, void* context) { call<State>(context); },
       state_.get()));
 }
 

@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -48,18 +49,23 @@ class EventLoop {
   EventLoop& operator=(const EventLoop&) = delete;
 
   event_base* base() const { return base_; }
+  // Each throws what a callback has thrown; it may be called again then.
   void run();       // until stop(), or until no event is left
   void run_once();  // until at least one event has been handled
   void stop();      // run() returns after the callback that is running now
   Clock::time_point now() const;
+  // Lets run() throw what the callback that is running now has thrown.
+  void end_with(std::exception_ptr thrown) const;
 
  private:
   friend class Timer;
   struct Simulation;
   bool turn();
+  void throw_caught();
 
   event_base* base_;
   std::unique_ptr<Simulation> simulation_;
+  mutable std::exception_ptr thrown_;
 };
 
 // Calls back while a descriptor is readable or writable. Starts disabled; the descriptor is not

@@ -1,6 +1,8 @@
 #include "base/new_file.hpp"
 
 #include "base/system.hpp"
+#include "common/uninterrupted.hpp"
+#include "common/write_all.hpp"
 
 #include <cerrno>
 #include <cstdio>
@@ -34,7 +36,8 @@ Result<NewFile> NewFile::create(const std::filesystem::path& file, const std::st
     return made;
   }
   std::string part = file.string() + ".part-" + random_hex(8);
-  made.fd_.reset(::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  made.fd_.reset(common::uninterrupted(
+      [&] { return ::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); }));
   if (!made.fd_) return made.cannot_write(errno);
   made.part_ = std::move(part);
   return made;
@@ -61,15 +64,11 @@ Error NewFile::cannot_write(int error) const {
 Result<void> NewFile::commit(std::string_view text) {
   if (part_.empty()) {
     // O_NONBLOCK makes a pipe without a reader an error, instead of a wait for one.
-    fd_.reset(::open(file_.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    fd_.reset(common::uninterrupted(
+        [&] { return ::open(file_.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC); }));
     if (!fd_ || ::fcntl(fd_.get(), F_SETFL, 0) != 0) return cannot_write(errno);
   }
-  while (!text.empty()) {
-    const ssize_t put = ::write(fd_.get(), text.data(), text.size());
-    if (put < 0 && errno == EINTR) continue;
-    if (put < 0) return cannot_write(errno);
-    text.remove_prefix(static_cast<std::size_t>(put));
-  }
+  if (!common::write_all(fd_.get(), text)) return cannot_write(errno);
   if (part_.empty()) return {};
   if (std::rename(part_.c_str(), file_.c_str()) != 0) return cannot_write(errno);
   part_.clear();

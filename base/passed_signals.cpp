@@ -1,8 +1,9 @@
 #include "base/passed_signals.hpp"
 
+#include "common/file_content.hpp"
+
 #include <algorithm>
 #include <csignal>
-#include <fstream>
 #include <string>
 
 namespace hvdrun {
@@ -35,9 +36,7 @@ const std::vector<int>& step_signals() {
 }
 
 bool is_slurm(pid_t process) {
-  std::string name;
-  std::getline(std::ifstream("/proc/" + std::to_string(process) + "/comm"), name);
-  return name == "slurmstepd";
+  return first_line_of("/proc/" + std::to_string(process) + "/comm") == "slurmstepd";
 }
 
 }  // namespace hvdrun

@@ -1,7 +1,7 @@
 #include "base/process_state.hpp"
 
-#include <fstream>
-#include <iterator>
+#include "common/file_content.hpp"
+
 #include <string>
 
 #include <fmt/format.h>
@@ -9,8 +9,7 @@
 namespace hvdrun {
 
 char process_state(pid_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const auto text = content_of(fmt::format("/proc/{}/stat", pid));
   const auto end = text.rfind(')');  // of the name, which may have any characters
   return end != std::string::npos && text.size() > end + 2 ? text[end + 2] : '\0';
 }

@@ -1,5 +1,6 @@
 #include "base/system.hpp"
 
+#include "common/file_content.hpp"
 #include "common/system.hpp"
 #include "common/text.hpp"
 #include "common/thread.hpp"
@@ -8,7 +9,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <iterator>
 #include <sstream>
 #include <string>
@@ -53,8 +53,7 @@ std::string random_hex(std::size_t bytes) {
 void set_process_name(const std::string& name) {
   ::prctl(PR_SET_NAME, name.c_str());
   // "pid (name) state …", see proc(5); where argv begins and ends is 45 and 46 after the state.
-  std::ifstream file("/proc/self/stat");
-  const std::string stat{std::istreambuf_iterator<char>(file), {}};
+  const auto stat = content_of("/proc/self/stat");
   std::istringstream words(stat.substr(stat.rfind(')') + 1));
   std::vector<std::string> fields{std::istream_iterator<std::string>(words), {}};
   constexpr std::size_t kArgumentsBegin = 45;

@@ -1,22 +1,16 @@
 #include "common/cache.hpp"
 
+#include "common/file_content.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <charconv>
-#include <fstream>
 #include <string>
 
 #include <sched.h>
 
 namespace common {
 namespace {
-
-// Returns the first line of a file; "" if it cannot be read.
-std::string line_of(const std::string& path) {
-  std::string line;
-  std::getline(std::ifstream(path), line);
-  return line;
-}
 
 // Returns the bytes in "512K" or "8192K"; 0 for other text.
 std::size_t parse_size(const std::string& text) {
@@ -44,10 +38,10 @@ Cache largest_cache() {
   Cache largest;
   for (int index = 0;; ++index) {
     const std::string folder = caches + std::to_string(index);
-    const std::string size = line_of(folder + "/size");
+    const std::string size = first_line_of(folder + "/size");
     if (size.empty()) return largest;
     if (const std::size_t bytes = parse_size(size); bytes > largest.bytes)
-      largest = {bytes, count_bits(line_of(folder + "/shared_cpu_map"))};
+      largest = {bytes, count_bits(first_line_of(folder + "/shared_cpu_map"))};
   }
 }
 

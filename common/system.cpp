@@ -1,10 +1,10 @@
 #include "common/system.hpp"
 
 #include "common/fd.hpp"
+#include "common/file_content.hpp"
 
 #include <array>
 #include <climits>
-#include <fstream>
 #include <string>
 
 #include <fcntl.h>
@@ -20,9 +20,7 @@ std::string local_host_name() {
 }
 
 std::string boot_id() {
-  std::string id;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
-  return id;
+  return first_line_of("/proc/sys/kernel/random/boot_id");
 }
 
 bool fill_random(std::span<std::uint8_t> bytes) {

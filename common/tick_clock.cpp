@@ -1,9 +1,9 @@
 #include "common/tick_clock.hpp"
 
 #include "common/clock.hpp"
+#include "common/file_content.hpp"
 
 #include <algorithm>
-#include <fstream>
 #include <string>
 
 namespace common {
@@ -16,9 +16,7 @@ constexpr std::uint64_t kLeastNs = 500'000;
 // Returns whether the kernel uses the counter for its own time.
 bool counter_is_clock() {
 #if defined(__x86_64__)
-  std::ifstream file("/sys/devices/system/clocksource/clocksource0/current_clocksource");
-  std::string name;
-  return file >> name && name == "tsc";
+  return first_line_of("/sys/devices/system/clocksource/clocksource0/current_clocksource") == "tsc";
 #else
   return false;
 #endif

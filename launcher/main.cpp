@@ -16,6 +16,7 @@
 #include "common/fd.hpp"
 #include "common/interfaces.hpp"
 #include "common/text.hpp"
+#include "common/uncaught.hpp"
 #include "job/job.hpp"
 #include "job/plan.hpp"
 #include "job/rank_environment.hpp"
@@ -152,6 +153,19 @@ Result<std::vector<std::string>> own_interfaces(const JobSpec& spec, const Plan&
   return fail(here->name + " has " + chosen.error().message, chosen.error().exit_code);
 }
 
+// Returns a warning if several ranks are to find each other on this machine and cannot; otherwise
+// "".
+std::string missing_loopback(const Plan& plan) {
+  const auto addresses = common::interface_addresses();
+  const bool is_there = !addresses || std::ranges::any_of(*addresses, [](const auto& one) {
+    return common::is_loopback(one.address);
+  });
+  if (is_there || plan.placement.size < 2) return {};
+  return warning_text(
+      "this machine has no address 127.0.0.1, at which ranks here find each other: the interface "
+      "lo is down or missing (ip link set lo up)");
+}
+
 Result<int> run(JobSpec spec, const JobContext& context) {
   HVD_TRY(const LocalMachine machine, local_machine(context.environment));
   std::vector<HostRequest> hostfile;
@@ -177,8 +191,9 @@ Result<int> run(JobSpec spec, const JobContext& context) {
   }
   if (is_final(plan.placement))
     for (const auto& line : plan_lines(spec, plan)) print_own_line(line, spec.output.color);
-  if (const auto warning = missed_signal(spec, plan, context.environment); !warning.empty())
-    print_own_line(warning, spec.output.color);
+  for (const auto& warning :
+       {missed_signal(spec, plan, context.environment), missing_loopback(plan)})
+    if (!warning.empty()) print_own_line(warning, spec.output.color);
   HVD_TRY(const auto login, check_login_node(spec, plan.allocation, context.environment));
   if (!login.empty()) print_own_line(login, spec.output.color);
   HVD_CHECK(settle_terminal(spec, plan));
@@ -263,6 +278,7 @@ int run_words(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   open_standard_streams();
+  common::report_uncaught(kExitLauncher);
   take_over_signals();
   if (argc < 3 || argv[1] != kReportExitArgument) return run_words(argc, argv);
   const char* descriptor = argv[2];

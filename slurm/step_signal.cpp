@@ -1,10 +1,10 @@
 #include "slurm/step_signal.hpp"
 
+#include "common/file_content.hpp"
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include <sys/types.h>
 #include <unistd.h>
@@ -16,14 +16,9 @@ namespace {
 constexpr std::string_view kScriptName = "slurm_script";
 constexpr int kMostAncestors = 8;
 
-std::string text_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 pid_t parent_of(pid_t pid) {
   // "pid (name) state parent …"; the name may have any characters, so the last ')' ends it.
-  const std::string stat = text_of("/proc/" + std::to_string(pid) + "/stat");
+  const std::string stat = content_of("/proc/" + std::to_string(pid) + "/stat");
   const auto close = stat.rfind(')');
   if (close == std::string::npos || stat.size() < close + 4) return 0;
   return static_cast<pid_t>(std::atoi(stat.c_str() + close + 4));
@@ -66,8 +61,8 @@ std::string find_signal_option(const Environment& environment) {
   if (const auto* given = find_variable(environment, "SBATCH_SIGNAL")) return *given;
   pid_t pid = ::getppid();
   for (int depth = 0; depth < kMostAncestors && pid > 1; ++depth, pid = parent_of(pid)) {
-    const auto script = script_in(text_of("/proc/" + std::to_string(pid) + "/cmdline"));
-    if (!script.empty()) return signal_option_of(text_of(script));
+    const auto script = script_in(content_of("/proc/" + std::to_string(pid) + "/cmdline"));
+    if (!script.empty()) return signal_option_of(content_of(script));
   }
   return {};
 }
@@ -79,7 +74,7 @@ bool is_for_shell(std::string_view signal) {
 
 bool has_replaced_batch_script(const Environment& environment) {
   return find_variable(environment, "SLURM_STEP_ID") == nullptr &&
-         text_of("/proc/" + std::to_string(::getppid()) + "/comm") == "slurmstepd\n";
+         content_of("/proc/" + std::to_string(::getppid()) + "/comm") == "slurmstepd\n";
 }
 
 }  // namespace hvdrun

@@ -5,14 +5,15 @@
 #include "agent/gloo_interface.hpp"
 #include "agent/guard_messages.hpp"
 #include "agent/held_ports.hpp"
+#include "agent/hello.hpp"
 #include "agent/host_watch.hpp"
 #include "agent/job_folders.hpp"
+#include "agent/kept_folders.hpp"
 #include "agent/launcher_watch.hpp"
 #include "agent/member_server.hpp"
 #include "agent/mpi_interfaces.hpp"
 #include "agent/nested_ranks.hpp"
 #include "agent/page_watch.hpp"
-#include "agent/pmix_library.hpp"
 #include "agent/pmix_server.hpp"
 #include "agent/process_tree.hpp"
 #include "agent/rank_ends.hpp"
@@ -23,6 +24,7 @@
 #include "agent/rank_starter.hpp"
 #include "agent/rank_stop.hpp"
 #include "agent/rank_variables.hpp"
+#include "agent/run_through_faults.hpp"
 #include "agent/status_pages.hpp"
 #include "agent/stdio_forwarder.hpp"
 #include "agent/user_signals.hpp"
@@ -31,7 +33,6 @@
 #include "base/passed_signals.hpp"
 #include "base/severity.hpp"
 #include "base/system.hpp"
-#include "base/version.hpp"
 #include "common/system.hpp"
 #include "common/text.hpp"
 #include "protocol/frame_table.hpp"
@@ -68,6 +69,7 @@ constexpr milliseconds kEndTimeout{20000};
 // SLURM may send any signal to the processes of a step, and the agent is one.
 std::vector<int> watched_signals() {
   auto signals = step_signals();
+  for (const int reserved : PipeWrites::signals()) std::erase(signals, reserved);
   signals.push_back(SIGCHLD);
   return signals;
 }
@@ -79,11 +81,12 @@ class Agent {
 
  private:
   // Start.
-  void say_hello();
+  void begin();
   void start_pmix();
   Result<void> hold(const HoldPortsMessage& wanted);
   Result<void> launch(LaunchMessage job);
   Result<void> prepare();
+  Result<bool> restore_files();
   RankStarter starter();
   void start_more(StartMoreMessage more);
 
@@ -114,6 +117,7 @@ class Agent {
   void send_states(StatesPurpose why);
   bool ranks_joined() const;
   void fail_job(const Error& error);
+  void on_fault(const std::string& what);
   void warn(const std::string& text) {
     link_.send(FrameType::note, kToLauncher, warning_text(text));
   }
@@ -134,8 +138,7 @@ class Agent {
   AgentOptions options_;
   const pid_t guard_ = ::getppid();
   EventLoop loop_;
-  JobFolders folders_;
-  Fd folders_held_;
+  KeptFolders folders_;
   std::vector<HeldPort> ports_;
   Link link_;
   OutputForwarder output_;
@@ -174,7 +177,8 @@ class Agent {
 
 Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
     : options_(options),
-      folders_(JobFolders::of(options.job_id, options.agent)),
+      folders_(loop_, JobFolders::of(options.job_id, options.agent),
+               [this](const std::string& text) { warn(text); }),
       link_(loop_, std::move(link),
             {[this](const Frame& frame) { on_frame(frame); },
              [this](const std::optional<Error>& error) { on_launcher_gone(error); }}),
@@ -210,42 +214,32 @@ Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
 }
 
 int Agent::run() {
+  run_through_faults(loop_, {[this] { begin(); }, [this](const auto& what) { on_fault(what); },
+                             [this] { return left_; }});
+  return folders_removed_ ? kExitOk : kExitLauncher;  // after an error code the guard cleans up
+}
+
+void Agent::begin() {
   if (auto watched = launcher_.start(link_, options_.host_timeout, options_.launcher_is_here);
       !watched)
     fail_job(with_context(local_host_name(), watched.error()));
   clean_up_orphans(options_.job_id);
   const auto created = folders_.create(options_.pmix != PmixMode::off);
-  folders_held_ = folders_.hold();
   if (!created)
     fail_job(with_context(local_host_name(), created.error()));
   else if (!created->empty())
     warn(local_host_name() + ": " + *created);
-  say_hello();
+  link_.send(FrameType::hello, kToLauncher, pack(make_hello(options_, ports_)));
   start_pmix();
-  if (!left_) loop_.run();
-  return folders_removed_ ? kExitOk : kExitLauncher;  // after an error code the guard cleans up
-}
-
-void Agent::say_hello() {
-  std::optional<HostFactsSearch> facts;
-  if (options_.reports_facts) facts.emplace(options_.route, options_.names);
-  HelloMessage hello{kProtocolVersion,    kVersion,          local_host_name(), ::getpid(),
-                     options_.route.text, options_.inventory};
-  if (auto ports = hold_ports(options_.ports, options_.master_port)) ports_ = std::move(*ports);
-  hello.ports = numbers_of(ports_);  // none after an error: the launcher asks, and gets it
-  if (options_.pmix == PmixMode::automatic)
-    if (const auto library = PmixLibrary::open(); !library) {
-      hello.pmix_error = library.error().message;
-      options_.pmix = PmixMode::off;
-    }
-  if (facts) hello.facts = facts->finish();
-  link_.send(FrameType::hello, kToLauncher, pack(hello));
 }
 
 void Agent::start_pmix() {
   if (options_.pmix == PmixMode::off) return;
+  // Without descriptors libpmix ends this process.
+  if (auto enough = prepare_descriptors(std::max<std::size_t>(1, options_.local_ranks)); !enough)
+    return fail_job(enough.error());
   auto server = PmixServer::start(
-      loop_, folders_.temporary, options_.local_ranks,
+      loop_, folders_.paths().temporary, options_.local_ranks,
       {[this](int rank, int code, std::string text) {
          link_.send(FrameType::aborted, kToLauncher,
                     pack(AbortedMessage{rank, code, std::move(text)}));
@@ -280,6 +274,17 @@ void Agent::on_signal(int signal) {
 // Reports an error to the launcher, which answers with `stop`. Until then nothing else changes.
 void Agent::fail_job(const Error& error) {
   link_.send(FrameType::failed, kToLauncher, pack(FailedMessage{error.message, error.exit_code}));
+}
+
+// Ends the ranks here with their grace period, also if the fault was on the way to that.
+void Agent::on_fault(const std::string& what) {
+  fail_job(
+      {fmt::format("the agent on {} has a fault: {}; please report it", local_host_name(), what),
+       kExitLauncher});
+  if (!job_) return leave();
+  if (stop_signal_ == SIGKILL) return kill_all();
+  stop_signal_ = 0;
+  stop(job_->kill_signal, job_->grace);
 }
 
 struct Agent::Frames {
@@ -350,6 +355,7 @@ Result<void> Agent::on_pmix(const Frame& frame) {
 }
 
 Result<void> Agent::on_members(const Frame& frame) {
+  if (frame.type == FrameType::go) folders_.restore();
   return members_ ? members_->on_frame(frame) : Result<void>{};
 }
 
@@ -394,27 +400,40 @@ Result<void> Agent::prepare() {
     return fail_errno(fmt::format("cannot enter the working directory {} on {}",
                                   job_->working_directory, local_host_name()),
                       errno, kExitUsage);
-  HVD_CHECK(write_mlx_hosts(folders_, *job_));
+  HVD_CHECK(write_mlx_hosts(folders_.paths(), *job_));
   const bool reports_stalls = job_->stall_time.count() > 0;
-  HVD_TRY(StatusPages pages, StatusPages::create(folders_.shared, job_->ranks.size(),
+  HVD_TRY(StatusPages pages, StatusPages::create(folders_.paths().shared, job_->ranks.size(),
                                                  reports_stalls ? HVD_LAUNCHER_TELLS_STALLS : 0));
   pages_.emplace(std::move(pages));
   page_watch_.emplace(loop_, *pages_, ranks_, gpus_, link_, *job_);
   if (job_->elastic) {
-    HVD_TRY(members_, MemberServer::start(loop_, link_, folders_.shared, *job_,
+    HVD_TRY(members_, MemberServer::start(loop_, link_, folders_.paths().shared, *job_,
                                           [this](const std::string& text) { warn(text); }));
   }
+  folders_.watch([this] { return restore_files(); });
   if (!pmix_) return {};
   pmix_->add_defaults(job_->environment);
   return pmix_->register_job(PmixJob::of(*job_));
 }
 
+// Makes what ranks find in the shared folder again. Returns whether something was missing.
+Result<bool> Agent::restore_files() {
+  HVD_TRY(bool was_missing, pages_->restore());
+  HVD_TRY(const bool hosts, restore_mlx_hosts(folders_.paths(), *job_));
+  was_missing = was_missing || hosts;
+  if (!members_) return was_missing;
+  HVD_TRY(const bool socket, members_->restore());
+  return was_missing || socket;
+}
+
 RankStarter Agent::starter() {
-  return {*job_, folders_, link_, *pages_, ranks_, inputs_, output_, members_.get(), pmix_.get()};
+  return {*job_,   folders_.paths(), link_,          *pages_,    ranks_,
+          inputs_, output_,          members_.get(), pmix_.get()};
 }
 
 void Agent::start_more(StartMoreMessage more) {
   if (!pages_ || stopping_) return;
+  folders_.restore();
   const auto before = ranks_.all().size();
   starter().start_more(std::move(more));
   for (auto i = before; i < ranks_.all().size(); ++i) gpus_.add(ranks_.all()[i]);

@@ -2,12 +2,12 @@
 
 #include "agent/process_tree.hpp"
 #include "agent/socket_owner.hpp"
+#include "common/file_content.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <sstream>
 #include <string_view>
@@ -65,8 +65,9 @@ std::optional<std::chrono::milliseconds> closed_ago(std::string_view timer) {
 
 // Adds the inodes in a table of sockets. Returns false if it cannot be read.
 bool add_inodes(const fs::path& table, std::set<std::uint64_t>& inodes) {
-  std::ifstream lines(table);
-  if (!lines) return false;
+  const auto content = read_content(table);
+  if (!content) return false;
+  std::istringstream lines(*content);
   std::string line;
   std::getline(lines, line);  // the title
   while (std::getline(lines, line)) {
@@ -172,7 +173,7 @@ bool has_tcp_socket(pid_t pid, SocketsByNamespace& known) {
 
 bool has_connection(const std::set<int>& ports, std::chrono::milliseconds age) {
   for (const char* const table : {"/proc/self/net/tcp", "/proc/self/net/tcp6"}) {
-    std::ifstream lines(table);
+    std::istringstream lines(content_of(table));
     std::string line;
     std::getline(lines, line);  // the title
     while (std::getline(lines, line))
@@ -197,10 +198,7 @@ bool is_connection(const std::string& line, const std::set<int>& ports,
 }
 
 bool is_built_with_mpich(const std::string& program) {
-  std::string start(std::size_t{1} << 16, '\0');
-  std::ifstream file(program, std::ios::binary);
-  file.read(start.data(), static_cast<std::streamsize>(start.size()));
-  start.resize(static_cast<std::size_t>(file.gcount()));
+  const auto start = content_of(program, std::size_t{1} << 16U);
   if (!start.starts_with("\x7f"
                          "ELF"))
     return false;
@@ -209,7 +207,7 @@ bool is_built_with_mpich(const std::string& program) {
 }
 
 void add_used_libraries(pid_t pid, UsedLibraries& used) {
-  std::ifstream maps(fs::path("/proc") / std::to_string(pid) / "maps");
+  std::istringstream maps(content_of("/proc/" + std::to_string(pid) + "/maps"));
   for (std::string line; std::getline(maps, line);) {
     const auto has = [&line](const char* file) { return line.find(file) != std::string::npos; };
     used.tensorflow = used.tensorflow || has("/libtensorflow_framework.so");

@@ -2,13 +2,13 @@
 
 #include "agent/host_facts.hpp"
 #include "base/system.hpp"
+#include "common/file_content.hpp"
 #include "common/interfaces.hpp"
 #include "common/net/lookup.hpp"
 #include "common/system.hpp"
 
 #include <algorithm>
 #include <cstddef>
-#include <fstream>
 #include <iterator>
 #include <utility>
 
@@ -86,9 +86,7 @@ bool has_loopback_name(std::string_view hosts_file, std::string_view name) {
 
 void set_gloo_interface(LaunchMessage& job, InterfacesTowardsHosts& towards_hosts) {
   if (job.hosts.size() < 2 || ranks_have(job, kVariable)) return;
-  std::ifstream file("/etc/hosts");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!has_loopback_name(text, local_host_name())) return;
+  if (!has_loopback_name(content_of("/etc/hosts"), local_host_name())) return;
   if (const auto& interfaces = towards_hosts.get(); !interfaces.empty())
     job.environment.push_back(std::string(kVariable) + "=" + interfaces.front());
 }

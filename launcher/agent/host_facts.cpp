@@ -7,7 +7,6 @@
 #include <array>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -28,9 +27,8 @@ bool is_number(const std::string& name) {
 }
 
 std::string machine_identity() {
-  std::string identity;
-  std::ifstream boot("/proc/sys/kernel/random/boot_id");
-  if (!(boot >> identity)) return {};
+  std::string identity = boot_id();
+  if (identity.empty()) return {};
   for (const char* space : {"mnt", "net", "pid"}) {
     std::error_code error;
     const auto link = std::filesystem::read_symlink(fmt::format("/proc/self/ns/{}", space), error);

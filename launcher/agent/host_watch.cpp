@@ -2,14 +2,15 @@
 
 #include "agent/gpu_ranks.hpp"
 #include "agent/process_tree.hpp"
+#include "common/file_content.hpp"
 #include "resources/nvml_watch.hpp"
 
 #include <chrono>
 #include <csignal>
-#include <fstream>
 #include <map>
 #include <mutex>
 #include <set>
+#include <sstream>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -29,7 +30,7 @@ constexpr std::chrono::seconds kInterval{1};
 // "4:memory:/a/b" for v1's memory controller. In a container such a group may be mounted as the
 // root. Returns the host's counter if there is none.
 std::filesystem::path find_counter() {
-  std::ifstream groups("/proc/self/cgroup");
+  std::istringstream groups(content_of("/proc/self/cgroup"));
   std::filesystem::path found = "/proc/vmstat";
   for (std::string line; std::getline(groups, line);) {
     const auto first = line.find(':');
@@ -116,7 +117,7 @@ OomWatch::OomWatch(std::filesystem::path counter_file) : file_(std::move(counter
 
 std::optional<std::uint64_t> OomWatch::count() const {
   if (file_.empty()) return std::nullopt;
-  std::ifstream file(file_);
+  std::istringstream file(content_of(file_));
   std::string name;
   std::uint64_t value = 0;
   while (file >> name >> value)

@@ -1,5 +1,6 @@
 #include "agent/job_folders.hpp"
 
+#include "common/fd.hpp"
 #include "common/variables.h"
 
 #include <cerrno>
@@ -23,6 +24,8 @@ const std::filesystem::path kDefaultBase = "/tmp";
 const std::filesystem::path kSharedBase = "/dev/shm";
 constexpr std::chrono::seconds kOrphanAge{60};
 constexpr std::string_view kNamePrefix = "hvd-";
+// $TMPDIR may be /dev/shm, by whatever name: the two folders never have the same name.
+constexpr const char* kTemporarySuffix = "-tmp";
 constexpr std::size_t kJobIdDigits = 32;
 constexpr std::size_t kMostAgentDigits = 9;
 
@@ -68,7 +71,7 @@ JobFolders JobFolders::of(const std::string& job_id, std::size_t agent) {
   const char* chosen = std::getenv("TMPDIR");
   const std::filesystem::path base = chosen != nullptr && *chosen == '/' ? chosen : kDefaultBase;
   const auto name = std::string(kNamePrefix) + job_id + "-" + std::to_string(agent);
-  return {base / name, kSharedBase / name};
+  return {base / (name + kTemporarySuffix), kSharedBase / name};
 }
 
 std::string JobFolders::cookie() const {
@@ -85,15 +88,13 @@ Result<std::string> JobFolders::create(bool with_temporary) {
   auto made = make_private(temporary);
   if (made) return {};
   const auto elsewhere = kDefaultBase / temporary.filename();
-  if (elsewhere == temporary || !make_private(elsewhere)) return made.error();
+  if (elsewhere == temporary || !make_private(elsewhere))
+    return fail(made.error().message +
+                (std::getenv("TMPDIR") == nullptr
+                     ? "; TMPDIR can name another place for it (TMPDIR=/dev/shm)"
+                     : " (TMPDIR), and none in " + kDefaultBase.string() + " either"));
   temporary = elsewhere;
   return made.error().message + " (TMPDIR); using " + kDefaultBase.string();
-}
-
-Fd JobFolders::hold() const {
-  Fd folder(::open(shared.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (folder) ::flock(folder.get(), LOCK_SH);
-  return folder;
 }
 
 bool JobFolders::clean_up() const {

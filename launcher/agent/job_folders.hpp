@@ -4,7 +4,6 @@
 #pragma once
 
 #include "base/result.hpp"
-#include "common/fd.hpp"
 
 #include <cstddef>
 #include <filesystem>
@@ -28,9 +27,6 @@ struct JobFolders {
   // temporary one is in /tmp, and a note that says so is returned; otherwise "". Error: a folder
   // cannot be made (the message names it).
   Result<std::string> create(bool with_temporary);
-
-  // Marks the folders as in use for as long as the descriptor lives, for clean_up_orphans().
-  Fd hold() const;
 
   // Removes both with their contents. A missing folder is no error. Returns false if something is
   // left.

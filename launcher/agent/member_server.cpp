@@ -65,21 +65,32 @@ Result<std::unique_ptr<MemberServer>> MemberServer::start(
   std::unique_ptr<MemberServer> server(new MemberServer(loop, link, job, std::move(warn)));
   if (!server->key_) return fail("a job that continues when ranks are lost has no key");
   server->path_ = (folder / "agent").string();
+  HVD_CHECK(server->listen());
+  return server;
+}
+
+Result<void> MemberServer::listen() {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (server->path_.size() >= sizeof address.sun_path)
-    return fail(server->path_ + " is too long for a socket");
-  std::memcpy(address.sun_path, server->path_.c_str(), server->path_.size() + 1);
-  server->listener_ = Fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const int listener = server->listener_.get();
-  if (listener < 0 ||
-      ::bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
-      ::listen(listener, kBacklog) != 0)
-    return fail_errno("cannot listen at " + server->path_, errno);
-  server->acceptable_ =
-      FdEvent(loop, listener, FdEvent::readable, [raw = server.get()] { raw->accept(); });
-  server->acceptable_.enable();
-  return server;
+  if (path_.size() >= sizeof address.sun_path) return fail(path_ + " is too long for a socket");
+  std::memcpy(address.sun_path, path_.c_str(), path_.size() + 1);
+  Fd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!listener ||
+      ::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      ::listen(listener.get(), kBacklog) != 0)
+    return fail_errno("cannot listen at " + path_, errno);
+  accept_again_.cancel();
+  acceptable_.reset();
+  listener_ = std::move(listener);
+  acceptable_ = FdEvent(loop_, listener_.get(), FdEvent::readable, [this] { accept(); });
+  acceptable_.enable();
+  return {};
+}
+
+Result<bool> MemberServer::restore() {
+  if (::access(path_.c_str(), F_OK) == 0) return false;
+  HVD_CHECK(listen());
+  return true;
 }
 
 MemberServer::MemberServer(const EventLoop& loop, FrameSender& link, const LaunchMessage& job,

@@ -42,6 +42,10 @@ class MemberServer {
   MemberServer(const MemberServer&) = delete;
   MemberServer& operator=(const MemberServer&) = delete;
 
+  // Makes the socket again, if its file is not there any more. Connections stay. Returns whether
+  // that was needed. Error: there can be no socket.
+  Result<bool> restore();
+
   // Serves one more member.
   void add(int rank) { members_.insert(static_cast<std::uint32_t>(rank)); }
 
@@ -65,6 +69,7 @@ class MemberServer {
 
   MemberServer(const EventLoop& loop, FrameSender& link, const LaunchMessage& job,
                std::function<void(const std::string& text)> warn);
+  Result<void> listen();
   void accept();
   void on_readable(Connections::iterator connection);
   // Takes what has arrived. Returns whether more may come.

@@ -1,13 +1,15 @@
 #include "agent/nested_ranks.hpp"
 
+#include "common/file_content.hpp"
+
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <chrono>
 #include <cstddef>
-#include <fstream>
 #include <map>
 #include <set>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -32,7 +34,7 @@ constexpr std::array kNames{Names{"RANK", "WORLD_SIZE"}, Names{"PMI_RANK", "PMI_
 
 // Returns the parts of a file of /proc that NUL characters end.
 std::vector<std::string> parts_of(pid_t pid, const char* file) {
-  std::ifstream stream(fmt::format("/proc/{}/{}", pid, file), std::ios::binary);
+  std::istringstream stream(content_of(fmt::format("/proc/{}/{}", pid, file)));
   std::vector<std::string> parts;
   for (std::string part; std::getline(stream, part, '\0');) parts.push_back(part);
   return parts;

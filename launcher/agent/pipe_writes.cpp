@@ -29,17 +29,20 @@ rlimit lower_limit() {
   return before;
 }
 
-// The kernel sends SIGIO when the queue is full.
 Fd make_signalfd() {
-  block_signals({write_signal(), SIGIO});
+  block_signals(PipeWrites::signals());
   sigset_t set;
   sigemptyset(&set);
-  sigaddset(&set, write_signal());
-  sigaddset(&set, SIGIO);
+  for (const int signal : PipeWrites::signals()) sigaddset(&set, signal);
   return Fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
 }  // namespace
+
+// The kernel sends SIGIO when the queue is full.
+std::vector<int> PipeWrites::signals() {
+  return {write_signal(), SIGIO};
+}
 
 PipeWrites::PipeWrites(const EventLoop& loop)
     : limit_before_(lower_limit()),

@@ -13,6 +13,7 @@
 #include "common/fd.hpp"
 
 #include <unordered_map>
+#include <vector>
 
 #include <sys/resource.h>
 
@@ -26,6 +27,9 @@ class PipeWrites {
     virtual void on_write(int pipe) = 0;  // or its last writer has closed it
     virtual void on_lost() = 0;           // some writes, of any pipe, were not reported
   };
+
+  // Returns the signals that it reads. Nothing else in this process may.
+  static std::vector<int> signals();
 
   explicit PipeWrites(const EventLoop& loop);
   PipeWrites(const PipeWrites&) = delete;

@@ -1,10 +1,10 @@
 #include "agent/pmix_clients.hpp"
 
 #include "agent/socket_owner.hpp"
+#include "common/file_content.hpp"
 #include "common/text.hpp"
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <system_error>
 
@@ -22,9 +22,8 @@ constexpr std::chrono::milliseconds kSoon{10'000};
 
 // Returns the program as it was started, "./tools/solve"; its name if that cannot be read.
 std::string program_of(const ProcessInfo& process) {
-  std::ifstream file(fmt::format("/proc/{}/cmdline", process.pid));
-  std::string program;
-  std::getline(file, program, '\0');
+  const auto words = content_of(fmt::format("/proc/{}/cmdline", process.pid));
+  const std::string program = words.c_str();  // the first word ends with a zero
   return program.empty() ? process.name : program;
 }
 

@@ -1,10 +1,9 @@
 #include "agent/process_activity.hpp"
 
+#include "look/proc_files.hpp"
 #include "look/system_calls.hpp"
 
 #include <charconv>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <sstream>
 #include <string_view>
@@ -18,11 +17,6 @@ namespace {
 // A chain of programs that each start one other is followed to this depth.
 constexpr int kMostParents = 8;
 
-std::string read_proc(pid_t pid, const std::string& name) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/" + name);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 // Returns nullopt if the process does not have exactly one child.
 std::optional<pid_t> only_child(pid_t pid) {
   std::istringstream words(read_proc(pid, "task/" + std::to_string(pid) + "/children"));
@@ -30,21 +24,6 @@ std::optional<pid_t> only_child(pid_t pid) {
   pid_t second = 0;
   if (!(words >> child) || words >> second) return {};
   return child;
-}
-
-// Takes the name and the CPU time from /proc/PID/stat: "PID (NAME) S …", fields 14 and 15 in ticks.
-void read_stat(const std::string& stat, RankActivity& activity) {
-  const auto open = stat.find('(');
-  const auto close = stat.rfind(')');
-  if (open == std::string::npos || close == std::string::npos || close < open) return;
-  activity.program = stat.substr(open + 1, close - open - 1);
-  std::istringstream fields(stat.substr(close + 1));
-  std::string skipped;
-  for (int field = 3; field < 14; ++field) fields >> skipped;
-  double user = 0;
-  double system = 0;
-  if (fields >> user >> system)
-    activity.cpu_seconds = (user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
 }
 
 }  // namespace
@@ -63,7 +42,10 @@ RankActivity activity_of(pid_t pid) {
   for (int depth = 0; depth < kMostParents; ++depth) {
     activity = {};
     activity.pid = pid;
-    read_stat(read_proc(pid, "stat"), activity);
+    if (auto stat = read_stat(pid)) {
+      activity.program = std::move(stat->name);
+      activity.cpu_seconds = stat->cpu_seconds;
+    }
     activity.system_call = system_call_in(read_proc(pid, "syscall"), read_proc(pid, "wchan"));
     const bool waits = activity.system_call == "wait4" || activity.system_call == "waitid";
     const auto child = waits ? only_child(pid) : std::nullopt;

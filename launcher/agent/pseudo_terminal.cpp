@@ -1,11 +1,12 @@
 #include "agent/pseudo_terminal.hpp"
 
 #include "base/system.hpp"
+#include "common/file_content.hpp"
 
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
-#include <fstream>
+#include <sstream>
 #include <string>
 
 #include <fcntl.h>
@@ -18,7 +19,7 @@ namespace hvdrun {
 namespace {
 
 bool ignores(pid_t process, int signal) {
-  std::ifstream status(fmt::format("/proc/{}/status", process));
+  std::istringstream status(content_of(fmt::format("/proc/{}/status", process)));
   for (std::string word; status >> word;) {
     if (word != "SigIgn:") continue;
     std::uint64_t mask = 0;

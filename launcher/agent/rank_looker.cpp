@@ -1,6 +1,8 @@
 #include "agent/rank_looker.hpp"
 
+#include "agent/process_activity.hpp"
 #include "agent/rank_messages.hpp"
+#include "base/process_state.hpp"
 #include "base/subprocess.hpp"
 #include "base/system.hpp"
 
@@ -8,6 +10,9 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
+#include <map>
+#include <tuple>
 #include <utility>
 
 #include <fcntl.h>
@@ -20,7 +25,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// With more ranks, those that are in a collective are left out first.
+// Of a host.
 constexpr std::size_t kMostLooks = 64;
 // Of a stack, in each language.
 constexpr std::size_t kDepth = 64;
@@ -28,21 +33,43 @@ constexpr std::size_t kDepth = 64;
 constexpr milliseconds kReserve{300};
 constexpr std::size_t kMostText = 32u << 20;
 
-// Returns the pids of the ranks to look at: first those that are in no collective.
-std::vector<pid_t> pids_to_look_at(const std::vector<RankState>& states) {
-  std::vector<const RankState*> alive;
-  for (const auto& state : states)
-    if (state.state != "ended") alive.push_back(&state);
-  std::ranges::stable_sort(alive, {}, [](const RankState* state) {
-    return !state->collective.empty() || !state->background.empty();
-  });
-  if (alive.size() > kMostLooks) alive.resize(kMostLooks);
-  std::vector<pid_t> pids;
-  for (const auto* state : alive) pids.push_back(state->pid);
-  return pids;
+// Returns what a rank's process does, in a word. Programs that wait for one other are followed.
+std::string kind_of(pid_t pid) {
+  const auto activity = activity_of(pid);
+  const char state = process_state(activity.pid);
+  return activity.program + "/" + activity.system_call + "/" + std::string(1, state);
 }
 
 }  // namespace
+
+std::vector<pid_t> pids_to_look_at(const std::vector<RankState>& states,
+                                   const std::function<std::string(pid_t)>& kind_of) {
+  struct Candidate {
+    pid_t pid = 0;
+    bool in_collective = false;
+    std::string kind = {};
+    std::size_t like_it = 0;  // of its kind, before it
+  };
+  std::vector<Candidate> alive;
+  for (const auto& state : states)
+    if (state.state != "ended")
+      alive.push_back({state.pid, !state.collective.empty() || !state.background.empty()});
+  if (alive.size() > kMostLooks) {
+    std::map<std::string, std::size_t> sizes;
+    for (auto& one : alive) {
+      one.kind = kind_of(one.pid) + (one.in_collective ? "/collective" : "");
+      one.like_it = sizes[one.kind]++;
+    }
+    std::ranges::stable_sort(alive, {}, [&sizes](const Candidate& one) {
+      const bool is_first = one.like_it == 0;
+      return std::tuple(!is_first, is_first ? sizes[one.kind] : 0, one.in_collective);
+    });
+    alive.resize(kMostLooks);
+  }
+  std::vector<pid_t> pids;
+  for (const auto& one : alive) pids.push_back(one.pid);
+  return pids;
+}
 
 RankLooker::RankLooker(const EventLoop& loop, Link& link)
     : loop_(loop), link_(link), limit_(loop, [this] { send("time ran out"); }) {}
@@ -50,12 +77,15 @@ RankLooker::RankLooker(const EventLoop& loop, Link& link)
 void RankLooker::start(const LookMessage& wanted, const StatusPages& pages,
                        const RankProcesses& ranks) {
   if (child_ != 0) send("another look began");
-  answer_ = {wanted.number, states_of(pages, ranks.all(), StatesPurpose::table).ranks, {}, {}};
+  answer_ = {
+      wanted.number, states_of(pages, ranks.all(), StatesPurpose::table).ranks, {}, {}, true};
+  link_.send(FrameType::looks, kToLauncher, pack(answer_));
+  answer_.more = false;
   if (auto begun = spawn_looker(wanted); !begun) send(begun.error().message);
 }
 
 Result<void> RankLooker::spawn_looker(const LookMessage& wanted) {
-  const auto pids = pids_to_look_at(answer_.ranks);
+  const auto pids = pids_to_look_at(answer_.ranks, kind_of);
   if (pids.empty()) {
     send({});
     return {};

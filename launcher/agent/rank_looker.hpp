@@ -14,6 +14,7 @@
 #include "protocol/link.hpp"
 #include "protocol/messages.hpp"
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,13 +28,20 @@ inline constexpr std::string_view kLookArgument = "--internal-look";
 // Its name, as ps shows it.
 inline constexpr char kLookProcess[] = "hvdrun-look";
 
+// Returns the pids of the ranks to look at, at most 64, the most telling first: one of each kind,
+// rare kinds before others; then those that are in no collective. `kind_of` says what a process
+// does; processes that do the same are of one kind.
+std::vector<pid_t> pids_to_look_at(const std::vector<RankState>& states,
+                                   const std::function<std::string(pid_t)>& kind_of);
+
 class RankLooker {
  public:
   // `link` must outlive it.
   RankLooker(const EventLoop& loop, Link& link);
   ~RankLooker() { stop(); }
 
-  // Begins to look at the ranks that live, and sends the answer later. Ends a look that runs.
+  // Sends what is known of the ranks at once. Begins to look at those that live, and sends the
+  // looks later. Ends a look that runs.
   void start(const LookMessage& wanted, const StatusPages& pages, const RankProcesses& ranks);
 
   // Ends a look, without an answer: the ranks have ended, or the agent leaves.

@@ -3,15 +3,19 @@
 #include "agent/process_activity.hpp"
 #include "agent/process_tree.hpp"
 #include "agent/process_use.hpp"
+#include "base/process_state.hpp"
 #include "common/clock.hpp"
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <map>
 #include <string>
 #include <utility>
 
+#include <sys/statvfs.h>
 #include <sys/types.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace hvdrun {
@@ -66,6 +70,14 @@ RankUse use_of(const StatusPages& pages, const RankProcess& process,
   return use;
 }
 
+// Returns whether the process touched shared memory for which there is no room, as far as that can
+// be known after its end.
+bool lacked_shared_memory(int wait_status) {
+  struct statvfs room {};
+  return WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGBUS &&
+         ::statvfs("/dev/shm", &room) == 0 && room.f_bavail < room.f_blocks / 64;
+}
+
 }  // namespace
 
 RankStatus status_of(const StatusPages& pages, const RankProcess& process) {
@@ -86,6 +98,7 @@ ExitedMessage exited_message(const StatusPages& pages, const RankProcess& proces
   message.rank = process.rank;
   message.wait_status = process.wait_status;
   message.before_stop = process.died_before_stop;
+  message.dev_shm_is_full = lacked_shared_memory(process.wait_status);
   message.seconds = seconds_since(process.started);
   message.user_seconds = exit.user_seconds;
   message.system_seconds = exit.system_seconds;
@@ -108,6 +121,9 @@ StatesMessage states_of(const StatusPages& pages, const std::vector<RankProcess>
   if (looks || is_quiet || purpose == StatesPurpose::table) processes = processes_below(::getpid());
   std::map<pid_t, char> kernel_states;
   for (const auto& process : processes) kernel_states[process.pid] = process.state;
+  // Of all processes of a busy host that would take too long.
+  if (purpose == StatesPurpose::table)
+    for (const auto& rank : ranks) kernel_states[rank.pid] = process_state(rank.pid);
   std::map<pid_t, ProcessUse> uses;
   if (looks || is_quiet) uses = use_by_root(pids_of(ranks), processes);
   StatesMessage message;

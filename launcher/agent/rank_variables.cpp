@@ -25,6 +25,13 @@ Result<void> write_mlx_hosts(const JobFolders& folders, const LaunchMessage& job
   return {};
 }
 
+Result<bool> restore_mlx_hosts(const JobFolders& folders, const LaunchMessage& job) {
+  std::error_code error;
+  if (job.mlx_hosts.empty() || std::filesystem::exists(mlx_hostfile(folders), error)) return false;
+  HVD_CHECK(write_mlx_hosts(folders, job));
+  return true;
+}
+
 std::vector<std::string> rank_variables(const JobFolders& folders, const LaunchMessage& job,
                                         const StatusPages& pages, const MemberServer* members,
                                         std::size_t index) {

@@ -17,6 +17,9 @@ namespace hvdrun {
 // Writes the file that MLX_HOSTFILE names, if the job has one. Error: it cannot be written.
 Result<void> write_mlx_hosts(const JobFolders& folders, const LaunchMessage& job);
 
+// Writes that file again if it is not there any more. Returns whether that was needed.
+Result<bool> restore_mlx_hosts(const JobFolders& folders, const LaunchMessage& job);
+
 // Returns the variables of the rank with this index in job.ranks: "NAME=VALUE". `members`: null if
 // the job ends when a rank is lost.
 std::vector<std::string> rank_variables(const JobFolders& folders, const LaunchMessage& job,

@@ -1,11 +1,10 @@
 #include "agent/signal_targets.hpp"
 
 #include "agent/process_activity.hpp"
+#include "common/file_content.hpp"
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -65,11 +64,6 @@ class Search {
   SignalTargets found_;
 };
 
-std::string text_of(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 bool has_one_thread(const std::string& status) {
   const auto at = status.find("\nThreads:");
   return at != std::string::npos && std::atoi(status.c_str() + at + 9) == 1;
@@ -90,16 +84,16 @@ SignalUse use_in(const std::string& status, int signal) {
 }  // namespace
 
 SignalUse use_of(pid_t pid, int signal) {
-  return use_in(text_of("/proc/" + std::to_string(pid) + "/status"), signal);
+  return use_in(content_of("/proc/" + std::to_string(pid) + "/status"), signal);
 }
 
 SignalLook look_at(pid_t pid, int signal) {
   const auto folder = "/proc/" + std::to_string(pid);
-  const auto status = text_of(folder + "/status");
+  const auto status = content_of(folder + "/status");
   SignalLook look{use_in(status, signal)};
   if (look.use == SignalUse::none || !has_one_thread(status)) return look;
-  const auto channel = text_of(folder + "/wchan");
-  const auto call = system_call_in(text_of(folder + "/syscall"), channel);
+  const auto channel = content_of(folder + "/wchan");
+  const auto call = system_call_in(content_of(folder + "/syscall"), channel);
   look.waits_for_child = call == "wait4" || call == "waitid" || channel == "do_wait";
   return look;
 }

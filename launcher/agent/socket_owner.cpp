@@ -1,13 +1,13 @@
 #include "agent/socket_owner.hpp"
 
 #include "common/fd.hpp"
+#include "common/file_content.hpp"
 
 #include <array>
 #include <charconv>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -89,7 +89,7 @@ bool read_number(std::string_view text, Number& number) {
 std::optional<SocketOwner> search_table(const Ends& ends) {
   const auto own = as_in_table(ends.own);
   const auto other = as_in_table(ends.other);
-  std::ifstream table("/proc/self/net/tcp");
+  std::istringstream table(content_of("/proc/self/net/tcp"));
   for (std::string line; std::getline(table, line);) {
     // sl local remote state queues timer retransmits uid timeout inode
     std::istringstream words(line);

@@ -2,12 +2,12 @@
 
 #include "base/system.hpp"
 #include "common/fd.hpp"
+#include "common/file_content.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <csignal>
-#include <fstream>
 #include <system_error>
 
 #include <fcntl.h>
@@ -137,12 +137,15 @@ constexpr bool kVforkWaits = true;  // until the child has called exec or has en
   return pid;
 }
 
+// The kernel reads no more of a script's first line.
+constexpr std::size_t kLongestFirstLine = 256;
+
 // Returns "/usr/bin/pyton3" for a program that begins with "#!/usr/bin/pyton3"; empty without such
 // a line.
 std::string interpreter_of(const std::string& program) {
-  std::ifstream file(program, std::ios::binary);
-  std::string line;
-  if (!std::getline(file, line) || line.rfind("#!", 0) != 0) return {};
+  const auto start = content_of(program, kLongestFirstLine);
+  const auto line = start.substr(0, start.find('\n'));
+  if (!line.starts_with("#!")) return {};
   const auto begin = line.find_first_not_of(" \t", 2);
   if (begin == std::string::npos) return {};
   return line.substr(begin, line.find_first_of(" \t", begin) - begin);

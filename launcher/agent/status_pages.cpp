@@ -12,6 +12,7 @@
 
 #include <fcntl.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 namespace hvdrun {
 namespace {
@@ -122,6 +123,16 @@ Result<void> StatusPages::add() {
   if (!notice) return fail_errno("cannot make an eventfd for a rank", errno);
   notice_fds_.push_back(std::move(notice));
   return {};
+}
+
+// The file itself gets no other name: linkat(2) takes none that has lost its last one.
+Result<bool> StatusPages::restore() const {
+  if (::access(path_.c_str(), F_OK) == 0) return false;
+  const auto target = "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(file_.get());
+  ::unlink(path_.c_str());  // a link of an agent that has ended
+  if (::symlink(target.c_str(), path_.c_str()) != 0)
+    return fail_errno("cannot make " + path_.string(), errno);
+  return true;
 }
 
 std::string StatusPages::location(std::size_t index) const {

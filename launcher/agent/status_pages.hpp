@@ -63,6 +63,10 @@ class StatusPages {
   // Adds a page, with the next index. Error: as of create().
   Result<void> add();
 
+  // Gives the file its name again, if nothing has that any more: a link to our descriptor. Returns
+  // whether that was needed. Error: there can be no link.
+  Result<bool> restore() const;
+
   // Returns the value of HVD_STATUS for the rank at `index`.
   std::string location(std::size_t index) const;
 

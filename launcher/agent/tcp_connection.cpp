@@ -1,11 +1,11 @@
 #include "agent/tcp_connection.hpp"
 
+#include "common/file_content.hpp"
 #include "common/net/address.hpp"
 
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <sstream>
 #include <system_error>
@@ -81,7 +81,7 @@ bool waits_in_vain(pid_t process) {
   const auto inodes = socket_inodes(process);
   if (inodes.empty()) return false;
   for (const char* table : {"tcp", "tcp6"}) {
-    std::ifstream lines(fmt::format("/proc/{}/net/{}", process, table));
+    std::istringstream lines(content_of(fmt::format("/proc/{}/net/{}", process, table)));
     for (std::string line; std::getline(lines, line);)
       if (waits_in_vain(line, inodes)) return true;
   }

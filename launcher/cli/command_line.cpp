@@ -13,13 +13,13 @@
 #include "cli/option_sets.hpp"
 #include "cli/program.hpp"
 #include "cli/words.hpp"
+#include "common/file_content.hpp"
 #include "common/shell_words.hpp"
 #include "common/text.hpp"
 
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
-#include <fstream>
 #include <iterator>
 #include <string>
 #include <string_view>
@@ -57,13 +57,13 @@ bool looks_like_hosts(std::string_view text) {
 // Returns whether the file may be a key of ssh: it begins as one, or cannot be read.
 bool is_key_of_ssh(const std::filesystem::path& file) {
   constexpr std::string_view kStarts[] = {"-----BEGIN", "ssh-", "ecdsa-", "sk-"};
+  constexpr std::size_t kLongest = 16;
   std::error_code error;
-  std::ifstream stream(file);
-  std::string line;
   if (!std::filesystem::exists(file, error)) return false;
-  if (!stream || !std::getline(stream, line)) return true;
+  const auto content = content_of(file, kLongest);
+  if (content.empty()) return true;
   return std::any_of(std::begin(kStarts), std::end(kStarts),
-                     [&](std::string_view start) { return line.starts_with(start); });
+                     [&](std::string_view start) { return content.starts_with(start); });
 }
 
 // Adds notes about options that are accepted but have no effect.

@@ -6,13 +6,13 @@
 #include "cli/program.hpp"
 #include "cli/started_commands.hpp"
 #include "cli/translated_command.hpp"
+#include "common/file_content.hpp"
 #include "common/shell_words.hpp"
 #include "common/variables.h"
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <fstream>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -43,10 +43,7 @@ bool is_one_of(const auto& list, std::string_view word) {
 std::optional<std::string> read_shell_script(const std::filesystem::path& file) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(file, error)) return std::nullopt;
-  std::ifstream stream(file, std::ios::binary);
-  std::string text(kScriptStart, '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(stream.gcount()));
+  std::string text = content_of(file, kScriptStart);
   if (text.find('\0') != std::string::npos) return std::nullopt;
   const auto first = std::string_view(text).substr(0, text.find('\n'));
   const bool has_shell = first.starts_with("#!") && first.find("sh") != std::string_view::npos;

@@ -1,11 +1,10 @@
 #include "cli/program.hpp"
 
+#include "common/file_content.hpp"
 #include "common/shell_words.hpp"
 #include "common/text.hpp"
 
-#include <array>
 #include <cerrno>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -122,10 +121,9 @@ Result<std::filesystem::path> find_program(const std::string& name, const Enviro
 
 Result<void> check_first_line(const std::string& name, const std::filesystem::path& program) {
   constexpr std::string_view kMark = "\xEF\xBB\xBF";
-  std::ifstream file(program, std::ios::binary);
-  std::array<char, 256> bytes{};
-  file.read(bytes.data(), bytes.size());
-  const std::string_view start(bytes.data(), static_cast<std::size_t>(file.gcount()));
+  constexpr std::size_t kStart = 256;
+  const std::string text = content_of(program, kStart);
+  const std::string_view start = text;
   const auto shown = quote_for_shell(name);
   if (start.starts_with(kMark) && start.substr(kMark.size()).starts_with("#!"))
     return fail(quote(name) +

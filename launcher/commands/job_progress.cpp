@@ -1,5 +1,6 @@
 #include "commands/job_progress.hpp"
 
+#include "common/file_content.hpp"
 #include "common/text.hpp"
 #include "slurm/job_state.hpp"
 #include "slurm/output_path.hpp"
@@ -7,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <fstream>
 #include <ios>
 #include <iterator>
 #include <system_error>
@@ -39,10 +39,9 @@ std::string progress_of(const JobRecord& job) {
   std::error_code error;
   if (path.empty() || !std::filesystem::is_regular_file(path, error)) return {};
   const auto size = std::filesystem::file_size(path, error);
-  std::ifstream file(path, std::ios::binary);
-  if (error || !file) return {};
-  file.seekg(static_cast<std::streamoff>(size - std::min(size, kEnd)));
-  return last_progress(std::string(std::istreambuf_iterator<char>(file), {}));
+  if (error) return {};
+  const auto content = read_content(path, kEnd, size - std::min(size, kEnd));
+  return content ? last_progress(*content) : std::string();
 }
 
 }  // namespace hvdrun

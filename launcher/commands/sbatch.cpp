@@ -9,6 +9,7 @@
 #include "commands/requeue_request.hpp"
 #include "commands/subcommand.hpp"
 #include "commands/submit.hpp"
+#include "common/file_content.hpp"
 #include "common/shell_words.hpp"
 #include "common/text.hpp"
 #include "output/own_line.hpp"
@@ -18,7 +19,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <optional>
 #include <string_view>
@@ -78,10 +78,7 @@ void warn_of_missing(const BatchSpec& batch, const std::vector<std::string>& com
 
 // Returns whether the file is a batch script. A file that cannot be read is none.
 bool is_batch_script(const std::filesystem::path& file) {
-  std::ifstream stream(file);
-  std::string start(kScriptStart, '\0');
-  stream.read(start.data(), static_cast<std::streamsize>(start.size()));
-  start.resize(static_cast<std::size_t>(stream.gcount()));
+  const auto start = content_of(file, kScriptStart);
   return start.starts_with("#!") && start.find("\n#SBATCH ") != std::string::npos;
 }
 

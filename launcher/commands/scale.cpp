@@ -9,6 +9,7 @@
 #include "commands/scale_study.hpp"
 #include "commands/scale_summary.hpp"
 #include "commands/scale_table.hpp"
+#include "common/file_content.hpp"
 #include "common/text.hpp"
 
 #include <algorithm>
@@ -18,8 +19,8 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <optional>
 #include <system_error>
@@ -38,8 +39,7 @@ void say(const std::string& text) {
 }
 
 std::string read_file(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
+  return content_of(file, std::numeric_limits<std::size_t>::max());
 }
 
 // Owns the folder of the runs' reports and output. It is in the study's folder, or a temporary one

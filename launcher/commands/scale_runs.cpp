@@ -4,11 +4,12 @@
 #include "base/severity.hpp"
 #include "commands/scale_devices.hpp"
 #include "common/fd.hpp"
+#include "common/file_content.hpp"
 
 #include <array>
 #include <cerrno>
-#include <fstream>
 #include <iterator>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -109,9 +110,7 @@ Result<int> ScaleRuns::check(int size, const std::filesystem::path& output) {
   if (unit_ == scale::Unit::devices) more.emplace_back("--json");
   HVD_TRY(const int code, run_child(words_for({executable_}, size, more), output, false));
   if (unit_ == scale::Unit::devices && code == kExitOk) {
-    std::ifstream stream(output);
-    const std::string text{std::istreambuf_iterator<char>(stream), {}};
-    HVD_TRY(visible_[size], scale::visible_devices(text));
+    HVD_TRY(visible_[size], scale::visible_devices(content_of(output)));
   }
   return code;
 }
@@ -128,7 +127,7 @@ Result<std::string> ScaleRuns::submit(int size, const RunFiles& files) {
               {"--submit", "--output", files.output.string(), "--report", files.report.string()});
   HVD_TRY(const int code,
           run_child(words_for({executable_, "sbatch"}, size, more), files.slurm_log, false));
-  std::ifstream stream(files.slurm_log);
+  std::istringstream stream(content_of(files.slurm_log));
   std::string line;
   std::string last;
   for (; std::getline(stream, line); last = line) {

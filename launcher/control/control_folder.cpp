@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 
@@ -24,6 +25,24 @@ struct CloseFolder {
   void operator()(DIR* folder) const { ::closedir(folder); }
 };
 
+// Returns the value of a variable that names a folder; empty without one.
+fs::path folder_of_variable(const Environment& environment, std::string_view name) {
+  const auto* value = find_variable(environment, name);
+  return value != nullptr && value->starts_with('/') ? fs::path(*value) : fs::path();
+}
+
+// Returns the folders that hold those with the user's name: /tmp, and $TMPDIR.
+std::vector<fs::path> common_folders(const Environment& environment) {
+  std::vector<fs::path> folders{"/tmp"};
+  const auto other = folder_of_variable(environment, "TMPDIR");
+  if (!other.empty() && other != folders.front()) folders.push_back(other);
+  return folders;
+}
+
+std::string user_folder() {
+  return "hvdrun-" + std::to_string(::geteuid());
+}
+
 }  // namespace
 
 std::vector<fs::path> control_folders(const Environment& environment) {
@@ -31,17 +50,30 @@ std::vector<fs::path> control_folders(const Environment& environment) {
   const auto add = [&](const fs::path& folder) {
     if (std::ranges::find(folders, folder) == folders.end()) folders.push_back(folder);
   };
-  const auto of_variable = [&](std::string_view name) {
-    const auto* value = find_variable(environment, name);
-    return value != nullptr && value->starts_with('/') ? fs::path(*value) : fs::path();
-  };
   const auto user = std::to_string(::geteuid());
-  if (const auto base = of_variable("XDG_RUNTIME_DIR"); !base.empty()) add(base / "hvdrun");
-  if (std::error_code none; fs::is_directory("/run/user/" + user, none))
-    add(fs::path("/run/user") / user / "hvdrun");
-  add("/tmp/hvdrun-" + user);
-  if (const auto base = of_variable("TMPDIR"); !base.empty()) add(base / ("hvdrun-" + user));
+  if (const auto base = folder_of_variable(environment, "XDG_RUNTIME_DIR"); !base.empty())
+    add(base / "hvdrun");
+  std::error_code error;
+  if (fs::is_directory("/run/user/" + user, error)) add(fs::path("/run/user") / user / "hvdrun");
+  for (const auto& base : common_folders(environment)) add(base / user_folder());
+  for (const auto& base : common_folders(environment)) {
+    error.clear();
+    for (fs::directory_iterator at(base, error), end; !error && at != end; at.increment(error))
+      if (at->path().filename().string().starts_with(user_folder() + "-") &&
+          open_control_folder(at->path()))
+        add(at->path());
+  }
   return folders;
+}
+
+Result<fs::path> make_other_control_folder(const Environment& environment) {
+  Error first;
+  for (const auto& base : common_folders(environment)) {
+    auto path = (base / (user_folder() + "-XXXXXX")).string();
+    if (::mkdtemp(path.data()) != nullptr) return fs::path(path);
+    if (first.message.empty()) first = fail_errno("cannot make " + path, errno);
+  }
+  return first;
 }
 
 Result<Fd> open_control_folder(const fs::path& folder) {

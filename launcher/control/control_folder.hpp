@@ -1,9 +1,10 @@
 // The folders that hold the sockets of this user's running hvdruns, and the sockets' names.
 //
 // A socket is in $XDG_RUNTIME_DIR/hvdrun, or in /tmp/hvdrun-UID if that cannot be used, or in
-// $TMPDIR/hvdrun-UID. All of them are looked into, because the job and the command that looks for
-// it may have other environments. A folder is used only if it is this user's own and closed to all
-// others: in /tmp anyone can make a folder of that name.
+// $TMPDIR/hvdrun-UID, or in a folder with a random name there, /tmp/hvdrun-UID-…. All of them are
+// looked into, because the job and the command that looks for it may have other environments. A
+// folder is used only if it is this user's own and closed to all others: in /tmp anyone can make a
+// folder of that name.
 //
 // Plain functions for any thread.
 #pragma once
@@ -23,7 +24,8 @@
 
 namespace hvdrun {
 
-// Returns where the folders are, the best first. They may not exist.
+// Returns where the folders are, the best first. They may not exist, but for those with a random
+// name, of which the user's own are found.
 std::vector<std::filesystem::path> control_folders(const Environment& environment);
 
 // Opens a folder. Error: it is not there, or not safe; the message says which.
@@ -31,6 +33,10 @@ Result<Fd> open_control_folder(const std::filesystem::path& folder);
 
 // Makes the folder, unless it is there, and opens it.
 Result<Fd> make_control_folder(const std::filesystem::path& folder);
+
+// Makes a folder with a random name, for when another user has taken the others, and returns its
+// path. Error: there can be none.
+Result<std::filesystem::path> make_other_control_folder(const Environment& environment);
 
 // A socket's name: "PID-ID", of hvdrun's process and of its job.
 std::string control_name(pid_t pid, const std::string& job_id);

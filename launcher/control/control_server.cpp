@@ -61,6 +61,7 @@ Result<std::unique_ptr<ControlServer>> ControlServer::start(const EventLoop& loo
 ControlServer::ControlServer(const EventLoop& loop, const Environment& environment,
                              const std::string& job_id, Handle handle)
     : loop_(loop),
+      environment_(environment),
       folders_(control_folders(environment)),
       name_(control_name(::getpid(), job_id)),
       handle_(std::move(handle)),
@@ -84,7 +85,11 @@ Result<void> ControlServer::listen() {
     if (done) return {};
     if (first.message.empty()) first = std::move(done).error();
   }
-  return first;
+  const auto other = make_other_control_folder(environment_);
+  if (!other) return first;
+  auto done = listen_in(*other);
+  if (!done) ::rmdir(other->c_str());
+  return done ? done : first;
 }
 
 // The socket gets its name when it takes connections. Otherwise a command could find it before,

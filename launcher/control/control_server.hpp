@@ -61,6 +61,7 @@ class ControlServer {
   void look_after();
 
   const EventLoop& loop_;
+  const Environment environment_;
   const std::vector<std::filesystem::path> folders_;
   const std::string name_;
   const Handle handle_;

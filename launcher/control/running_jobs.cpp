@@ -1,6 +1,7 @@
 #include "control/running_jobs.hpp"
 
 #include "base/process_state.hpp"
+#include "common/file_content.hpp"
 #include "common/text.hpp"
 #include "control/control_folder.hpp"
 #include "control/job_now_json.hpp"
@@ -9,7 +10,6 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
-#include <fstream>
 #include <thread>
 #include <utility>
 
@@ -48,10 +48,9 @@ struct HvdrunProcess {
 std::optional<HvdrunProcess> hvdrun_process(long pid) {
   struct stat status {};
   const auto process = fmt::format("/proc/{}", pid);
-  std::ifstream file(process + "/comm");
-  std::string name;
-  if (!std::getline(file, name) || !name.starts_with("hvdrun") ||
-      process_state(static_cast<pid_t>(pid)) == 'Z' || ::stat(process.c_str(), &status) != 0)
+  const auto name = first_line_of(process + "/comm");
+  if (!name.starts_with("hvdrun") || process_state(static_cast<pid_t>(pid)) == 'Z' ||
+      ::stat(process.c_str(), &status) != 0)
     return std::nullopt;
   return HvdrunProcess{name, status.st_uid};
 }
@@ -66,7 +65,7 @@ std::string why_not_listed(long pid) {
   if (process->user == ::geteuid())
     return fmt::format(
         "hvdrun {} cannot be looked into: it is of a version without `hvdrun top`, has just "
-        "begun, or runs no job",
+        "begun, runs no job, or could make no socket, which it has said in a warning",
         pid);
   const auto user = user_name(process->user);
   return fmt::format("hvdrun {} is {}'s, and only {} can look into it", pid, user, user);

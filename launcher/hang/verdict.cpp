@@ -55,10 +55,23 @@ class Judge {
     for (const auto& rank : facts_.ranks)
       if (!rank.problem.empty())
         report_.problems.push_back(fmt::format("rank {}: {}", rank.rank, rank.problem));
-    return std::move(report_);
+    return one_line_each(std::move(report_));
   }
 
  private:
+  // Names of files, threads and functions may have any bytes. What is printed obeys none of them,
+  // and each text is one line.
+  static HangReport one_line_each(HangReport report) {
+    const auto clean = [](std::string& line) {
+      std::ranges::replace(line, '\n', ' ');
+      line = printable(line);
+    };
+    clean(report.text);
+    std::ranges::for_each(report.stacks, clean);
+    std::ranges::for_each(report.problems, clean);
+    return report;
+  }
+
   const Seen* find(int rank) const {
     const auto at =
         std::ranges::find_if(seen_, [rank](const Seen& seen) { return seen.facts->rank == rank; });

@@ -1,9 +1,5 @@
 #include "hang/verdict_json.hpp"
 
-#include "common/text.hpp"
-
-#include <algorithm>
-
 #include <nlohmann/json.hpp>
 
 namespace hvdrun {
@@ -22,15 +18,10 @@ std::string_view hang_kind_text(HangKind kind) {
   return "unknown";
 }
 
-// Names of files and threads may have any bytes.
 std::vector<std::string> verdict_lines(const HangReport& report) {
   std::vector<std::string> lines{report.text};
   for (const auto& problem : report.problems) lines.push_back("not seen: " + problem);
   lines.insert(lines.end(), report.stacks.begin(), report.stacks.end());
-  for (auto& line : lines) {
-    std::ranges::replace(line, '\n', ' ');
-    line = printable(line);
-  }
   return lines;
 }
 

@@ -178,7 +178,8 @@ void Agents::took_output(AgentState& agent, std::size_t bytes, bool may_return) 
 
 void Agents::return_credit() {
   for (auto& agent : agents_) {
-    if (agent.credit_owed == 0) continue;
+    // One that has not greeted may have no link yet, and gets its credit then.
+    if (agent.credit_owed == 0 || !agent.life.has(AgentPhase::greeted)) continue;
     agent.send(FrameType::output_credit, pack_number(std::exchange(agent.credit_owed, 0)));
   }
 }

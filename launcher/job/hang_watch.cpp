@@ -5,15 +5,20 @@
 #include "common/text.hpp"
 #include "hang/verdict.hpp"
 #include "hang/verdict_json.hpp"
+#include "job/rank_states.hpp"
 #include "job/stalls.hpp"
 #include "look/look_parse.hpp"
 #include "look/nccl_answer.hpp"
 #include "report/report_text.hpp"
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace hvdrun {
 namespace {
@@ -40,11 +45,29 @@ RankFacts facts_of(const RankReport& report) {
 
 // Only of this machine it is known whether the agent is stopped.
 std::string why_silent(const AgentState& agent) {
-  if (agent.host.is_this_machine && process_state(agent.pid) == 'T')
-    return fmt::format("its hvdrun-agent is stopped; kill -CONT {} continues it", agent.pid);
+  if (agent.host.is_this_machine)
+    return process_state(agent.pid) == 'T'
+               ? fmt::format("its hvdrun-agent is stopped; kill -CONT {} continues it", agent.pid)
+               : "its hvdrun-agent has not answered in time: this host is busy";
+  if (agent.silence && agent.silence->is_short())
+    return "its hvdrun-agent gives signs of life, and has not answered in time: the host is busy";
   return fmt::format(
       "its hvdrun-agent (pid {} there) does not answer: it is stopped, or the host hangs",
       agent.pid);
+}
+
+// Returns "ranks 64-79 (sleeping) and 80 (running) were not looked at"; "" if there is none.
+std::string not_looked_at(const std::vector<RankState>& ranks, const std::set<int>& looked_at) {
+  std::map<std::string_view, std::vector<int>> by_state;
+  for (const auto& rank : ranks)
+    if (rank.state != "ended" && !looked_at.contains(rank.rank))
+      by_state[state_words(rank.state)].push_back(rank.rank);
+  if (by_state.empty()) return {};
+  std::vector<std::string> parts;
+  for (const auto& [state, numbers] : by_state)
+    parts.push_back(fmt::format("{} ({})", describe_ranks(numbers), state));
+  return fmt::format("{} {} not looked at", fmt::join(parts, ", "),
+                     parts.size() == 1 && by_state.begin()->second.size() == 1 ? "was" : "were");
 }
 
 }  // namespace
@@ -89,7 +112,9 @@ void HangWatch::look(milliseconds limit, Asker asker) {
 void HangWatch::take(const AgentState& agent, LooksMessage answer) {
   if (askers_.empty() || answer.number != number_) return;
   answers_[agent.host_index] = std::move(answer);
-  if (answers_.size() == asked_.size()) finish();
+  const auto all =
+      std::ranges::count_if(answers_, [](const auto& one) { return !one.second.more; });
+  if (static_cast<std::size_t>(all) == asked_.size()) finish();
 }
 
 void HangWatch::cut() {
@@ -128,6 +153,8 @@ HangReport HangWatch::judge() {
       continue;
     }
     const auto& answer = at->second;
+    if (answer.more)
+      facts.problems.push_back(name + ": the looks did not come in time: it is busy");
     if (!answer.problem.empty()) facts.problems.push_back(name + ": " + answer.problem);
     auto& processes = hosts.emplace_back(agent.facts ? agent.facts->address : std::string());
     auto& pids = processes.ranks;
@@ -136,14 +163,18 @@ HangReport HangWatch::judge() {
         states.push_back(state);
         pids[state.pid] = state.rank;
       }
+    std::set<int> looked_at;
     for (const auto& text : answer.looks) {
       if (auto counted = parse_nccl(text)) nccl = std::move(*counted);
       auto look = parse_look(text);
       if (!look || !pids.contains(look->asked)) continue;
       const int rank = pids[look->asked];
       pids[look->pid] = rank;
+      looked_at.insert(rank);
       facts.ranks[static_cast<std::size_t>(rank)].looks.push_back(std::move(*look));
     }
+    if (auto text = not_looked_at(answer.ranks, looked_at); !text.empty())
+      facts.problems.push_back(fmt::format("{}: {}", name, text));
   }
   facts.nccl = find_nccl_waits(nccl, hosts);
   waits_.take(facts.ranks,

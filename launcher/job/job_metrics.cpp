@@ -63,7 +63,9 @@ JobMetrics::JobMetrics(const EventLoop& loop, const MetricsSpec& spec, MetricsSe
       note_(warning_text(server.error().message));
     }
   } else if (!spec.file.empty()) {
-    writer_ = std::make_shared<Writer>(std::filesystem::absolute(spec.file));
+    std::error_code error;  // without a working folder the name stays as it is
+    const auto file = std::filesystem::absolute(spec.file, error);
+    writer_ = std::make_shared<Writer>(error ? spec.file : file);
     write_soon();
   }
 }

@@ -1,5 +1,6 @@
 #include "job/job_view.hpp"
 
+#include "base/severity.hpp"
 #include "base/version.hpp"
 #include "control/job_now_json.hpp"
 #include "control/running_jobs.hpp"
@@ -60,7 +61,9 @@ void JobView::open() {
   if (server)
     server_ = std::move(*server);
   else
-    why_ = server.error().message;
+    job_.output.note(
+        warning_text("`hvdrun why`, `hvdrun top` and `hvdrun logs` cannot look into this job: " +
+                     server.error().message));
   if (const auto& metrics = job_.spec.metrics; metrics.port || !metrics.file.empty())
     metrics_.emplace(
         job_.loop, metrics,

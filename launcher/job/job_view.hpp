@@ -3,7 +3,7 @@
 // job_view.cpp.
 //
 // The job owns it, on its loop thread. Nothing fails: without a socket the job runs all the same,
-// and why() says what is missing.
+// and a warning says what is missing.
 #pragma once
 
 #include "base/event_loop.hpp"
@@ -55,9 +55,6 @@ class JobView {
   // Takes what a host's ranks do, which it was asked for.
   void take(std::size_t host_index, const StatesMessage& message);
 
-  // Returns why there is no socket; "": there is one, or it is not time yet.
-  const std::string& why() const { return why_; }
-
  private:
   struct Words;
   void open();
@@ -78,7 +75,6 @@ class JobView {
   const Job job_;
   const std::time_t begun_;
   const EventLoop::Clock::time_point begun_at_;
-  std::string why_;
   std::unique_ptr<ControlServer> server_;
   Timer open_timer_;
 

@@ -82,6 +82,23 @@ std::vector<std::string> wrapped_command(const JobSpec& spec, int size) {
   return words;
 }
 
+// Returns the placement that a new rank reads from its variables. Its host has its number among the
+// hosts with ranks, which may be others than those of the start.
+Placement with_new_rank(const Placement& placement, std::size_t host_index,
+                        const common::MemberNumbers& numbers) {
+  Placement planned = placement;
+  planned.size = static_cast<int>(numbers.size);
+  HostPlacement own = planned.hosts[host_index];
+  own.ranks.resize(numbers.local_size);
+  planned.hosts.erase(planned.hosts.begin() + static_cast<std::ptrdiff_t>(host_index));
+  planned.hosts.resize(numbers.node_count - 1);
+  for (auto& host : planned.hosts)
+    if (host.ranks.empty()) host.ranks.emplace_back();
+  planned.hosts.insert(planned.hosts.begin() + static_cast<std::ptrdiff_t>(numbers.node_rank),
+                       std::move(own));
+  return planned;
+}
+
 }  // namespace
 
 std::vector<GpuUse> with_device_names(std::vector<GpuUse> uses, const Host& host) {
@@ -185,9 +202,7 @@ void leave_out_ranks(const JobContext& context, LaunchMessage& message) {
 LaunchRank new_rank(const JobSpec& spec, const Plan& plan, const JobIdentity& identity,
                     const JobContext& context, std::size_t host_index, const RankPlacement& place,
                     const common::MemberNumbers& numbers) {
-  Placement planned = plan.placement;
-  planned.size = static_cast<int>(numbers.size);
-  planned.hosts[host_index].ranks.resize(numbers.local_size);
+  const auto planned = with_new_rank(plan.placement, host_index, numbers);
   RankPlacement rank = place;
   rank.rank = static_cast<int>(numbers.rank);
   rank.cross_rank = static_cast<int>(numbers.cross_rank);
@@ -196,7 +211,7 @@ LaunchRank new_rank(const JobSpec& spec, const Plan& plan, const JobIdentity& id
   launched.rank = place.rank;
   launched.local_rank = place.local_rank;
   for (auto& [name, value, reason] :
-       rank_environment(context.environment, spec, identity, planned, host_index, rank))
+       rank_environment(context.environment, spec, identity, planned, numbers.node_rank, rank))
     launched.environment.emplace_back(std::move(name), std::move(value));
   launched.environment.emplace_back(common::kNewcomerVariable, "1");
   launched.cpus = place.cpus;

@@ -99,10 +99,11 @@ Result<void> Membership::take(const AgentState& agent, const Frame& frame) {
     one_has_reformed_ = one_has_reformed_ || (come && come->generation > 0);
   }
   const bool was_open = generations_.state().phase == Generations::Phase::open;
+  const auto generation = generations_.state().generation;
   HVD_TRY(const auto actions,
           take_member_frame(generations_, static_cast<std::uint32_t>(agent.host_index), frame));
-  if (was_open && generations_.state().phase == Generations::Phase::gathering)
-    history_.interrupted(now());
+  // A single survivor is past the gathering of the next one already.
+  if (was_open && generations_.state().generation != generation) history_.interrupted(now());
   carry_out(actions);
   return {};
 }

@@ -115,11 +115,11 @@ void NewRanks::ended(std::uint32_t number, const RankReport& rank) {
   const auto first = commits_at_first_.find(number);
   const bool committed = first != commits_at_first_.end() && rank.counters.commits > first->second;
   const auto left_out = slots_.end(member.host, static_cast<int>(member.slot), committed);
-  if (!attempt_.job.spec.elastic.replaces || generations_.state().finish_began) return;
+  if (generations_.state().finish_began) return;
   if (!member.joined && !rank.stopped_by_us)
     attempt_.note(fmt::format("new rank {} on {} ended before it had joined ({})",
                               rank.placement.rank, rank.host, how_it_ended(rank)));
-  say_left_out(left_out, member);
+  if (attempt_.job.spec.elastic.replaces) say_left_out(left_out, member);
 }
 
 void NewRanks::lost_with_agent(std::uint32_t number) {

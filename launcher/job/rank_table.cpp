@@ -75,6 +75,7 @@ Result<RankReport> RankTable::exited(const ExitedMessage& message, Clock::time_p
   rank.stopped_by_us = !message.before_stop;
   rank.lost_connection = message.lost_connection;
   rank.out_of_memory = message.out_of_memory;
+  rank.dev_shm_is_full = message.dev_shm_is_full;
   rank.seconds = message.seconds;
   rank.user_seconds = message.user_seconds;
   rank.system_seconds = message.system_seconds;

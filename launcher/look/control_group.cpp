@@ -1,7 +1,7 @@
 #include "look/control_group.hpp"
 
-#include <fstream>
-#include <iterator>
+#include "common/file_content.hpp"
+
 #include <optional>
 #include <sstream>
 #include <utility>
@@ -10,11 +10,6 @@
 
 namespace hvdrun {
 namespace {
-
-std::string read_file(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 // Returns the value after a name: "throttled_usec 512".
 std::optional<double> value_of(const std::string& text, const std::string& name) {
@@ -53,8 +48,8 @@ ControlGroup::Folder ControlGroup::folder_of(const std::string& controller) cons
 bool ControlGroup::is_frozen() const {
   const auto [mount, path] = folder_of("freezer");
   if (path.empty()) return false;
-  return value_of(read_file(mount + path + "/cgroup.events"), "frozen").value_or(0) == 1 ||
-         read_file(mount + path + "/freezer.state").starts_with("FROZEN");
+  return value_of(content_of(mount + path + "/cgroup.events"), "frozen").value_or(0) == 1 ||
+         content_of(mount + path + "/freezer.state").starts_with("FROZEN");
 }
 
 double ControlGroup::throttled_seconds() const {
@@ -62,7 +57,7 @@ double ControlGroup::throttled_seconds() const {
   double seconds = 0;
   for (auto group = path; !group.empty(); group.resize(group.rfind('/'))) {
     if (group == "/") group.clear();
-    const auto text = read_file(mount + group + "/cpu.stat");
+    const auto text = content_of(mount + group + "/cpu.stat");
     seconds += value_of(text, "throttled_usec").value_or(0) / 1e6;
     seconds += value_of(text, "throttled_time").value_or(0) / 1e9;
     if (group.empty()) break;

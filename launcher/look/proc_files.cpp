@@ -1,7 +1,6 @@
 #include "look/proc_files.hpp"
 
-#include "common/fd.hpp"
-#include "common/result.hpp"
+#include "common/file_content.hpp"
 
 #include <algorithm>
 #include <array>
@@ -12,13 +11,11 @@
 #include <sstream>
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <unistd.h>
 
 namespace hvdrun {
 namespace {
 
-constexpr std::size_t kMostBytes = 16U << 20U;
 constexpr std::uint64_t kKernelThread = 0x00200000;  // PF_KTHREAD of linux/sched.h
 
 std::string path_of(pid_t pid, const std::string& name) {
@@ -44,14 +41,7 @@ std::optional<double> exec_start(const std::string& sched) {
 }  // namespace
 
 std::string read_proc(pid_t pid, const std::string& name) {
-  const Fd file(::open(path_of(pid, name).c_str(), O_RDONLY | O_CLOEXEC));
-  std::string content;
-  if (!file) return content;
-  std::array<char, 16384> part{};
-  ssize_t got = 0;
-  while (content.size() < kMostBytes && (got = ::read(file.get(), part.data(), part.size())) > 0)
-    content.append(part.data(), static_cast<std::size_t>(got));
-  return content;
+  return content_of(path_of(pid, name));
 }
 
 std::string read_proc_link(pid_t pid, const std::string& name) {

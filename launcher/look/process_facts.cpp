@@ -1,11 +1,11 @@
 #include "look/process_facts.hpp"
 
+#include "common/file_content.hpp"
 #include "look/control_group.hpp"
 #include "look/system_calls.hpp"
 #include "look/waiting.hpp"
 
 #include <algorithm>
-#include <fstream>
 #include <iterator>
 #include <sstream>
 #include <utility>
@@ -65,11 +65,6 @@ std::vector<pid_t> ids_of(const std::vector<ThreadLook>& threads) {
   std::transform(threads.begin(), threads.end(), std::back_inserter(ids),
                  [](const ThreadLook& thread) { return thread.tid; });
   return ids;
-}
-
-std::string read_file(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 std::uint64_t number_in(const std::map<std::string, std::string>& fields, const std::string& name) {
@@ -185,7 +180,8 @@ std::string why_refused(pid_t pid, const ProcessLook& look, const std::string& y
   if (::geteuid() != 0 && look.user && *look.user != ::geteuid())
     return "it belongs to user " + std::to_string(*look.user) + ", and this one is " +
            std::to_string(::geteuid());
-  if (const auto words = yama_words(read_file(yama), may_trace_all()); !words.empty()) return words;
+  if (const auto words = yama_words(content_of(yama), may_trace_all()); !words.empty())
+    return words;
   if (read_proc_link(pid, "exe").empty())
     return "it has other rights than this one, or its program may not be read";
   return "the kernel does not permit ptrace here (no CAP_SYS_PTRACE, or a container's filter of "

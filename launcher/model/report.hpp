@@ -147,6 +147,7 @@ struct RankReport {
   int signal = 0;     // the signal that ended it; 0: no signal
   bool core_dumped = false;
   bool out_of_memory = false;      // the cgroup reports that the kernel killed for lack of memory
+  bool dev_shm_is_full = false;    // a SIGBUS ended it, and its host's /dev/shm had no room then
   bool stopped_by_us = false;      // it was alive when hvdrun stopped the job
   bool continued_without = false;  // it was lost, and the others formed a generation without it
   bool never_joined = false;       // it was started later, and was in no generation

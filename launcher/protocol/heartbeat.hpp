@@ -66,6 +66,9 @@ class Silence {
 
   void heard() { silent_ = Clock::duration::zero(); }
 
+  // Returns whether a sign of life came within the last two intervals, as far as is known.
+  bool is_short() const { return silent_ <= 2 * interval_; }
+
   // Adds the time since the last call, and returns the silence. Call it every interval. At most two
   // intervals are added: after a longer gap this side was stopped or busy, and has not yet read
   // what the other side sent meanwhile.

@@ -133,6 +133,7 @@ struct ExitedMessage {
   bool before_stop = false;      // it ended before this agent sent it a signal
   bool lost_connection = false;  // it left PMIx without finalize
   bool out_of_memory = false;
+  bool dev_shm_is_full = false;  // a SIGBUS ended it, and /dev/shm has no room
   double seconds = 0;
   double user_seconds = 0;
   double system_seconds = 0;
@@ -223,6 +224,7 @@ struct LooksMessage {
   std::vector<RankState> ranks;    // with their processes' states, when the looks began
   std::vector<std::string> looks;  // each as look_json() of hvdrun-look writes it
   std::string problem;             // why looks are missing; empty: none are
+  bool more = false;               // the looks are still to come, in another message
 };
 
 struct StallsMessage {  // ranks wait in collectives for longer than stall_time, or no longer wait

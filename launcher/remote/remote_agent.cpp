@@ -116,7 +116,9 @@ std::vector<std::string> cleanup_arguments(const std::string& job_id,
 bool clean_up(const std::string& job_id, std::size_t agent) {
   const auto folders = JobFolders::of(job_id, agent);
   // A clean exit removes the folders last, so if they are gone nothing is left.
-  if (!std::filesystem::exists(folders.temporary) && !std::filesystem::exists(folders.shared))
+  std::error_code error;
+  if (!std::filesystem::exists(folders.temporary, error) &&
+      !std::filesystem::exists(folders.shared, error))
     return true;
   const auto left = kill_job_processes(::getpid(), folders.cookie(), kLeftoversTimeout);
   folders.clean_up();

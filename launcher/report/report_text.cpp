@@ -92,6 +92,7 @@ void add_others(const Report& report, std::vector<std::string>& lines) {
   append(other_failures(report), lines);
   std::vector<int> stopped;
   std::vector<int> killed;
+  std::vector<int> unknown;
   std::vector<int> never_started;
   std::vector<std::pair<std::string, std::vector<int>>> by_end;
   for (const auto& rank : report.ranks) {
@@ -99,6 +100,8 @@ void add_others(const Report& report, std::vector<std::string>& lines) {
     if (report.first_failure == number || has_failure_to_show(rank)) continue;
     if (rank.pid == 0) {
       never_started.push_back(number);
+    } else if (rank.stopped_by_us && !rank.exited) {
+      unknown.push_back(number);
     } else if (rank.stopped_by_us) {
       (rank.signal == SIGKILL ? killed : stopped).push_back(number);
     } else {
@@ -115,6 +118,7 @@ void add_others(const Report& report, std::vector<std::string>& lines) {
   for (const auto& [end, ranks] : by_end) add(ranks, end);
   add(stopped, "stopped by hvdrun");
   add(killed, "killed by hvdrun (SIGKILL); --grace TIME gives ranks more time to end");
+  add(unknown, "lost with the agent of the host, which has not reported how they ended");
   add(never_started, "never started");
 }
 
@@ -234,7 +238,8 @@ std::string describe_end(const RankReport& rank) {
   if (rank.stopped_by_us && failed_by_itself(rank))
     return "reported an error before hvdrun stopped it";
   const auto memory = std::string_view(
-      !rank.out_of_memory      ? ""
+      rank.dev_shm_is_full     ? ", /dev/shm is full (in a container: --shm-size)"
+      : !rank.out_of_memory    ? ""
       : rank.signal == SIGKILL ? ", out of memory (the kernel's OOM killer)"
                                : "; out of memory: the kernel's OOM killer killed a process there");
   if (rank.signal != 0)

@@ -1,7 +1,8 @@
 #include "resources/core_kinds.hpp"
 
+#include "common/file_content.hpp"
+
 #include <algorithm>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <optional>
@@ -16,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::optional<long> read_number(const fs::path& file) {
-  std::ifstream stream(file);
+  std::istringstream stream(content_of(file));
   long number = 0;
   if (!(stream >> number)) return std::nullopt;
   return number;
@@ -70,7 +71,7 @@ void read_kinds_by_speed(const fs::path& sysfs, std::vector<Core>& cores) {
 
 std::vector<int> read_cpu_list(const fs::path& file) {
   std::vector<int> list;
-  std::ifstream stream(file);
+  std::istringstream stream(content_of(file));
   std::string part;
   while (std::getline(stream, part, ',')) {
     std::istringstream range(part);

@@ -1,7 +1,8 @@
 #include "resources/cpu_quota.hpp"
 
+#include "common/file_content.hpp"
+
 #include <algorithm>
-#include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -28,7 +29,7 @@ bool has_cpu(const std::string& controllers) {
 // Reads lines such as "0::/a/b" of version 2, and "4:cpu,cpuacct:/a/b" of version 1.
 std::vector<Hierarchy> read_hierarchies(const Path& list, const Path& mount) {
   std::vector<Hierarchy> found;
-  std::ifstream groups(list);
+  std::istringstream groups(content_of(list));
   for (std::string line; std::getline(groups, line);) {
     const auto first = line.find(':');
     const auto second = line.find(':', first + 1);
@@ -54,11 +55,11 @@ std::optional<double> divide(std::istream& quota, std::istream& period) {
 std::optional<double> quota_of(const Hierarchy& hierarchy, const Path& group) {
   const Path folder = hierarchy.mount / group;
   if (hierarchy.second_version) {
-    std::ifstream both(folder / "cpu.max");
+    std::istringstream both(content_of(folder / "cpu.max"));
     return divide(both, both);
   }
-  std::ifstream quota(folder / "cpu.cfs_quota_us");
-  std::ifstream period(folder / "cpu.cfs_period_us");
+  std::istringstream quota(content_of(folder / "cpu.cfs_quota_us"));
+  std::istringstream period(content_of(folder / "cpu.cfs_period_us"));
   return divide(quota, period);
 }
 

@@ -1,16 +1,17 @@
 #include "resources/topology.hpp"
 
 #include "base/system.hpp"
+#include "common/file_content.hpp"
 #include "resources/core_kinds.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <set>
+#include <sstream>
 #include <type_traits>
 #include <utility>
 
@@ -263,8 +264,8 @@ Result<Topology> topology_from_file(const std::filesystem::path& file) {
   HVD_TRY(const TopologyHandle topology, new_topology(0));
   hwloc_topology_set_type_filter(topology.get(), HWLOC_OBJ_PCI_DEVICE,
                                  HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
-  if (!std::ifstream(file))
-    return fail_errno(fmt::format("cannot open the topology file {}", file.string()), errno,
+  if (const auto start = read_content(file, 1); !start)
+    return fail_errno(fmt::format("cannot open the topology file {}", file.string()), start.error(),
                       kExitUsage);
   if (hwloc_topology_set_xml(topology.get(), file.c_str()) != 0 ||
       hwloc_topology_load(topology.get()) != 0)
@@ -283,7 +284,7 @@ Result<Topology> topology_from_file(const std::filesystem::path& file) {
 Locality pci_locality(const std::filesystem::path& sysfs, const std::string& address,
                       const std::vector<Core>& cores) {
   const auto device = sysfs / "bus/pci/devices" / address;
-  std::ifstream file(device / "numa_node");
+  std::istringstream file(content_of(device / "numa_node"));
   int node = -1;
   // The kernel writes -1 if the firmware does not say.
   const bool known = file >> node && node >= 0;

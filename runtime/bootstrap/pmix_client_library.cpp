@@ -16,7 +16,8 @@ Result<PmixLibrary> PmixLibrary::load() {
   if (!opened) {
     return fail(HVD_ERROR_UNSUPPORTED,
                 "a PMIx launcher has started this process, but libpmix cannot be opened: " +
-                    opened.error());
+                    opened.error() +
+                    "; install it here (libpmix2), or start the job with hvdrun --pmix off");
   }
   PmixLibrary library;
 #define HVD_PMIX_LOAD(name)               \

@@ -1,11 +1,12 @@
 #include "transport/memory_file.hpp"
 
 #include "common/fd.hpp"
+#include "common/file_content.hpp"
 #include "common/mapping.hpp"
 
 #include <cerrno>
-#include <fstream>
 #include <limits>
+#include <sstream>
 #include <utility>
 
 #include <fcntl.h>
@@ -18,7 +19,7 @@ namespace {
 // Reads MemAvailable: "an estimate of how much memory is available for starting new applications"
 // (proc(5)). Returns the largest number if the system does not report it.
 std::uint64_t available_bytes() {
-  std::ifstream meminfo("/proc/meminfo");
+  std::istringstream meminfo(content_of("/proc/meminfo"));
   std::string name, unit;
   std::uint64_t kib = 0;
   while (meminfo >> name >> kib) {

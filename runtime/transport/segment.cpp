@@ -106,7 +106,14 @@ Result<SegmentFile> SegmentFile::create(const std::string& directory, const std:
   HVD_TRY(name.nonce, random_bytes<sizeof(Nonce)>());
   name.path = directory + "/hvd-" + job_id + "-" + to_hex(name.nonce);
   Fd file(::open(name.path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!file) return fail_errno("cannot create shared memory as " + name.path, errno);
+  if (!file) {
+    const int why = errno;
+    Error error = fail_errno("cannot create shared memory as " + name.path, why);
+    if (why == ENOENT)
+      error.message +=
+          ". A container must show the /dev/shm of its host (--ipc host, or -v /dev/shm:/dev/shm)";
+    return error;
+  }
   return SegmentFile(std::move(file), std::move(name), true);
 }
 

@@ -153,9 +153,28 @@ def test_a_missing_tmpdir_is_a_warning_and_the_job_uses_tmp(sandbox: Sandbox) ->
     """Some SLURM prologs make TMPDIR on the first host only."""
     done = sandbox.run("-np", 2, program("pmix_client"), env={"TMPDIR": "/nonexistent"}).expect(0)
     assert sorted(done.out_lines) == [f"[{rank}] rank {rank} of 2: sum 1" for rank in range(2)], done
-    assert re.search(r"^hvdrun: warning: \S+: cannot make the job's folder /nonexistent/hvd-\w+-0: No such file or directory "
+    assert re.search(r"^hvdrun: warning: \S+: cannot make the job's folder /nonexistent/hvd-\w+-0-tmp: No such file or directory "
                      r"\(TMPDIR\); using /tmp$", done.err_text, re.MULTILINE), done
     assert not glob.glob(f"/tmp/{re.search('hvd-[0-9a-f]+', done.err_text)[0]}*"), "the job left its folder in /tmp"
+
+
+def test_both_folders_of_a_job_may_be_in_dev_shm(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 2, program("pmix_client"), env={"TMPDIR": "/dev/shm"}).expect(0)
+    assert "warning" not in done.err_text, done
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a read-only /tmp")
+def test_the_error_for_a_read_only_tmp_names_tmpdir(sandbox: Sandbox) -> None:
+    sandbox.mounts.append("mount -t tmpfs -o ro tmpfs /tmp && unset TMPDIR")
+    done = sandbox.run("-c", 'cd / && exec "$0" "$@"', HVDRUN, "-np", 1, "true", tool="/bin/sh").expect(125)
+    assert re.search(r"cannot make the job's folder /tmp/hvd-\S+: Read-only file system; TMPDIR can name another place", done.err_text), done
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes a network without loopback")
+def test_a_machine_without_loopback_is_a_warning(sandbox: Sandbox) -> None:
+    done = sandbox.run("--net", HVDRUN, "-np", 2, "true", tool="/usr/bin/unshare").expect(0)
+    assert "no address 127.0.0.1" in done.err_text and "ip link set lo up" in done.err_text, done
+    assert "127.0.0.1" not in sandbox.run("-np", 2, "true").expect(0).err_text
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a read-only /dev/shm")

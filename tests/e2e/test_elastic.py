@@ -10,6 +10,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -303,6 +304,37 @@ def test_a_spare_without_a_slot_is_in_the_report(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="without a /dev/shm of its own the test would touch other jobs")
+@pytest.mark.parametrize("emptied", [False, True])
+def test_a_loss_is_survived_after_a_cleaner_has_been_in_dev_shm(sandbox: Sandbox, emptied: bool) -> None:
+    """systemd-logind does so at a user's last logout (RemoveIPC)."""
+    running = start(sandbox, "--replace", "auto", ranks=3, program_options=("--epochs", "1000000", "--pause", "2000", "--take-in", "1"))
+    wait_until(lambda: len(pids_at_start(running.out.decode())) == 3, "three ranks that train")
+    folder, = sandbox.shm.glob("hvd-*")
+    for path in list(folder.iterdir()) if emptied else [folder]:
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    os.kill(pids_at_start(running.out.decode())[1], signal.SIGKILL)
+    running.wait_for(b"has joined", "err")
+    running.signal(signal.SIGTERM)
+    done = running.wait().expect(143)
+    assert done.err_text.count("was removed or emptied while the job runs, and was made again") == 1, done
+    assert done.err_text.count("warning") == 1, done
+
+
+def test_the_pause_of_a_single_survivor_is_measured(sandbox: Sandbox, undisturbed: float) -> None:
+    done = train(sandbox, "--replace", "auto", ranks=2, die="step:1:1:kill:7", program_options=("--take-in", "12"))
+    expect_trained(done, undisturbed, [[0, 1], [0], [0, 2]])
+    assert done.report["generations"][-1]["pause_seconds"] > 0, done
+
+
+def test_a_spare_that_ends_at_its_start_is_named(sandbox: Sandbox) -> None:
+    running = sandbox.start("-H", "localhost:2", "--min-np", 1, "-np", 1, "--spares", 1, "--replace", "off", "sh", "-c",
+                            f'[ -n "$HVD_NEWCOMER" ] && exit 3; exec {TRAINER} --epochs 1000000 --pause 2000', env=ENVIRONMENT)
+    running.wait_for(f"new rank 1 on {HOSTNAME} ended before it had joined (exit code 3)".encode(), "err")
+    running.signal(signal.SIGTERM)
+    running.wait().expect(143)
+
+
 def test_a_spare_that_is_killed_is_replaced(sandbox: Sandbox, undisturbed: float) -> None:
     held = Held(sandbox, "-H", "localhost:5", "--spares", 1)
     wait_until(lambda: waits_for_others(sandbox.ranks().get(4, 0)), "a spare that waits")

@@ -260,7 +260,7 @@ def test_a_job_removes_old_unlocked_folders_of_earlier_jobs(sandbox: Sandbox) ->
     """SLURM leaves such folders if it kills all processes of a step at once."""
     memory = sandbox.shm if sandbox.isolated else Path("/dev/shm")
     orphan, held, young = (memory / f"hvd-{uuid.uuid4().hex}-0" for _ in range(3))
-    temporary = sandbox.tmp / orphan.name
+    temporary = sandbox.tmp / f"{orphan.name}-tmp"
     for folder in (orphan, held, young, temporary):
         folder.mkdir()
         (folder / "segment").touch()

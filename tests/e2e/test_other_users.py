@@ -304,6 +304,23 @@ def test_the_umask_says_who_may_read_the_metrics_in_a_file(sandbox: Sandbox, uma
     job.wait()
 
 
+def test_a_job_is_looked_into_though_another_user_has_taken_its_folder(sandbox: Sandbox) -> None:
+    user = 40000 + os.getpid() % 20000
+    folder = Path(f"/tmp/hvdrun-{user}")
+    as_user = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "env", "-u", "TMPDIR", "HOME=/", str(HVDRUN)]
+    folder.mkdir(mode=0o777)
+    try:
+        job = sandbox.start(*as_user[1:], "-np", 1, "sleep", "1000", tool=as_user[0], cwd=Path("/"))
+        wait_until(sandbox.ranks, "the rank")
+        asked = subprocess.run([*as_user, "why", str(job.pid)], capture_output=True, text=True, cwd="/", timeout=TIME_LIMIT)
+        assert asked.returncode == 0 and "rank 0" in asked.stdout, asked
+        job.signal(signal.SIGTERM)
+        job.wait().expect(143)
+        assert not list(Path("/tmp").glob(f"hvdrun-{user}-*"))
+    finally:
+        folder.rmdir()
+
+
 # The tests of each row of the page's table.
 TESTS_OF_ROWS = {
     "the link between hvdrun and its agent on its host":
@@ -330,11 +347,12 @@ TESTS_OF_ROWS = {
         "RefusesAPeerWithoutAKey DetectsChangedData ReportsChangedData",
     "what NCCL and MPI open":
         "IsRefusedForTheMpiTransport EncryptedDataGoesThroughHostMemory",
-    "`$TMPDIR/hvd-ID-N`, `/dev/shm/hvd-ID-N` (mode 0700)":
+    "`$TMPDIR/hvd-ID-N-tmp`, `/dev/shm/hvd-ID-N` (mode 0700)":
         "test_files_of_a_job_are_private_whatever_the_umask test_each_attempt_uses_folders_with_new_names "
         "ArePrivateAndRemovedWithTheirContents",
     "hvdrun's socket for `hvdrun top` and others, in `$XDG_RUNTIME_DIR/hvdrun` or `/tmp/hvdrun-UID` (mode 0700)":
-        "TheFolderIsPrivateAndTheSocketIsRemoved AFolderThatOthersMayEnterIsNotUsed",
+        "TheFolderIsPrivateAndTheSocketIsRemoved AFolderThatOthersMayEnterIsNotUsed "
+        "test_a_job_is_looked_into_though_another_user_has_taken_its_folder",
     "`--metrics :PORT`, on 127.0.0.1: the numbers of `hvdrun top`, to read":
         "test_other_users_of_the_host_can_only_read_the_metrics_at_a_port",
     "`--metrics FILE`":

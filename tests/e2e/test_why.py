@@ -322,6 +322,18 @@ def test_an_agent_that_is_stopped_is_named_with_its_ranks(sandbox: Sandbox) -> N
     end(job)
 
 
+def test_of_more_ranks_than_are_looked_at_the_one_that_differs_is_shown(sandbox: Sandbox) -> None:
+    """A host has a limit of 64. Nothing is in a collective here: rank 65 computes, and the others sleep."""
+    job = sandbox.start("-np", 66, "--oversubscribe", "--grace", "0.3", "sh", "-c",
+                        'touch up$RANK; if [ $RANK = 65 ]; then while :; do :; done; else exec sleep 1000; fi')
+    wait_until(lambda: len(list(sandbox.files.glob("up*"))) == 66, "all ranks")
+    asked = subprocess.run([HVDRUN, "why", str(job.pid)], capture_output=True, text=True, timeout=60, env=sandbox.environment())
+    job.signal(signal.SIGTERM)
+    job.wait()
+    assert asked.returncode == 0 and "rank 65" in asked.stdout, asked
+    assert re.search(r"not seen: \S+: .*\(sleeping\).* not looked at", asked.stdout), asked
+
+
 def why(sandbox: Sandbox, job: Running) -> dict:
     done = subprocess.run([HVDRUN, "why", "--json", str(job.pid)], capture_output=True, text=True, timeout=60, env=sandbox.environment())
     assert done.returncode == 0, done

@@ -2,8 +2,10 @@
 
 #include "base/system.hpp"
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <string>
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -24,6 +26,23 @@ TEST(JobFolders, ArePrivateAndRemovedWithTheirContents) {
   EXPECT_FALSE(std::filesystem::exists(folders.temporary));
   EXPECT_FALSE(std::filesystem::exists(folders.shared));
   folders.clean_up();  // a second call is no error
+}
+
+TEST(JobFolders, HaveDifferentNamesIfTheTemporaryOneIsInSharedMemory) {
+  const char* const before = std::getenv("TMPDIR");
+  const std::string kept = before == nullptr ? "" : before;
+  ::setenv("TMPDIR", "/dev/shm", 1);
+  auto folders = JobFolders::of("test-" + random_hex(8), 3);
+  EXPECT_NE(folders.temporary, folders.shared);
+  const auto created = folders.create(true);
+  EXPECT_TRUE(created);
+  EXPECT_EQ(*created, "");
+  folders.clean_up();
+  EXPECT_FALSE(std::filesystem::exists(folders.temporary));
+  if (before == nullptr)
+    ::unsetenv("TMPDIR");
+  else
+    ::setenv("TMPDIR", kept.c_str(), 1);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -354,6 +355,23 @@ TEST(EventLoopDeathTest, EndsTheProcessWithoutDescriptors) {
 TEST(SignalName, IsTheUsualName) {
   EXPECT_EQ(signal_name(SIGKILL), "SIGKILL");
   EXPECT_EQ(signal_name(SIGRTMIN + 3), "signal " + std::to_string(SIGRTMIN + 3));
+}
+
+TEST(EventLoop, ThrowsWhatACallbackHasThrownAndRunsAgain) {
+  EventLoop loop;
+  Timer throws(loop, [] { throw std::runtime_error("from a timer"); });
+  Timer ends(loop, [&loop] { loop.stop(); });
+  throws.start(milliseconds(0));
+  EXPECT_THROW(loop.run(), std::runtime_error);
+  const auto socket = ready_socket();
+  FdEvent ready(loop, socket.fd.get(), FdEvent::readable,
+                [] { throw std::runtime_error("from a descriptor"); });
+  ready.enable();
+  EXPECT_THROW(loop.run(), std::runtime_error);
+  EXPECT_THROW(loop.run_once(), std::runtime_error);
+  ready.disable();
+  ends.start(milliseconds(0));
+  EXPECT_NO_THROW(loop.run());
 }
 
 }  // namespace

@@ -262,6 +262,9 @@ TEST(Verdict, ItsLinesHaveNoCharactersThatControlATerminal) {
   auto report = judge_hang(
       facts_of({sleeping({}, "read", "fd 5: /tmp/e\x1b[35m\nvil"), sleeping({}, "read", "")}));
   EXPECT_THAT(verdict_lines(report).front(), HasSubstr("/tmp/e\\x1b[35m vil"));
+  EXPECT_THAT(report.text, HasSubstr("/tmp/e\\x1b[35m vil"));
+  EXPECT_THAT(report.stacks, Contains(HasSubstr("/tmp/e\\x1b[35m vil")));
+  for (const auto& line : report.stacks) EXPECT_EQ(line.find('\n'), std::string::npos) << line;
 }
 
 TEST(Verdict, ARankWithAWorkerThatHasDiedIsNamed) {

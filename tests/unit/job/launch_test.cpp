@@ -175,5 +175,32 @@ TEST(LaunchMessage, LeavesHostSpecificVariablesToARemoteHost) {
   EXPECT_EQ(std::find(own.begin(), own.end(), "HOSTNAME"), own.end()) << "-x sets it";
 }
 
+// Returns the value of a variable of a new rank; "" without it.
+std::string variable_of(const LaunchRank& rank, const std::string& name) {
+  const auto at =
+      std::ranges::find_if(rank.environment, [&](const auto& one) { return one.first == name; });
+  return at == rank.environment.end() ? "" : at->second;
+}
+
+TEST(NewRank, HasANumberForItsHostAmongThoseWithRanks) {
+  Plan plan = two_hosts();
+  for (const char* name : {"n3", "n4"}) {
+    plan.allocation.hosts.emplace_back().name = name;
+    plan.placement.hosts.push_back({name, {}});
+    plan.placement.hosts.back().spares.emplace_back();
+  }
+  common::MemberNumbers numbers;
+  numbers.rank = 2;
+  numbers.size = 3;
+  numbers.node_rank = 1;
+  numbers.node_count = 2;
+  const auto rank =
+      new_rank({}, plan, {}, context({}), 3, plan.placement.hosts[3].spares[0], numbers);
+  EXPECT_EQ(variable_of(rank, "HVD_NODE_RANK"), "1");
+  EXPECT_EQ(variable_of(rank, "HVD_NODE_COUNT"), "2");
+  EXPECT_EQ(variable_of(rank, "HVD_HOSTNAME"), "n4");
+  EXPECT_EQ(variable_of(rank, "HVD_LOCAL_SIZE"), "1");
+}
+
 }  // namespace
 }  // namespace hvdrun

@@ -8,6 +8,7 @@
 #include "agent/host_watch.hpp"
 #include "agent/job_folders.hpp"
 #include "agent/launcher_watch.hpp"
+#include "agent/master_probe.hpp"
 #include "agent/member_server.hpp"
 #include "agent/mpi_interfaces.hpp"
 #include "agent/page_watch.hpp"
@@ -41,6 +42,7 @@
 #include <cerrno>
 #include <chrono>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -144,6 +146,8 @@ class Agent {
   std::optional<PageWatch> page_watch_;
   RankLooker looker_;
   ConnectionWatch connections_;
+  std::map<std::string, common::Address> addresses_;  // of names that the launcher has asked for
+  MasterProbe master_;
   std::unique_ptr<MemberServer> members_;  // null: the job ends when a rank is lost
   std::optional<LaunchMessage> job_;
   Timer grace_timer_;
@@ -193,6 +197,10 @@ Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
                            [this] {
                              link_.send(FrameType::apart, kToLauncher, pack(connections_.apart()));
                            }}),
+      master_(loop_,
+              [this](const std::string& text) {
+                if (!stopping_) warn(text);
+              }),
       grace_timer_(loop_, [this] { kill_all(); }),
       final_kill_(loop_, {[this] { consider_leaving(); },
                           [this](const std::vector<ProcessInfo>& left) { on_unkillable(left); }}),
@@ -233,7 +241,10 @@ void Agent::say_hello() {
       hello.pmix_error = library.error().message;
       options_.pmix = PmixMode::off;
     }
-  if (facts) hello.facts = facts->finish();
+  if (facts) {
+    hello.facts = facts->finish();
+    addresses_ = facts->addresses();
+  }
   link_.send(FrameType::hello, kToLauncher, pack(hello));
 }
 
@@ -372,6 +383,7 @@ Result<void> Agent::launch(LaunchMessage job) {
   HVD_CHECK(prepare_descriptors(job_->ranks.size()));
   HVD_CHECK(prepare());
   connections_.start(*job_, ports_);
+  master_.start(*job_, addresses_);
   auto result = starter().start(0);
   if (!paused_) page_watch_->start();
   gpus_.start(job_->gpus, ranks_.all());

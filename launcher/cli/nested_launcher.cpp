@@ -20,9 +20,10 @@ struct Launcher {
   bool one_per_host;        // it is made to be started once on each host
 };
 
+constexpr std::string_view kTorchrunName = "torchrun";
 constexpr std::array kLaunchers{
-    Launcher{"torchrun", "torch.distributed.run", true},
-    Launcher{"torchrun", "torch.distributed.launch", true},
+    Launcher{kTorchrunName, "torch.distributed.run", true},
+    Launcher{kTorchrunName, "torch.distributed.launch", true},
     Launcher{"accelerate launch", "accelerate.commands.launch", true},
     Launcher{"deepspeed", "deepspeed.launcher.runner", false},
     Launcher{"horovodrun", "horovod.runner.launch", false},
@@ -106,7 +107,8 @@ Result<void> check_nested_launcher(const std::vector<std::string>& command, cons
     line += join(command.begin() + 1, command.end());
   } else {
     auto translated = translated_command(launcher->name, words_of(command, *launcher),
-                                         subcommand.empty() ? "" : "-- ");
+                                         subcommand.empty() ? "" : "-- ",
+                                         spec.in_slurm_job || !subcommand.empty());
     line += translated.line;
     left_out = std::move(translated.left_out);
   }
@@ -116,8 +118,14 @@ Result<void> check_nested_launcher(const std::vector<std::string>& command, cons
   if (launcher->name != "hvdrun" && subcommand.empty())
     text += fmt::format(", or {} without hvdrun", launcher->name);
   if (!left_out.empty()) text += "; the line leaves out " + left_out;
-  if (launcher->one_per_host) text += "; hvdrun --ranks-per-host 1 starts it once on each host";
+  if (launcher->name == kTorchrunName)
+    text += "; hvdrun --ranks-per-host 1 starts it once on each host";
   return fail(text, kExitUsage);
+}
+
+bool is_torchrun(const std::vector<std::string>& command) {
+  const auto* const launcher = command.empty() ? nullptr : find_launcher(command);
+  return launcher != nullptr && launcher->name == kTorchrunName;
 }
 
 std::string several_runs_warning(const Environment& environment, const JobSpec& spec) {

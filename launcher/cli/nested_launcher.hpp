@@ -19,6 +19,9 @@ namespace hvdrun::cli {
 Result<void> check_nested_launcher(const std::vector<std::string>& command, const JobSpec& spec,
                                    std::string_view subcommand = {});
 
+// Returns whether the program is torchrun, which reads from variables which of the hosts it is on.
+bool is_torchrun(const std::vector<std::string>& command);
+
 // Returns a warning for rank 0 of another launcher, which has started hvdrun several times: by
 // `mpirun -np 2 hvdrun …`, or by a script of which hvdrun starts a copy in each slot. Otherwise
 // returns an empty text, as for a job of one rank.

@@ -97,19 +97,23 @@ std::optional<int> number_in(std::string_view text) {
 
 class Translation {
  public:
-  Translation(std::string_view launcher, std::span<const std::string> words)
-      : launcher_(launcher), words_(words) {}
+  Translation(std::string_view launcher, std::span<const std::string> words, bool finds_hosts)
+      : launcher_(launcher), words_(words), finds_hosts_(finds_hosts) {}
 
   TranslatedCommand run(std::string_view separator) {
     while (next_ < words_.size() && !is_lost_ && words_[next_].size() > 1 &&
            words_[next_].front() == '-' && words_[next_] != "--")
       take_option(words_[next_++]);
     settle_counts();
-    if (!has_count_) options_.insert(options_.begin(), "-np N");
+    // In a job there is one rank per slot; a job that is asked for needs a number.
+    const bool in_job = finds_hosts_ && separator.empty();
+    if (!has_count_ && !in_job) options_.insert(options_.begin(), "-np N");
     if (launcher_ == "horovodrun") options_.insert(options_.begin(), "--horovod");
     if (launcher_ == "accelerate launch") options_.insert(options_.begin(), "--for accelerate");
     const auto program = program_text();
-    return {fmt::format("{} {}{}", fmt::join(options_, " "), separator, program), left_out_text()};
+    const auto options = fmt::format("{}", fmt::join(options_, " "));
+    return {fmt::format("{}{}{}{}", options, options.empty() ? "" : " ", separator, program),
+            left_out_text()};
   }
 
  private:
@@ -196,7 +200,7 @@ class Translation {
         if (option.takes_value && !attached) next_word();
         return;
       case Kind::refused:
-        return leave_out(spelling, option.text, attached.has_value());
+        return leave_out(spelling, answer_to(option, finds_hosts_), attached.has_value());
     }
   }
 
@@ -236,7 +240,7 @@ class Translation {
       add("-np", each ? std::to_string(*each) : "N");
       return;
     }
-    options_.emplace_back("-H HOST,…");
+    if (!finds_hosts_) options_.emplace_back("-H HOST,…");
     if (colon != kNowhere && least && most) {
       add("--min-np", each ? std::to_string(*least * *each) : "M");
       add("--max-np", each ? std::to_string(*most * *each) : "X");
@@ -281,6 +285,7 @@ class Translation {
 
   const std::string_view launcher_;
   const std::span<const std::string> words_;
+  const bool finds_hosts_;
   std::size_t next_ = 0;
   bool is_lost_ = false;  // an option is not understood, and the next word may be its value
   bool is_module_ = false;
@@ -295,8 +300,8 @@ class Translation {
 }  // namespace
 
 TranslatedCommand translated_command(std::string_view launcher, std::span<const std::string> words,
-                                     std::string_view separator) {
-  return Translation(launcher, words).run(separator);
+                                     std::string_view separator, bool finds_hosts) {
+  return Translation(launcher, words, finds_hosts).run(separator);
 }
 
 }  // namespace hvdrun::cli

@@ -17,8 +17,8 @@ struct TranslatedCommand {
 // Translates the words that follow the launcher's name (or `-m MODULE`). `launcher` is "torchrun",
 // "accelerate launch", "deepspeed", "horovodrun", "mpirun", "mpiexec" or "srun". `separator` comes
 // before the program ("-- ", or nothing). A program that the words do not show for certain is
-// called "program".
+// called "program". `finds_hosts`: SLURM gives the hosts, so the line names none.
 TranslatedCommand translated_command(std::string_view launcher, std::span<const std::string> words,
-                                     std::string_view separator);
+                                     std::string_view separator, bool finds_hosts = false);
 
 }  // namespace hvdrun::cli

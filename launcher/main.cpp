@@ -15,6 +15,7 @@
 #include "commands/commands.hpp"
 #include "common/fd.hpp"
 #include "common/interfaces.hpp"
+#include "common/net/lookup.hpp"
 #include "common/text.hpp"
 #include "common/uncaught.hpp"
 #include "job/job.hpp"
@@ -27,6 +28,7 @@
 #include "remote/remote_agent.hpp"
 #include "remote/srun_agent.hpp"
 #include "report/report_json.hpp"
+#include "resources/chosen_devices.hpp"
 #include "resources/find_allocation.hpp"
 #include "resources/hostfile.hpp"
 #include "resources/interface_choice.hpp"
@@ -40,6 +42,7 @@
 #include "slurm/warning_signal.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -114,6 +117,26 @@ Result<std::string> ask_scontrol(std::vector<std::string> words, const Environme
   return end.out;
 }
 
+HostQueries host_queries(const Environment& environment) {
+  // Of a name server that does not answer. Only a name that is none of SLURM's is looked up.
+  static constexpr std::chrono::seconds kPatience{5};
+  HostQueries queries;
+  queries.nodes = [&environment](const std::string& hosts) {
+    return ask_scontrol({"show", "node", hosts}, environment);
+  };
+  queries.addresses = [](const std::vector<std::string>& names) {
+    std::vector<std::vector<std::string>> found;
+    common::Lookup lookup(names);
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      auto& addresses = found.emplace_back();
+      for (const auto& address : lookup.next(kPatience))
+        if (!address.is_loopback()) addresses.push_back(address.host());
+    }
+    return found;
+  };
+  return queries;
+}
+
 // Returns the value of this batch job's --signal; "" if it has none, or none that can be found.
 std::string signal_of_job(const Environment& environment) {
   auto signal = find_signal_option(environment);
@@ -166,18 +189,30 @@ std::string missing_loopback(const Plan& plan) {
       "lo is down or missing (ip link set lo up)");
 }
 
-Result<int> run(JobSpec spec, const JobContext& context) {
-  HVD_TRY(const LocalMachine machine, local_machine(context.environment));
+// Writes into the environment, and into the job for other hosts, which devices the user has chosen.
+Result<Allocation> find_hosts(JobSpec& spec, Environment& environment) {
+  auto devices = choose_devices(environment);
+  spec.remote.devices = std::move(devices.elsewhere);
+  HVD_TRY(const LocalMachine machine, local_machine(environment));
   std::vector<HostRequest> hostfile;
   if (!spec.hostfile.empty()) {
     HVD_TRY(hostfile, read_hostfile(spec.hostfile));
   }
+  const auto ask = [&](const std::string& job) {
+    return ask_scontrol({"show", "job", "--details", job}, environment);
+  };
+  HVD_TRY(auto allocation,
+          find_allocation(spec, hostfile, environment, machine, ask, host_queries(environment)));
+  auto& notes = allocation.notes;
+  notes.insert(notes.end(), devices.notes.begin(), devices.notes.end());
+  if (std::ranges::any_of(allocation.hosts, [](const Host& host) { return !host.is_this_machine; }))
+    notes.insert(notes.end(), devices.notes_elsewhere.begin(), devices.notes_elsewhere.end());
+  return allocation;
+}
+
+Result<int> run(JobSpec spec, JobContext& context) {
   Plan plan;
-  HVD_TRY(
-      plan.allocation,
-      find_allocation(spec, hostfile, context.environment, machine, [&](const std::string& job) {
-        return ask_scontrol({"show", "job", "--details", job}, context.environment);
-      }));
+  HVD_TRY(plan.allocation, find_hosts(spec, context.environment));
   HVD_CHECK(place_ranks(spec, plan));
   HVD_CHECK(settle_named_ranks(spec, plan));
   if (plan.placement.to_ask.empty()) HVD_CHECK(check_named_ranks(spec, plan.placement.size));

@@ -1,6 +1,7 @@
 #include "slurm/job_environment.hpp"
 
 #include "common/text.hpp"
+#include "common/variables.h"
 #include "slurm/counts.hpp"
 #include "slurm/host_list.hpp"
 
@@ -18,7 +19,8 @@
 namespace hvdrun {
 namespace {
 
-constexpr std::string_view kHowToSayHosts = "say which hosts to use, such as -H n1:4,n2:4";
+constexpr std::string_view kHowToSayHosts =
+    "use ssh without SLURM: env -u SLURM_JOB_ID hvdrun -H n1:4,n2:4";
 
 // Steps that srun did not start (slurm.h: SLURM_INTERACTIVE_STEP, SLURM_BATCH_SCRIPT,
 // SLURM_EXTERN_CONT). Their processes see the whole job.
@@ -78,7 +80,8 @@ Result<void> refuse_heterogeneous(const Environment& environment, const std::str
   if (groups.empty() && find_variable(environment, "SLURM_HET_SIZE") == nullptr) return {};
   return usage_error(fmt::format(
       "SLURM job {} is heterogeneous (several allocations in one job), which hvdrun does not take; "
-      "ask for all hosts in one request (#SBATCH --nodes=N), or name them: hvdrun -H {}",
+      "ask for all hosts in one request (#SBATCH --nodes=N), or use ssh: env -u SLURM_JOB_ID "
+      "hvdrun -H {}",
       id, groups.empty() ? "n1:4,n2:2" : groups));
 }
 
@@ -144,10 +147,8 @@ class JobReader {
   // Returns the hosts of the step that this process runs in and sets job_.step. Returns no hosts
   // outside a step.
   Result<std::vector<std::string>> read_step(const std::vector<std::string>& of_job) {
-    const auto id = find({"SLURM_STEP_ID", "SLURM_STEPID"});
-    if (!id || std::find(std::begin(kStepsOfTheJob), std::end(kStepsOfTheJob), *id.value) !=
-                   std::end(kStepsOfTheJob))
-      return std::vector<std::string>();
+    const auto id = step_of_srun(environment_);
+    if (id.empty()) return std::vector<std::string>();
     HVD_TRY(auto hosts, read_hosts({"SLURM_STEP_NODELIST"}));
     const std::unordered_set<std::string_view> known(of_job.begin(), of_job.end());
     const bool is_ours = std::all_of(hosts.begin(), hosts.end(),
@@ -160,13 +161,16 @@ class JobReader {
       return std::vector<std::string>();
     }
     if (hosts.empty()) return hosts;
-    job_.step = *id.value;
+    job_.step = id;
     HVD_CHECK(refuse_several());
-    if (hosts.size() < of_job.size())
-      job_.notes.push_back(fmt::format(
+    const std::unordered_set<std::string_view> in_step(hosts.begin(), hosts.end());
+    for (const auto& host : of_job)
+      if (!in_step.contains(host)) job_.outside_step.push_back(host);
+    if (!job_.outside_step.empty())
+      job_.step_note = fmt::format(
           "srun has started hvdrun in a step on {} of the {} hosts of SLURM job {}, and only there "
           "are ranks; without srun, hvdrun uses all",
-          hosts.size(), of_job.size(), job_.id));
+          hosts.size(), of_job.size(), job_.id);
     return hosts;
   }
 
@@ -292,6 +296,26 @@ class JobReader {
 };
 
 }  // namespace
+
+std::string step_of_srun(const Environment& environment) {
+  const auto id = first_set(environment, {"SLURM_STEP_ID", "SLURM_STEPID"});
+  if (!id || find_variable(environment, HVD_ENV_JOB_ID) != nullptr ||
+      std::find(std::begin(kStepsOfTheJob), std::end(kStepsOfTheJob), *id.value) !=
+          std::end(kStepsOfTheJob))
+    return {};
+  return *id.value;
+}
+
+const std::string* gpus_of_slurm(const Environment& environment) {
+  return find_variable(environment,
+                       step_of_srun(environment).empty() ? "SLURM_JOB_GPUS" : "SLURM_STEP_GPUS");
+}
+
+void use_whole_job(SlurmJob& job) {
+  job.hosts.insert(job.hosts.end(), job.outside_step.begin(), job.outside_step.end());
+  job.outside_step.clear();
+  job.step_note.clear();
+}
 
 Result<std::optional<SlurmJob>> slurm_job(const Environment& environment) {
   const std::string* id = find_variable(environment, "SLURM_JOB_ID");

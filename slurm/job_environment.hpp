@@ -25,6 +25,8 @@ struct SlurmJob {
   // The hosts by SLURM's names: the step's in a step, otherwise the job's. Empty if the variables
   // do not name them (pam_slurm_adopt sets SLURM_JOB_ID only).
   std::vector<std::string> hosts;
+  std::vector<std::string> outside_step;  // the job's hosts that the step does not have
+  std::string step_note;                  // says to the user that there are such hosts
   // SLURMD_NODENAME: this machine's name in SLURM. Empty if SLURM did not start this process
   // (salloc COMMAND). This process is then not confined to the job's CPUs and GPUs.
   std::string node_name;
@@ -46,6 +48,17 @@ struct SlurmJob {
 
   std::vector<std::string> notes;  // for the user: which variables were ignored, and why
 };
+
+// Returns the numbers of the GPUs that SLURM gave on this host; nullptr if it does not say. In a
+// step SLURM_JOB_GPUS is that of the host on which srun was called.
+const std::string* gpus_of_slurm(const Environment& environment);
+
+// Adds the job's other hosts to those of its step. Only the step's have known tasks and GPUs.
+void use_whole_job(SlurmJob& job);
+
+// Returns the id of the step of srun in which this process runs, as the variables say; "" if it
+// runs in none. Variables that hvdrun has set for a rank describe no step of SLURM.
+std::string step_of_srun(const Environment& environment);
 
 // Returns the job that `environment` describes. Returns nullopt outside a job: SLURM_JOB_ID is
 // unset or empty. (SLURM_NTASKS alone is only a user's default for srun.)

@@ -10,6 +10,7 @@
 #include "agent/job_folders.hpp"
 #include "agent/kept_folders.hpp"
 #include "agent/launcher_watch.hpp"
+#include "agent/master_probe.hpp"
 #include "agent/member_server.hpp"
 #include "agent/mpi_interfaces.hpp"
 #include "agent/nested_ranks.hpp"
@@ -45,6 +46,7 @@
 #include <cerrno>
 #include <chrono>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -157,6 +159,8 @@ class Agent {
   RankLooker looker_;
   ConnectionWatch connections_;
   NestedRanks nested_;
+  std::map<std::string, common::Address> addresses_;  // of names that the launcher has asked for
+  MasterProbe master_;
   std::unique_ptr<MemberServer> members_;  // null: the job ends when a rank is lost
   std::optional<LaunchMessage> job_;
   RankStop rank_stop_;
@@ -201,6 +205,10 @@ Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
                            }}),
       nested_(loop_, ranks_,
               [this](const std::string& text) { warn(local_host_name() + ": " + text); }),
+      master_(loop_,
+              [this](const std::string& text) {
+                if (!stopping_) warn(text);
+              }),
       rank_stop_(loop_, ranks_),
       grace_timer_(loop_, [this] { kill_all(); }),
       final_kill_(loop_, {[this] { consider_leaving(); },
@@ -229,7 +237,7 @@ void Agent::begin() {
     fail_job(with_context(local_host_name(), created.error()));
   else if (!created->empty())
     warn(local_host_name() + ": " + *created);
-  link_.send(FrameType::hello, kToLauncher, pack(make_hello(options_, ports_)));
+  link_.send(FrameType::hello, kToLauncher, pack(make_hello(options_, ports_, addresses_)));
   start_pmix();
 }
 
@@ -388,6 +396,7 @@ Result<void> Agent::launch(LaunchMessage job) {
   HVD_CHECK(prepare());
   connections_.start(*job_, ports_);
   if (const auto warning = taken_port_warning(*job_, ports_); !warning.empty()) warn(warning);
+  master_.start(*job_, addresses_);
   auto result = starter().start(0);
   if (!paused_) page_watch_->start();
   nested_.start();

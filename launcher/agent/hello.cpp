@@ -12,7 +12,8 @@
 
 namespace hvdrun {
 
-HelloMessage make_hello(AgentOptions& options, std::vector<HeldPort>& ports) {
+HelloMessage make_hello(AgentOptions& options, std::vector<HeldPort>& ports,
+                        std::map<std::string, common::Address>& addresses) {
   std::optional<HostFactsSearch> facts;
   if (options.reports_facts) facts.emplace(options.route, options.names);
   HelloMessage hello{kProtocolVersion, kVersion,           local_host_name(),
@@ -24,7 +25,10 @@ HelloMessage make_hello(AgentOptions& options, std::vector<HeldPort>& ports) {
       hello.pmix_error = library.error().message;
       options.pmix = PmixMode::off;
     }
-  if (facts) hello.facts = facts->finish();
+  if (facts) {
+    hello.facts = facts->finish();
+    addresses = facts->addresses();
+  }
   return hello;
 }
 

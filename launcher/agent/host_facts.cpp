@@ -64,8 +64,11 @@ HostFacts HostFactsSearch::finish() {
   const auto deadline = std::chrono::steady_clock::now() + kAllTimeout;
   for (const auto& name : names_) {
     const bool late = std::chrono::steady_clock::now() > deadline;
-    if (lookup_->next(late ? std::chrono::milliseconds(0) : kAnswerPatience).empty())
+    const auto found = lookup_->next(late ? std::chrono::milliseconds(0) : kAnswerPatience);
+    if (found.empty())
       facts.unresolved.push_back(name);
+    else
+      addresses_.emplace(name, found.front());
   }
   return facts;
 }

@@ -5,6 +5,7 @@
 #include "common/net/lookup.hpp"
 #include "model/host_facts.hpp"
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,10 +34,14 @@ class HostFactsSearch {
   // which it has reached that host.
   HostFacts finish();
 
+  // Returns the first address of each name that has one. Call it after finish().
+  const std::map<std::string, common::Address>& addresses() const { return addresses_; }
+
  private:
   const LinkRoute route_;
   std::vector<std::string> names_;
   std::optional<common::Lookup> lookup_;
+  std::map<std::string, common::Address> addresses_;
 };
 
 }  // namespace hvdrun

@@ -47,7 +47,7 @@ constexpr std::array kOfSrun{
     SrunHint{"uthentication", "SLURM's authentication failed"},
     SrunHint{"nrecognized option",
              "this SLURM's srun does not know an option that hvdrun needs (20.11 or later does); "
-             "-H with ssh works without srun"},
+             "env -u SLURM_JOB_ID hvdrun -H HOST,HOST uses ssh"},
 };
 
 // Hints on messages of one host, before or instead of an agent.

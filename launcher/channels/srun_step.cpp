@@ -36,7 +36,7 @@ Result<std::unique_ptr<SrunStep>> SrunStep::start(const EventLoop& loop,
       started.error().message.ends_with(std::generic_category().message(ENOENT)))
     return fail(
         "srun is not in PATH, and hvdrun reaches the other hosts of a SLURM job by it; load "
-        "SLURM's module, or name the hosts to reach them by ssh: -H HOST,HOST",
+        "SLURM's module, or use ssh: env -u SLURM_JOB_ID hvdrun -H HOST,HOST",
         started.error().exit_code);
   HVD_TRY(ChildProcess process, std::move(started));
   return std::unique_ptr<SrunStep>(new SrunStep(loop, std::move(process), std::move(events)));

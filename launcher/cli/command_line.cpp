@@ -203,7 +203,9 @@ Result<Invocation> parse_command_line(const std::vector<std::string>& args,
   std::vector<std::string> given = args;
   const bool is_horovodrun = called == kHorovodrun;
   if (is_horovodrun) given.insert(given.begin(), "--horovod");
-  HVD_TRY(auto words, cli::split_words(given));
+  const auto* job = find_variable(environment, "SLURM_JOB_ID");
+  const bool in_slurm_job = job != nullptr && !job->empty();
+  HVD_TRY(auto words, cli::split_words(given, cli::run_options(), in_slurm_job));
   const bool explains = words.action != nullptr && words.action->name == "explain";
   if (words.action != nullptr && !explains)
     return plain_action(words.action->name, words.action_word);
@@ -214,6 +216,7 @@ Result<Invocation> parse_command_line(const std::vector<std::string>& args,
   if (is_horovodrun) add_horovodruns_hosts(environment, gathered.settings);
   Invocation invocation;
   auto& spec = invocation.spec;
+  spec.in_slurm_job = in_slurm_job;
   HVD_CHECK(cli::apply_settings(gathered.settings, spec));
   HVD_CHECK(cli::settle_elastic(spec, environment));
   settle_log(spec, environment);
@@ -238,6 +241,7 @@ Result<Invocation> parse_command_line(const std::vector<std::string>& args,
                                        {spec, words.options, environment, spec.working_directory}));
     if (!warning.empty()) invocation.notes.push_back(warning_text(warning));
   }
+  spec.starts_torchrun = spec.ranks_per_host == 1 && cli::starts_torchrun(words.command);
   if (const auto warning = cli::container_warning(words.command, spec); !warning.empty())
     invocation.notes.push_back(warning_text(warning));
   if (auto note = late_number_note(words.command, spec); !note.empty())

@@ -26,6 +26,12 @@ constexpr std::string_view kBinding =
 
 constexpr std::string_view kHorovodrun = "horovodrun";
 
+// In a SLURM job, in place of every answer that says how to name hosts.
+constexpr std::string_view kHostsOfSlurm =
+    "leave it out: in a SLURM job hvdrun finds the hosts and their GPUs, and starts the ranks on "
+    "all "
+    "of them; --include HOST,… and --exclude HOST,… choose hosts";
+
 using Kind = ForeignOption::Kind;
 
 constexpr ForeignOption flag_without_effect(std::string_view spelling, std::string_view reason) {
@@ -112,9 +118,15 @@ const ForeignOption* find_foreign_option(std::string_view spelling, bool is_batc
   return found;
 }
 
-std::string refusal_of(const ForeignOption& option, const std::string& named) {
+std::string_view answer_to(const ForeignOption& option, bool in_slurm_job) {
+  const bool names_hosts = option.text.find("-H ") != std::string_view::npos ||
+                           option.text.find("--hostfile") != std::string_view::npos;
+  return in_slurm_job && names_hosts && !option.batch_only ? kHostsOfSlurm : option.text;
+}
+
+std::string refusal_of(const ForeignOption& option, const std::string& named, bool in_slurm_job) {
   return named + " is an option of " + std::string(option.of) +
-         " that hvdrun does not have: " + std::string(option.text);
+         " that hvdrun does not have: " + std::string(answer_to(option, in_slurm_job));
 }
 
 }  // namespace hvdrun::cli

@@ -26,6 +26,8 @@ namespace {
 
 constexpr std::size_t kScriptStart = 65536;  // bytes of a script that are looked at
 
+// It reads from variables which of the hosts it is on.
+constexpr std::string_view kTorchrun = "torchrun";
 // With these alone, launchers only print something.
 constexpr std::array<std::string_view, 4> kQuestions{"--version", "-V", "--help", "-h"};
 // Commands of hvdrun that start ranks.
@@ -71,11 +73,17 @@ std::string line_for(const StartedCommand& started, const FoundLauncher& found,
   std::string line = "hvdrun ";
   if (!job.subcommand.empty()) line += std::string(job.subcommand) + " ";
   if (found.launcher.name == "hvdrun") return line + shell_line(found.words);
-  const auto translated = translated_command(found.launcher.like, found.words);
+  // In a job there is one rank per slot; a job that is asked for needs a number.
+  const bool in_job = job.spec.in_slurm_job && job.subcommand.empty();
+  const auto translated =
+      translated_command(found.launcher.like, found.words,
+                         {.finds_hosts = in_job || !job.subcommand.empty(), .has_slots = in_job});
   // Without a number of its own it is the user's.
   const bool keeps_count = !translated.has_count && job.spec.ranks.has_value();
   line += own_options(job, translated.has_count);
-  if (!keeps_count || translated.options != "-np N") line += translated.options + " ";
+  const bool adds_options =
+      !translated.options.empty() && !(keeps_count && translated.options == "-np N");
+  if (adds_options) line += translated.options + " ";
   if (!job.subcommand.empty()) line += "-- ";
   auto before = std::span(started.before);
   if (!before.empty() && base_name(before.back()).starts_with("python"))
@@ -101,7 +109,8 @@ std::string describe(const StartedCommand& started, const FoundLauncher& found,
     text += found.called + (found.words.empty() ? "" : " …") + " without hvdrun";
   else
     text += line_for(started, found, job);
-  if (launcher.one_per_host) text += "; hvdrun --ranks-per-host 1 starts it once on each host";
+  if (launcher.one_per_host && launcher.like == kTorchrun)
+    text += "; hvdrun --ranks-per-host 1 starts it once on each host";
   if (found.is_guess) text += fmt::format("; hvdrun run {} … starts it as it is", found.called);
   return text;
 }
@@ -194,6 +203,15 @@ bool is_script_with_launcher(const std::vector<std::string>& command, const Type
   const auto all = nested_launchers(command, job).found;
   return std::any_of(all.begin(), all.end(), [](const Nested& nested) {
     return nested.started.in_shell && !nested.launcher.launcher.submits;
+  });
+}
+
+bool starts_torchrun(const std::vector<std::string>& command) {
+  if (command.empty()) return false;
+  const auto all = started_commands(command, [](const std::string&) { return std::nullopt; });
+  return std::ranges::any_of(all, [](const StartedCommand& each) {
+    const auto found = find_launcher(each.words, IsProgram());
+    return found && found->launcher.like == kTorchrun && found->launcher.one_per_host;
   });
 }
 

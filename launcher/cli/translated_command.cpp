@@ -134,8 +134,9 @@ std::optional<int> number_in(std::string_view text) {
 
 class Translation {
  public:
-  Translation(std::string_view launcher, std::span<const std::string> words)
-      : launcher_(launcher), words_(words) {}
+  Translation(std::string_view launcher, std::span<const std::string> words,
+              const TypedPlace& place)
+      : launcher_(launcher), words_(words), place_(place) {}
 
   TranslatedCommand run() {
     if (launcher_ == "lightning" && next_ < words_.size() && words_[next_] == "model") ++next_;
@@ -143,7 +144,7 @@ class Translation {
            words_[next_].front() == '-' && words_[next_] != "--")
       take_option(words_[next_++]);
     settle_counts();
-    if (!has_count_) options_.insert(options_.begin(), "-np N");
+    if (!has_count_ && !place_.has_slots) options_.insert(options_.begin(), "-np N");
     if (launcher_ == "horovodrun") options_.insert(options_.begin(), "--horovod");
     if (launcher_ == "accelerate launch") options_.insert(options_.begin(), "--for accelerate");
     auto program = program_text();
@@ -235,7 +236,7 @@ class Translation {
         if (option.takes_value && !attached) next_word();
         return;
       case Kind::refused:
-        return leave_out(spelling, option.text, attached.has_value());
+        return leave_out(spelling, answer_to(option, place_.finds_hosts), attached.has_value());
     }
   }
 
@@ -275,7 +276,7 @@ class Translation {
       add("-np", each ? std::to_string(*each) : "N");
       return;
     }
-    options_.emplace_back("-H HOST,…");
+    if (!place_.finds_hosts) options_.emplace_back("-H HOST,…");
     if (colon != kNowhere && least && most) {
       add("--min-np", each ? std::to_string(*least * *each) : "M");
       add("--max-np", each ? std::to_string(*most * *each) : "X");
@@ -319,6 +320,7 @@ class Translation {
 
   const std::string_view launcher_;
   const std::span<const std::string> words_;
+  const TypedPlace place_;
   std::size_t next_ = 0;
   bool is_lost_ = false;  // an option is not understood, and the next word may be its value
   bool is_module_ = false;
@@ -332,9 +334,9 @@ class Translation {
 
 }  // namespace
 
-TranslatedCommand translated_command(std::string_view launcher,
-                                     std::span<const std::string> words) {
-  return Translation(launcher, words).run();
+TranslatedCommand translated_command(std::string_view launcher, std::span<const std::string> words,
+                                     const TypedPlace& place) {
+  return Translation(launcher, words, place).run();
 }
 
 }  // namespace hvdrun::cli

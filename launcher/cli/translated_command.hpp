@@ -16,10 +16,17 @@ struct TranslatedCommand {
   bool has_count = false;  // the words say how many ranks
 };
 
+// Where the line is to be typed.
+struct TypedPlace {
+  bool finds_hosts = false;  // SLURM gives the hosts, so the line names none
+  bool has_slots = false;    // and the slots, so it needs no number of ranks
+};
+
 // Translates the words that follow the launcher's name (or `-m MODULE`). `launcher` is the one
 // whose options they are: "torchrun", "accelerate launch", "deepspeed", "composer", "lightning",
 // "horovodrun", "mpirun", "mpiexec", "srun", "jsrun", "aprun", "ibrun", "flux" or "pbsdsh". A
 // program that the words do not show for certain is called "program".
-TranslatedCommand translated_command(std::string_view launcher, std::span<const std::string> words);
+TranslatedCommand translated_command(std::string_view launcher, std::span<const std::string> words,
+                                     const TypedPlace& place = {});
 
 }  // namespace hvdrun::cli

@@ -90,8 +90,11 @@ const Option* find_negated_flag(std::string_view spelling, const OptionSet& opti
 // Walks over the words of one command line.
 class WordWalk {
  public:
-  WordWalk(const std::vector<std::string>& args, const OptionSet& options)
-      : args_(args), options_(options), is_batch_(&options == &batch_options()) {}
+  WordWalk(const std::vector<std::string>& args, const OptionSet& options, bool in_slurm_job)
+      : args_(args),
+        options_(options),
+        is_batch_(&options == &batch_options()),
+        in_slurm_job_(in_slurm_job) {}
 
   Result<SplitWords> run() {
     if (!args_.empty() && args_.front() == "run") {
@@ -202,7 +205,7 @@ class WordWalk {
                             std::optional<std::string_view> attached) {
     const std::string name(spelling);
     if (option.kind == ForeignOption::Kind::refused)
-      return fail(refusal_of(option, name), kExitUsage);
+      return fail(refusal_of(option, name, in_slurm_job_), kExitUsage);
     if (option.kind == ForeignOption::Kind::module) return take_module(name);
     if (option.kind == ForeignOption::Kind::flag && !attached) {
       const auto equals = option.text.find('=');
@@ -220,7 +223,8 @@ class WordWalk {
     if (option.kind == ForeignOption::Kind::same)
       return add(*find_option_by_spelling(option.text, options_), spelling, value);
     if (!option.text.empty())
-      words_.notes.push_back(name + " has no effect: " + std::string(option.text));
+      words_.notes.push_back(name +
+                             " has no effect: " + std::string(answer_to(option, in_slurm_job_)));
     return {};
   }
 
@@ -305,6 +309,7 @@ class WordWalk {
   const std::vector<std::string>& args_;
   const OptionSet& options_;
   const bool is_batch_;
+  const bool in_slurm_job_;
   std::size_t next_ = 0;
   bool is_module_ = false;
   bool has_v_ = false;
@@ -313,8 +318,9 @@ class WordWalk {
 
 }  // namespace
 
-Result<SplitWords> split_words(const std::vector<std::string>& args, const OptionSet& options) {
-  return WordWalk(args, options).run();
+Result<SplitWords> split_words(const std::vector<std::string>& args, const OptionSet& options,
+                               bool in_slurm_job) {
+  return WordWalk(args, options, in_slurm_job).run();
 }
 
 std::string long_spelling(std::string_view typed) {

@@ -2,6 +2,7 @@
 
 #include "output/rank_files.hpp"
 #include "slurm/host_list.hpp"
+#include "slurm/job_environment.hpp"
 
 #include <algorithm>
 #include <array>
@@ -34,6 +35,12 @@ std::string fold_counts(const Placement& placement) {
     at = end;
   }
   return fmt::format("{}", fmt::join(parts, ","));
+}
+
+std::string ranks_of(const HostPlacement& host) {
+  std::vector<int> ranks;
+  for (const auto& rank : host.ranks) ranks.push_back(rank.rank);
+  return fmt::format("{}", fmt::join(ranks, ","));
 }
 
 // Rank 0's host comes first: JAX and Lightning take the first one for it.
@@ -160,8 +167,18 @@ std::size_t count_ports(const JobSpec& spec, const Placement& placement, std::si
   return ports_before_ranks(host_index) + lists * placement.hosts[host_index].ranks.size();
 }
 
-std::vector<RankVariable> slurm_variables(const Placement& placement, std::size_t host_index,
-                                          const RankPlacement& rank) {
+std::string step_id(const Environment& caller, const std::string& job_id) {
+  if (auto step = step_of_srun(caller); !step.empty()) return step;
+  // Four digits: some programs add the step to the number of a port.
+  constexpr unsigned kFirst = 1000;
+  constexpr unsigned kCount = 9000;
+  unsigned number = 0;
+  for (const unsigned char c : job_id) number = number * 31 + c;
+  return std::to_string(kFirst + number % kCount);
+}
+
+std::vector<RankVariable> slurm_variables(const SlurmStep& step, const Placement& placement,
+                                          std::size_t host_index, const RankPlacement& rank) {
   std::vector<RankVariable> variables;
   const auto add = [&](std::initializer_list<const char*> names, const std::string& value,
                        std::string_view reason) {
@@ -179,10 +196,27 @@ std::vector<RankVariable> slurm_variables(const Placement& placement, std::size_
       "hosts of this job, rank 0's first");
   add({"SLURM_TASKS_PER_NODE", "SLURM_STEP_TASKS_PER_NODE"}, fold_counts(placement),
       "ranks of this job on each host");
+  add({"SLURM_GTIDS"}, ranks_of(placement.hosts[host_index]), "ranks of this host");
+  add({"SLURM_STEP_ID", "SLURM_STEPID"}, step.id,
+      "a number for this job, or srun's step around it");
+  add({"SLURM_LAUNCH_NODE_IPADDR", "SLURM_SRUN_COMM_HOST"}, step.launch_address,
+      "address of rank 0's host");
+  add({"SLURM_DISTRIBUTION"}, step.is_cyclic ? "cyclic" : "block", "--map-by, in SLURM's words");
   if (placement.homogeneous())
     add({"SLURM_NTASKS_PER_NODE"}, std::to_string(placement.hosts[host_index].ranks.size()),
         "ranks on every host of this job");
   return variables;
+}
+
+std::vector<RankVariable> torchrun_variables(const JobSpec& spec, const std::string& address,
+                                             const std::string& port, const Placement& placement,
+                                             std::size_t host_index) {
+  if (!spec.starts_torchrun) return {};
+  constexpr std::string_view kReason = "for torchrun, once on each host";
+  return {{"PET_NNODES", std::to_string(placement.hosts_with_ranks()), kReason},
+          {"PET_NODE_RANK", std::to_string(host_index), kReason},
+          {"PET_MASTER_ADDR", address, kReason},
+          {"PET_MASTER_PORT", port, kReason}};
 }
 
 std::vector<RankVariable> framework_variables(const JobSpec& spec, const RankPorts& ports,

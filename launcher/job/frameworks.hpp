@@ -24,6 +24,7 @@ struct RankVariable {
 struct RankPorts {
   std::vector<std::string> addresses;           // by host
   std::vector<std::vector<std::string>> ports;  // that the host holds, by host; see ports_to_hold()
+  std::string number = {};                      // the first host's address as a number
 };
 
 // The order of the ports that a host is asked to hold: on rank 0's host MASTER_PORT, HVD_PORT and
@@ -34,14 +35,35 @@ inline constexpr std::size_t kJaxPort = 2;
 inline constexpr std::size_t kJobPorts = 3;
 std::size_t count_ports(const JobSpec& spec, const Placement& placement, std::size_t host_index);
 
+// What describes the job as a step of SLURM, beside its placement.
+struct SlurmStep {
+  std::string id;              // SLURM_STEP_ID
+  std::string launch_address;  // a number: where programs for srun take rank 0 to be
+  bool is_cyclic = false;      // ranks are dealt to the hosts in turn
+};
+
+// Returns what SLURM_STEP_ID is for the ranks: the step in which hvdrun runs. Outside a step it is
+// a number of this job's own, so that files named by it do not collide. SLURM has no such step.
+std::string step_id(const Environment& caller, const std::string& job_id);
+
 // Returns the variables that srun would set for a step of the job's ranks. They describe these
 // hosts and ranks, not the allocation. SLURM_NTASKS_PER_NODE is set only if all hosts have the same
-// number of ranks, as its meaning requires. SLURM_STEP_ID is not set, because scontrol could not
-// describe such a step.
+// number of ranks, as its meaning requires.
+//
+// Left out are those that say how to talk to srun (SLURM_SRUN_COMM_PORT, SLURM_STEP_LAUNCHER_PORT),
+// how slurmd has bound a task (SLURM_CPU_BIND*), and the task's process (SLURM_TASK_PID).
 //
 // Source: srun(1), "output environment variables".
-std::vector<RankVariable> slurm_variables(const Placement& placement, std::size_t host_index,
-                                          const RankPlacement& rank);
+std::vector<RankVariable> slurm_variables(const SlurmStep& step, const Placement& placement,
+                                          std::size_t host_index, const RankPlacement& rank);
+
+// Returns the variables by which torchrun, once on each host, finds its host's number and the
+// first host. Empty for other programs.
+//
+// Source: PyTorch, torch/distributed/run.py and torch/distributed/argparse_util.py.
+std::vector<RankVariable> torchrun_variables(const JobSpec& spec, const std::string& address,
+                                             const std::string& port, const Placement& placement,
+                                             std::size_t host_index);
 
 // Returns the variables of --for. The source for each framework is at its function in
 // frameworks.cpp.

@@ -77,14 +77,16 @@ Result<void> find_interfaces(Agents& agents, const std::string& choice) {
 
 HostAddresses host_addresses(Agents& agents, const Placement& placement) {
   HostAddresses result;
-  if (placement.hosts.size() == 1) return {{"127.0.0.1"}, {}};
+  if (placement.hosts.size() == 1) return {{"127.0.0.1"}, "127.0.0.1", {}};
   for (std::size_t index = 0; index < agents.size(); ++index) {
     const auto& agent = agents.on_host(index);
     auto& address = result.addresses.emplace_back(address_name(agent.host));
     const auto unable = find_unable(agents, address);
-    if (unable.empty()) continue;
+    if (unable.empty() && index > 0) continue;
     auto number = agent.host.is_this_machine ? own_address(agents)
                                              : (agent.facts ? agent.facts->address : std::string());
+    if (index == 0) result.first_number = number.empty() ? address : number;
+    if (unable.empty()) continue;
     if (!number.empty())
       address = std::move(number);
     else

@@ -30,6 +30,8 @@ Result<void> find_interfaces(Agents& agents, const std::string& choice);
 
 struct HostAddresses {
   std::vector<std::string> addresses;  // by host index
+  // The first one as a number; as it is if that is not known.
+  std::string first_number;
   std::vector<std::string>
       warnings;  // of names that a host cannot resolve, without another address
 };

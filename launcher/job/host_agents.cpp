@@ -152,6 +152,7 @@ void HostAgents::attach(AgentState& agent, LinkEnd end) {
   configure.local_ranks = ranks_[agent.number];
   configure.host_timeout = remote_.host_timeout;
   configure.names = options_.names;
+  if (!agent.host.is_this_machine) configure.devices = remote_.devices;
   configure.predecessor = agent.predecessor;
   agent.send(FrameType::configure, pack(configure));
   if (!agent.host.is_this_machine) heartbeats_.add(remote_link);

@@ -1,18 +1,23 @@
 #include "job/rank_environment.hpp"
 
 #include "common/agent_messages.hpp"
+#include "common/net/address.hpp"
 #include "common/text.hpp"
 #include "common/variables.h"
 #include "job/host_addresses.hpp"
+#include "resources/chosen_devices.hpp"
 #include "resources/interface_choice.hpp"
+#include "slurm/job_environment.hpp"
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <chrono>
+#include <functional>
 #include <initializer_list>
 #include <iterator>
 #include <map>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -25,9 +30,10 @@ namespace {
 // Variables by which a launcher describes one process. If ranks inherited them, they would take an
 // outer job's values for their own: those of mpirun around a batch script, of srun, or of another
 // hvdrun.
-constexpr std::array<std::string_view, 12> kForeignPrefixes{
-    "PMIX_", "PMI_",          "OMPI_COMM_",  "OMPI_MCA_orte_", "OMPI_MCA_ess", "ORTE_",
-    "PRTE_", "OMPI_UNIVERSE", "SLURM_STEP_", "SLURM_CPU_BIND", "SLURM_SRUN_",  "SLURM_MPI_",
+constexpr std::array<std::string_view, 13> kForeignPrefixes{
+    "PMIX_",       "PMI_",       "OMPI_COMM_",    "OMPI_MCA_orte_", "OMPI_MCA_ess",
+    "ORTE_",       "PRTE_",      "OMPI_UNIVERSE", "SLURM_STEP_",    "SLURM_CPU_BIND",
+    "SLURM_SRUN_", "SLURM_MPI_", "PALS_",
 };
 constexpr std::array<std::string_view, 34> kForeignNames{
     "SLURM_STEPID",
@@ -67,12 +73,24 @@ constexpr std::array<std::string_view, 34> kForeignNames{
 };
 constexpr std::string_view kUserSettings = "PMIX_MCA_";
 
-// Variables that are valid on one host only, or for one login.
-constexpr std::array<std::string_view, 22> kHostVariables{
-    "CUDA_VISIBLE_DEVICES",
-    "GPU_DEVICE_ORDINAL",
-    "ROCR_VISIBLE_DEVICES",
-    "ZE_AFFINITY_MASK",
+// Variables that are valid on one host only, or for one login. Those that choose devices are, too:
+// agents have what the user's choice means on their hosts (resources/chosen_devices.hpp).
+constexpr std::array<std::string_view, 33> kHostVariables{
+    "SLURM_JOB_UID",
+    "SLURM_JOB_GID",
+    "SLURM_JOB_USER",
+    "SLURM_UMASK",
+    "SLURM_PRIO_PROCESS",
+    "SLURM_TOPOLOGY_ADDR_PATTERN",
+    "SLURM_WORKING_CLUSTER",
+    "SLINGSHOT_VNIS",
+    "SLINGSHOT_DEVICES",
+    "SLINGSHOT_SVC_IDS",
+    "SLINGSHOT_TCS",
+    "PBS_NODEFILE",
+    "PBS_NODENUM",
+    "PBS_TASKNUM",
+    "PBS_MOMPORT",
     "SLURM_JOB_GPUS",
     "SLURM_STEP_GPUS",
     "SLURM_GPUS_ON_NODE",
@@ -146,6 +164,8 @@ std::map<std::string, RankVariable> shared_variables(const Environment& caller, 
   };
   for (const auto& [name, value] : caller)
     if (!is_foreign(name)) set(name, value, "");
+  if (const auto* gpus = gpus_of_slurm(caller))
+    set("SLURM_STEP_GPUS", *gpus, "the GPUs that SLURM gave on this host");
   set_if_missing("PYTHONUNBUFFERED", "1", "Python prints each line at once");
   // Only oneCCL reads these. It takes PMIX_RANK as a sign of mpirun, and would ask that for more.
   // Source: oneCCL, src/common/env/env_parser.cpp.
@@ -235,6 +255,7 @@ RankPorts ports_to_show(const JobSpec& spec, const Plan& plan) {
     ports.addresses.push_back(placement.hosts.size() == 1 ? "127.0.0.1" : address_name(*host));
     ports.ports.emplace_back(count_ports(spec, placement, index), "<port>");
   }
+  ports.number = placement.hosts.size() == 1 ? "127.0.0.1" : "<address>";
   return ports;
 }
 
@@ -250,16 +271,16 @@ std::vector<std::string> job_environment(const Environment& caller, const JobSpe
 
 std::vector<std::string> leave_host_variables(const JobSpec& spec,
                                               std::vector<std::string>& variables) {
-  std::vector<std::string> names;
-  for (const std::string_view name : kHostVariables)
-    if (std::none_of(spec.environment.begin(), spec.environment.end(),
-                     [&](const auto& change) { return change.name == name; }))
-      names.emplace_back(name);
+  std::set<std::string, std::less<>> names(kHostVariables.begin(), kHostVariables.end());
+  names.insert(kSlurmDeviceVariables.begin(), kSlurmDeviceVariables.end());
+  for (const auto& variable : variables)
+    if (const auto name = variable.substr(0, variable.find('=')); is_device_variable(name))
+      names.insert(name);
+  for (const auto& change : spec.environment) names.erase(change.name);
   std::erase_if(variables, [&](const std::string& variable) {
-    const auto name = std::string_view(variable).substr(0, variable.find('='));
-    return std::find(names.begin(), names.end(), name) != names.end();
+    return names.contains(std::string_view(variable).substr(0, variable.find('=')));
   });
-  return names;
+  return {names.begin(), names.end()};
 }
 
 HoldPortsMessage ports_to_hold(const JobSpec& spec, const Placement& placement,
@@ -277,6 +298,9 @@ JobIdentity with_ports(JobIdentity identity, RankPorts ports, const JobSpec& spe
     return users != nullptr ? *users : ours;
   };
   identity.master_address = choose("MASTER_ADDR", ports.addresses[0]);
+  // Only a number is known to be an address of what the user names.
+  const bool is_number = common::parse_address(identity.master_address).has_value();
+  identity.launch_address = is_number ? identity.master_address : ports.number;
   identity.master_port = choose("MASTER_PORT", ports.ports[0][kMasterPort]);
   identity.rendezvous_port = choose(HVD_ENV_PORT, ports.ports[0][kRendezvousPort]);
   identity.jax_port = choose("JAX_COORDINATOR_PORT", ports.ports[0][kJaxPort]);
@@ -329,8 +353,14 @@ std::vector<RankVariable> rank_environment(const Environment& caller, const JobS
   if (rank.in_pci_order)
     add({"CUDA_DEVICE_ORDER"}, "PCI_BUS_ID", "the order of those numbers, as the GPUs differ");
   auto others = framework_variables(spec, job.ports, job.id, job.restart_count, placement, rank);
+  std::ranges::move(
+      torchrun_variables(spec, job.master_address, job.master_port, placement, host_index),
+      std::back_inserter(others));
   if (find_variable(caller, "SLURM_JOB_ID") != nullptr)
-    std::ranges::move(slurm_variables(placement, host_index, rank), std::back_inserter(others));
+    std::ranges::move(
+        slurm_variables({step_id(caller, job.id), job.launch_address, spec.map_by == MapBy::node},
+                        placement, host_index, rank),
+        std::back_inserter(others));
   if (auto devices = jax_devices(caller, spec, placement, rank))
     others.push_back(std::move(*devices));
   if (host.shares_cores) add_yielding(caller, others);

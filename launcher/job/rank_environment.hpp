@@ -31,6 +31,7 @@ struct JobIdentity {
   std::string rendezvous_port = {};  // HVD_PORT
   std::string jax_port = {};         // JAX_COORDINATOR_PORT
   RankPorts ports = {};
+  std::string launch_address = {};  // SLURM_LAUNCH_NODE_IPADDR: the host of MASTER_ADDR, a number
 };
 
 HoldPortsMessage ports_to_hold(const JobSpec& spec, const Placement& placement,

@@ -82,9 +82,10 @@ Result<void> Running::launch() {
   auto& agents = *attempt_.agents;
   const auto& spec = attempt_.job.spec;
   auto& output = attempt_.job.output;
-  auto [addresses, warnings] = host_addresses(agents, attempt_.placement());
+  auto [addresses, number, warnings] = host_addresses(agents, attempt_.placement());
   for (const auto& text : warnings) attempt_.note(warning_text(text));
-  const auto ports = ports_of(agents, std::move(addresses));
+  auto ports = ports_of(agents, std::move(addresses));
+  ports.number = std::move(number);
   attempt_.identity = with_ports(std::move(attempt_.identity), ports, spec);
   if (const auto text = missing_pmix_text(agents); !text.empty()) {
     attempt_.identity.pmix_namespace.clear();  // ranks with PMIx would wait for those without

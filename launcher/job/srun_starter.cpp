@@ -1,5 +1,6 @@
 #include "job/srun_starter.hpp"
 
+#include "resources/chosen_devices.hpp"
 #include "slurm/host_list.hpp"
 
 #include <algorithm>
@@ -47,12 +48,15 @@ void SrunStarter::start() {
   job.job_id = context_.job_id;
   job.interfaces = context_.remote.network_interface;
   job.environment = context_.caller;
+  // The step's own values are to reach the agents, which cut the user's choice to them.
+  std::erase_if(job.environment,
+                [](const auto& variable) { return is_device_variable(variable.first); });
   job.timeout = context_.timeout;
   for (auto* agent : agents_) {
     events_.on_begin(*agent);
     agent->channel = std::make_unique<SrunChannel>(srun_, channels_.size());
     channels_.push_back(events_.channel_events(*agent));
-    job.hosts.push_back({agent->host.address, agent->number, agent->host.slurm.gpus});
+    job.hosts.push_back({agent->host.address, agent->number, agent->host.slurm.given_gpus});
   }
   auto started = SrunAgents::start(
       context_.loop, std::move(job),

@@ -2,6 +2,7 @@
 // What is asked of SLURM is in BatchSpec.
 #pragma once
 
+#include "model/device_choice.hpp"
 #include "model/host_request.hpp"
 #include "model/rank_set.hpp"
 #include "slurm/job_part.hpp"
@@ -109,7 +110,8 @@ struct RemoteSpec {
   std::filesystem::path ssh_identity;  // a private key's file; empty: ssh's own choice
   bool ssh_accept_new = false;         // accept the key of an unknown host
   std::string network_interface;  // names: "ib0,eth0"; empty: the one with the route to the hosts
-  std::filesystem::path agent_path;  // hvdrun on the other hosts; empty: the same path as here
+  std::filesystem::path agent_path;   // hvdrun on the other hosts; empty: the same path as here
+  std::vector<DeviceChoice> devices;  // what CUDA_VISIBLE_DEVICES and its kind choose there
   // A host that sends nothing for this long is lost.
   std::chrono::milliseconds host_timeout{5000};
 };
@@ -152,6 +154,8 @@ struct JobSpec {
   std::optional<int> ranks;          // -np; nullopt: one per slot
   std::vector<HostRequest> hosts;    // -H; empty: not given
   std::filesystem::path hostfile;    // --hostfile; empty: not given. At most one of the two is set.
+  bool in_slurm_job = false;         // SLURM gives the hosts
+  bool starts_torchrun = false;      // the program is torchrun, once on each host
   std::vector<std::string> include;  // --include: use only these hosts; empty: all
   std::vector<std::string> exclude;  // --exclude: do not use these hosts
   std::optional<int> nodes;          // --nnodes: use this many hosts, the first ones

@@ -58,7 +58,9 @@ struct SlurmShare {
   std::string tasks_source;  // "SLURM_NTASKS"
   std::optional<int> cpus_per_task;
   std::optional<int> cpus;  // hardware threads
-  std::optional<int> gpus;  // nullopt: the variables do not say
+  std::optional<int> gpus;  // that the job's ranks use; nullopt: the variables do not say
+  // That SLURM gives the job. More than `gpus`, if CUDA_VISIBLE_DEVICES chooses some of them.
+  std::optional<int> given_gpus;
   std::string gpus_source;  // "SLURM_GPUS_PER_NODE"
 };
 

@@ -63,6 +63,13 @@ inline constexpr auto fields_of(const HostFacts*) {
                     field("interfaces", &T::interfaces), field("unresolved", &T::unresolved));
 }
 
+inline constexpr auto fields_of(const DeviceChoice*) {
+  using T = DeviceChoice;
+  using json_fields::field;
+  return std::tuple(field("name", &T::name), field("value", &T::value),
+                    field("counted", &T::counted));
+}
+
 inline constexpr auto fields_of(const ConfigureMessage*) {
   using T = ConfigureMessage;
   using json_fields::field;
@@ -70,7 +77,8 @@ inline constexpr auto fields_of(const ConfigureMessage*) {
                     field("job_id", &T::job_id), field("agent", &T::agent),
                     field("restart_count", &T::restart_count), field("pmix", &T::pmix),
                     field("local_ranks", &T::local_ranks), field("host_timeout", &T::host_timeout),
-                    field("names", &T::names), field("predecessor", &T::predecessor));
+                    field("names", &T::names), field("devices", &T::devices),
+                    field("predecessor", &T::predecessor));
 }
 
 inline constexpr auto fields_of(const HelloMessage*) {

@@ -40,6 +40,7 @@ struct ConfigureMessage {
   // --host-timeout. Both sides send signs of life several times in this time.
   std::chrono::milliseconds host_timeout{0};
   std::vector<std::string> names = {};  // see AgentOptions
+  std::vector<DeviceChoice> devices = {};
   // The agent that was lost on this host, and whose place it takes.
   std::optional<std::size_t> predecessor = {};
 };

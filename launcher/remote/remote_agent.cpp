@@ -7,6 +7,7 @@
 #include "base/result.hpp"
 #include "base/system.hpp"
 #include "base/version.hpp"
+#include "resources/chosen_devices.hpp"
 #include "resources/inventory.hpp"
 
 #include <algorithm>
@@ -92,7 +93,13 @@ Result<AgentOptions> first_options(const LinkEnd& link) {
   // Its guard does the same, unless that was killed too.
   if (message.predecessor && !clean_up(message.job_id, *message.predecessor))
     return fail("processes of the agent that was lost cannot be ended");
-  HVD_TRY(options.inventory, local_inventory(environment_from(environ)));
+  auto environment = environment_from(environ);
+  const auto notes = apply_choices(message.devices, environment);
+  // Ranks get them from the agent's environment: LaunchMessage::host_variables.
+  for (const auto& choice : message.devices)
+    ::setenv(choice.name.c_str(), environment[choice.name].c_str(), 1);
+  HVD_TRY(options.inventory, local_inventory(environment));
+  options.inventory->notes.insert(options.inventory->notes.end(), notes.begin(), notes.end());
   if (options.local_ranks == 0)
     options.local_ranks = std::max(options.inventory->cores.size(), options.inventory->gpus.size());
   return options;

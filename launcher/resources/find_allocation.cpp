@@ -12,8 +12,10 @@
 #include "slurm/job_environment.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -30,16 +32,27 @@ Result<void> check_topology(const JobSpec& spec, const LocalMachine& machine) {
       kExitUsage);
 }
 
-Result<Allocation> from_requests(const JobSpec& spec, const std::vector<HostRequest>& requests,
-                                 HostSource from, std::string source,
-                                 const Environment& environment, const LocalMachine& machine) {
+// The hosts that the user names.
+struct Named {
+  HostSource from = HostSource::request;
+  const std::vector<HostRequest>* requests = nullptr;
+  std::string source;  // "-H", "hosts.txt"
+  std::string option;  // what to leave out: "-H", "--hostfile hosts.txt"
+};
+
+std::optional<Named> named_hosts(const JobSpec& spec, const std::vector<HostRequest>& hostfile) {
+  if (!spec.hosts.empty()) return Named{HostSource::request, &spec.hosts, "-H", "-H"};
+  if (spec.hostfile.empty()) return std::nullopt;
+  const auto file = quote_if_needed(spec.hostfile.string());
+  return Named{HostSource::hostfile, &hostfile, file, "--hostfile " + file};
+}
+
+Result<Allocation> from_requests(const JobSpec& spec, const Named& named,
+                                 const LocalMachine& machine) {
   Allocation allocation;
-  HVD_TRY(allocation.hosts, requested_hosts(spec, requests, source, machine));
-  allocation.from = from;
-  if (const auto* job = find_variable(environment, "SLURM_JOB_ID"); job != nullptr && !job->empty())
-    allocation.reasons.push_back(
-        fmt::format("{} overrides the hosts of SLURM job {}", source, quote_if_needed(*job)));
-  allocation.source = std::move(source);
+  HVD_TRY(allocation.hosts, requested_hosts(spec, *named.requests, named.source, machine));
+  allocation.from = named.from;
+  allocation.source = named.source;
   return allocation;
 }
 
@@ -92,31 +105,44 @@ void locate_gpus(SlurmJob& job, const DescribeJob& describe) {
   }
 }
 
+Result<Allocation> from_slurm(const JobSpec& spec, SlurmJob job, const std::optional<Named>& named,
+                              const Environment& environment, const LocalMachine& machine,
+                              const HostQueries& queries) {
+  if (!named) return slurm_hosts(spec, job, environment, machine);
+  use_whole_job(job);
+  HVD_TRY(auto allocation, slurm_hosts(spec, job, environment, machine));
+  HVD_CHECK(choose_hosts(spec, *named->requests, named->option, machine, queries, allocation));
+  return allocation;
+}
+
 Result<Allocation> first_source(const JobSpec& spec, const std::vector<HostRequest>& hostfile,
                                 const Environment& environment, const LocalMachine& machine,
-                                const DescribeJob& describe) {
-  if (!spec.hosts.empty())
-    return from_requests(spec, spec.hosts, HostSource::request, "-H", environment, machine);
-  if (!spec.hostfile.empty())
-    return from_requests(spec, hostfile, HostSource::hostfile,
-                         quote_if_needed(spec.hostfile.string()), environment, machine);
+                                const DescribeJob& describe, const HostQueries& queries) {
+  const auto named = named_hosts(spec, hostfile);
   HVD_TRY(auto job, slurm_job(environment));
-  if (job) {
+  if (job && (!named || !job->hosts.empty())) {
     locate_gpus(*job, describe);
-    return slurm_hosts(spec, *job, environment, machine);
+    return from_slurm(spec, std::move(*job), named, environment, machine, queries);
   }
-  if (const auto foreign = find_foreign_job(environment); foreign)
+  if (const auto foreign = named ? std::nullopt : find_foreign_job(environment); foreign)
     return from_foreign_job(spec, *foreign, machine);
-  return from_this_machine(spec, machine);
+  if (!named) return from_this_machine(spec, machine);
+  HVD_TRY(auto allocation, from_requests(spec, *named, machine));
+  if (job)
+    allocation.notes.push_back(
+        fmt::format("SLURM_JOB_ID={} is set, but not SLURM_JOB_NODELIST: the hosts of {} are "
+                    "reached by ssh",
+                    job->id, named->option));
+  return allocation;
 }
 
 }  // namespace
 
 Result<Allocation> find_allocation(const JobSpec& spec, const std::vector<HostRequest>& hostfile,
                                    const Environment& environment, const LocalMachine& machine,
-                                   const DescribeJob& describe) {
+                                   const DescribeJob& describe, const HostQueries& queries) {
   HVD_CHECK(check_topology(spec, machine));
-  HVD_TRY(auto allocation, first_source(spec, hostfile, environment, machine, describe));
+  HVD_TRY(auto allocation, first_source(spec, hostfile, environment, machine, describe, queries));
   HVD_CHECK(select_hosts(spec, allocation));
   return allocation;
 }

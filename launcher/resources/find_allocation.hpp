@@ -7,6 +7,7 @@
 #include "model/host_request.hpp"
 #include "model/job_spec.hpp"
 #include "model/placement.hpp"
+#include "resources/chosen_hosts.hpp"
 #include "resources/inventory.hpp"
 
 #include <functional>
@@ -18,11 +19,15 @@ namespace hvdrun {
 // Returns the output of `scontrol show job -d` for the job with this id.
 using DescribeJob = std::function<Result<std::string>(const std::string& job)>;
 
-// Takes the hosts from the first of these that is given: -H; the hostfile; the SLURM job; this
-// machine, with the slots that another scheduler's job has on it. Then --include, --exclude and
-// --nnodes leave some out. `hostfile` holds what read_hostfile returned for spec.hostfile, and is
-// ignored if that is empty. `describe` is called only for a SLURM job whose variables do not say on
-// which host its GPUs are.
+// Takes the hosts from the first of these that is given: the SLURM job; -H; the hostfile; this
+// machine, with the slots that another scheduler's job has on it. In a SLURM job -H or the hostfile
+// chooses among its hosts (chosen_hosts.hpp). Then --include, --exclude and --nnodes leave some
+// out. `hostfile` holds what read_hostfile returned for spec.hostfile, and is ignored if that is
+// empty. `describe` is called only for a SLURM job whose variables do not say on which host its
+// GPUs are.
+//
+// If SLURM's variables do not name the job's hosts, -H and the hostfile are reached by ssh, with a
+// note.
 //
 // The inventories of other hosts are not known yet (see Host).
 //
@@ -31,6 +36,6 @@ using DescribeJob = std::function<Result<std::string>(const std::string& job)>;
 // or ranks are to be started and bound by HVD_TOPOLOGY, which describes another machine.
 Result<Allocation> find_allocation(const JobSpec& spec, const std::vector<HostRequest>& hostfile,
                                    const Environment& environment, const LocalMachine& machine,
-                                   const DescribeJob& describe);
+                                   const DescribeJob& describe, const HostQueries& queries = {});
 
 }  // namespace hvdrun

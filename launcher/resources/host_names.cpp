@@ -34,12 +34,16 @@ std::string lower_case(std::string_view text) {
   return lower;
 }
 
+bool are_names_of_one_host(std::string_view one, std::string_view other) {
+  const std::string first = lower_case(one);
+  const std::string second = lower_case(other);
+  if (first == second) return true;
+  return !first.empty() && (is_short(first) || is_short(second)) &&
+         first_label(first) == first_label(second);
+}
+
 bool names_this_machine(std::string_view host, std::string_view machine_name) {
-  const std::string asked = lower_case(host);
-  const std::string own = lower_case(machine_name);
-  if (is_loopback(asked) || asked == own) return true;
-  return !asked.empty() && (is_short(asked) || is_short(own)) &&
-         first_label(asked) == first_label(own);
+  return is_loopback(lower_case(host)) || are_names_of_one_host(host, machine_name);
 }
 
 HostNames::HostNames(const std::vector<std::string>& names)

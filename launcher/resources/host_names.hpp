@@ -17,8 +17,12 @@ namespace hvdrun {
 std::string lower_case(std::string_view text);
 
 // Returns whether `host` is a name of this machine: localhost, an address of the loopback network,
-// its own name, or the part before the first dot of either name if the other has no dot.
+// or its own name, as are_names_of_one_host() compares.
 bool names_this_machine(std::string_view host, std::string_view machine_name);
+
+// Returns whether two names mean one host: they are equal, or one is the part of the other before
+// its first dot.
+bool are_names_of_one_host(std::string_view one, std::string_view other);
 
 // The names of --include or --exclude. A short name matches the long one and the other way round,
 // and localhost matches this machine.

@@ -9,6 +9,9 @@
 #include <optional>
 #include <utility>
 
+#include <pwd.h>
+#include <unistd.h>
+
 namespace hvdrun {
 namespace {
 
@@ -74,7 +77,9 @@ Result<HostInventory> local_inventory(const Environment& environment,
 Result<LocalMachine> local_machine(const Environment& environment,
                                    const InventorySources& sources) {
   HVD_TRY(HostInventory inventory, local_inventory(environment, sources));
-  return LocalMachine{local_host_name(), std::move(inventory)};
+  const passwd* const user = ::getpwuid(::geteuid());
+  return LocalMachine{local_host_name(), std::move(inventory),
+                      user == nullptr ? std::string() : std::string(user->pw_name)};
 }
 
 }  // namespace hvdrun

@@ -15,6 +15,7 @@ namespace hvdrun {
 struct LocalMachine {
   std::string name;  // local_host_name()
   HostInventory inventory;
+  std::string user = {};  // whose process this is; empty if passwd does not say
 };
 
 // Where to read the inventory; tests replace these by files and a double of NVML.

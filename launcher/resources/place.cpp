@@ -250,6 +250,7 @@ std::string spares_without_slot(const JobSpec& spec, const Allocation& allocatio
   const auto& host = allocation.hosts.front();
   const bool is_given =
       allocation.from == HostSource::this_machine || allocation.from == HostSource::request;
+  if (allocation.from == HostSource::slurm) way = "more tasks or GPUs of SLURM";
   if (is_given && allocation.hosts.size() == 1)
     way = fmt::format("-H {}:{}", host.is_this_machine ? "localhost" : host.address,
                       placement.size + spec.elastic.spares);

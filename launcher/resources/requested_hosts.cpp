@@ -26,8 +26,9 @@ NamedHost first_named(const HostRequest& request, const LocalMachine& machine) {
   NamedHost named;
   named.first = &request;
   auto& host = named.host;
-  host.is_this_machine = names_this_machine(request.name, machine.name);
-  host.name = host.is_this_machine ? machine.name : request.name;
+  const bool is_here = names_this_machine(request.name, machine.name);
+  host.is_this_machine = is_here && (request.user.empty() || request.user == machine.user);
+  host.name = is_here ? machine.name : request.name;
   host.address = request.name;
   host.user = request.user;
   host.port = request.port;

@@ -1,6 +1,7 @@
 #include "resources/slurm_hosts.hpp"
 
 #include "common/text.hpp"
+#include "resources/chosen_devices.hpp"
 #include "resources/host_names.hpp"
 #include "resources/slots.hpp"
 #include "slurm/host_list.hpp"
@@ -21,14 +22,18 @@ std::optional<T> value_at(const std::vector<T>& values, std::size_t i) {
   return i < values.size() ? std::optional<T>(values[i]) : std::nullopt;
 }
 
-SlurmShare share_of(const SlurmJob& job, std::size_t i) {
+SlurmShare share_of(const JobSpec& spec, const SlurmJob& job, std::size_t i) {
   SlurmShare share;
   share.tasks = value_at(job.tasks, i);
   share.tasks_source = job.tasks_source;
   share.cpus_per_task = job.cpus_per_task;
   share.cpus = value_at(job.cpus, i);
-  share.gpus = value_at(job.gpus, i);
+  share.given_gpus = share.gpus = value_at(job.gpus, i);
   share.gpus_source = job.gpus_source;
+  if (!share.gpus) return share;
+  share.gpus = count_chosen_gpus(spec.remote.devices, *share.given_gpus);
+  if (share.gpus != share.given_gpus)
+    share.gpus_source += ", of which CUDA_VISIBLE_DEVICES chooses";
   return share;
 }
 
@@ -94,12 +99,13 @@ Result<Allocation> slurm_hosts(const JobSpec& spec, const SlurmJob& job,
   allocation.from = HostSource::slurm;
   allocation.source = say_source(job);
   allocation.notes = job.notes;
+  if (!job.step_note.empty()) allocation.notes.push_back(job.step_note);
   const std::vector<std::string> only_here{machine.name};
   const auto& names = job.hosts.empty() ? only_here : job.hosts;
   for (std::size_t i = 0; i < names.size(); ++i) {
     Host host;
     host.name = host.address = names[i];
-    host.slurm = share_of(job, i);
+    host.slurm = share_of(spec, job, i);
     const bool is_here = names[i] == job.node_name || names_this_machine(names[i], machine.name);
     if (is_here && is_confined(job, host.slurm, environment)) {
       host.is_this_machine = true;

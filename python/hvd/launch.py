@@ -157,7 +157,7 @@ def run(func: Callable[..., Result], args: Sequence[Any] = (), kwargs: Optional[
 
     np: None for one rank per slot, like hvdrun without -np.
     hosts: "n1:4,n2:4", or a list of such entries. hostfile: like hvdrun --hostfile. Without both, the hosts of a SLURM
-    allocation, or else this machine.
+    allocation, or else this machine. In an allocation both choose among its hosts.
     executable: the Python of the ranks; this one by default.
     env: variables for the ranks, in addition to those of this process.
     options: further options of hvdrun, such as ["--output-filename", "out"]. Do not pass --stdin and --only-rank.

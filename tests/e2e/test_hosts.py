@@ -101,11 +101,24 @@ def test_a_slurm_job_is_read_from_variables_on_a_login_host(sandbox: Sandbox) ->
     assert "could not start on n[1-4].invalid" in done.err_text
 
 
-def test_hosts_of_the_command_line_override_slurms(sandbox: Sandbox) -> None:
-    found = plan(sandbox, "-H", "localhost:2", env=JOB)
-    assert found["source"] == "-H" and list(found["where"]) == [HOSTNAME]
-    assert any("SLURM job 7" in reason for reason in found["reasons"])
-    assert sandbox.run("-H", "localhost:1", "echo", "x", env=JOB).expect(0).out == b"x\n"
+def test_hosts_of_the_command_line_are_a_choice_in_a_slurm_job(sandbox: Sandbox) -> None:
+    job = {**JOB, "SLURM_JOB_NODELIST": f"{HOSTNAME},n[2-4]", "SLURMD_NODENAME": HOSTNAME, "CUDA_VISIBLE_DEVICES": "0,1"}
+    found = plan(sandbox, "-H", "n3,localhost:1", env=job)
+    assert found["source"] == "SLURM job 7" and found["where"] == {"n3": [0, 1], HOSTNAME: [2]}
+    assert any("-H: left out: n[2,4]" in reason for reason in found["reasons"])
+    assert sandbox.run("-H", "localhost:1", "echo", "x", env=job).expect(0).out == b"x\n"
+    outside = sandbox.run("-H", "n9:1", "true", env=job).expect(2)
+    assert "leave -H out: in a SLURM job hvdrun finds the hosts" in outside.err_text
+    by_ssh = {name: value for name, value in job.items() if name != "SLURM_JOB_ID"}
+    assert plan(sandbox, "-H", "n9:1", env=by_ssh)["source"] == "-H"
+
+
+def test_exported_devices_hold_for_all_hosts_of_a_slurm_job(sandbox: Sandbox) -> None:
+    job = {**JOB, "SLURM_JOB_NODELIST": f"{HOSTNAME},n[2-4]", "SLURMD_NODENAME": HOSTNAME, "SLURM_GPUS_PER_NODE": "4",
+           "SLURM_JOB_GPUS": "0,1,2,3"}
+    found = plan(sandbox, env={**job, "CUDA_VISIBLE_DEVICES": "2,3"})
+    assert {host: len(ranks) for host, ranks in found["where"].items()} == {HOSTNAME: 2, "n2": 2, "n3": 2, "n4": 2}
+    assert not [note for note in found["notes"] if "visible" in note], found["notes"]
 
 
 @pytest.mark.parametrize("change, message", [

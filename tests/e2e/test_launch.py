@@ -130,7 +130,7 @@ def test_step_variables_around_hvdrun_are_corrected_or_removed_for_ranks(sandbox
 def test_in_a_slurm_job_ranks_get_variables_of_a_step_with_these_ranks(sandbox: Sandbox) -> None:
     """hvdrun uses one host of an allocation of four hosts."""
     allocation = {"SLURM_JOB_ID": "4242", "SLURM_NNODES": "4", "SLURM_JOB_NUM_NODES": "4", "SLURM_NTASKS_PER_NODE": "8",
-                  "SLURM_JOB_NODELIST": "a[1-4]", "SLURM_NODELIST": "a[1-4]", "SLURM_TASKS_PER_NODE": "8(x4)"}
+                  "SLURM_JOB_NODELIST": f"{HOSTNAME},a[2-4]", "SLURM_NODELIST": f"{HOSTNAME},a[2-4]", "SLURM_TASKS_PER_NODE": "8(x4)"}
     dump(sandbox, "-np", 2, "-H", "localhost:2", env={**SLURM_NOISE, **allocation})
     for rank in range(2):
         given = environment(sandbox, rank)
@@ -140,7 +140,8 @@ def test_in_a_slurm_job_ranks_get_variables_of_a_step_with_these_ranks(sandbox: 
                     **{name: "1" for name in ("SLURM_NNODES", "SLURM_JOB_NUM_NODES", "SLURM_STEP_NUM_NODES")},
                     **{name: given["HVD_HOSTNAME"] for name in ("SLURM_NODELIST", "SLURM_JOB_NODELIST", "SLURM_STEP_NODELIST")}}
         assert {name: given.get(name) for name in expected} == expected
-        assert "SLURM_STEP_ID" not in given, "SLURM has no step with these ranks"
+        assert re.fullmatch(r"\d{4}", given["SLURM_STEP_ID"]) and given["SLURM_STEPID"] == given["SLURM_STEP_ID"]
+        assert (given["SLURM_GTIDS"], given["SLURM_LAUNCH_NODE_IPADDR"]) == ("0,1", "127.0.0.1")
 
 
 def test_the_for_option_sets_the_frameworks_variables_with_distinct_ports(sandbox: Sandbox) -> None:

@@ -151,7 +151,8 @@ INSTANTIATE_TEST_SUITE_P(
         StepCase{exited(1),
                  {"srun: unrecognized option '--overlap'", "srun: Try \"srun --help\""},
                  ": this SLURM's srun does not know an option that hvdrun needs (20.11 or later "
-                 "does); -H with ssh works without srun (unrecognized option '--overlap')\n"},
+                 "does); env -u SLURM_JOB_ID hvdrun -H HOST,HOST uses ssh (unrecognized option "
+                 "'--overlap')\n"},
         StepCase{exited(1),
                  {"srun: cluster configuration lacks support for cpu binding", "srun: new words"},
                  ": srun: new words\n"},

@@ -240,6 +240,45 @@ TEST_F(CommandLine, RefusesAProgramNamedLikeAnotherToolsCommand) {
   EXPECT_TRUE(parse({"-np", "1", "kill", "12"}));
 }
 
+TEST_F(CommandLine, NamesNoHostsInASlurmJob) {
+  environment_["SLURM_JOB_ID"] = "7";
+  const std::vector<std::string> words{"torchrun",         "--nnodes", "2",
+                                       "--nproc_per_node", "2",        "t.py"};
+  EXPECT_THAT(error(words).message,
+              HasSubstr(": type hvdrun --nnodes 2 --ranks-per-host 2 python3 t.py, or"));
+  EXPECT_THAT(error({"torchrun", "--rdzv_backend", "c10d", "t.py"}).message,
+              HasSubstr(": type hvdrun python3 t.py, or"));
+  const std::vector<std::vector<std::string>> options = {{"--node_rank", "0", "t"},
+                                                         {"--rdzv_endpoint", "n1:1", "t"},
+                                                         {"--machine_rank", "0", "t"},
+                                                         {"-rf", "f", "t"},
+                                                         {"-w", "n1", "t"},
+                                                         {"--nodefile", "f", "t"},
+                                                         {"--add-host", "n3", "t"},
+                                                         {"--no_ssh", "t"},
+                                                         {"--jsrun", "t"}};
+  for (const auto& each : options) {
+    EXPECT_THAT(error(each).message,
+                HasSubstr("leave it out: in a SLURM job hvdrun finds the hosts"))
+        << each.front();
+    EXPECT_THAT(error(each).message, Not(HasSubstr("-H"))) << each.front();
+  }
+  environment_.erase("SLURM_JOB_ID");
+  for (const auto& each : options)
+    EXPECT_THAT(error(each).message, Not(HasSubstr("in a SLURM job hvdrun finds"))) << each.front();
+  EXPECT_THAT(cli::check_nested_launcher(words, JobSpec(), "sbatch").error().message,
+              testing::EndsWith("type hvdrun sbatch --nnodes 2 --ranks-per-host 2 -- python3 t.py; "
+                                "hvdrun --ranks-per-host 1 starts it once on each host"));
+}
+
+TEST_F(CommandLine, KnowsTorchrunThatIsStartedOnceOnEachHost) {
+  EXPECT_TRUE(cli::is_torchrun({"/opt/bin/torchrun", "t.py"}));
+  EXPECT_TRUE(cli::is_torchrun({"python3", "-m", "torch.distributed.run", "t.py"}));
+  EXPECT_FALSE(cli::is_torchrun({"accelerate", "launch", "t.py"}));
+  EXPECT_THAT(error({"-np", "2", "accelerate", "launch", "t.py"}).message,
+              Not(HasSubstr("once on each host")));
+}
+
 TEST_F(CommandLine, RefusesAProgramThatStartsRanksItself) {
   const std::vector<std::vector<std::string>> refused = {
       {"hvdrun", "-np", "2", "true"},

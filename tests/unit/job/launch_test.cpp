@@ -157,21 +157,24 @@ TEST(LaunchMessage, LeavesHostSpecificVariablesToARemoteHost) {
   JobSpec spec;
   spec.environment = {{"HOSTNAME", "mine"}};
   const Environment caller{
-      {"CUDA_VISIBLE_DEVICES", "0"}, {"HOME", "/h"}, {"SSH_TTY", "/dev/pts/1"}};
+      {"CUDA_VISIBLE_DEVICES", "0"}, {"HIP_VISIBLE_DEVICES", "0"}, {"HOME", "/h"},
+      {"PALS_LOCAL_RANKID", "0"},    {"PBS_NODENUM", "0"},         {"SSH_TTY", "/dev/pts/1"}};
   const auto here = launch_message(spec, two_hosts(), {}, context(caller), 0);
   EXPECT_TRUE(here.host_variables.empty());
   EXPECT_TRUE(here.limits.empty());
   EXPECT_EQ(here.environment,
             (std::vector<std::string>{"CCL_ATL_TRANSPORT=ofi", "CCL_PROCESS_LAUNCHER=torchrun",
-                                      "CUDA_VISIBLE_DEVICES=0", "HOME=/h", "HOSTNAME=mine",
-                                      "PYTHONUNBUFFERED=1", "SSH_TTY=/dev/pts/1"}));
+                                      "CUDA_VISIBLE_DEVICES=0", "HIP_VISIBLE_DEVICES=0", "HOME=/h",
+                                      "HOSTNAME=mine", "PBS_NODENUM=0", "PYTHONUNBUFFERED=1",
+                                      "SSH_TTY=/dev/pts/1"}));
   const auto there = launch_message(spec, two_hosts(), {}, context(caller), 1);
   EXPECT_EQ(there.environment,
             (std::vector<std::string>{"CCL_ATL_TRANSPORT=ofi", "CCL_PROCESS_LAUNCHER=torchrun",
                                       "HOME=/h", "HOSTNAME=mine", "PYTHONUNBUFFERED=1"}));
   EXPECT_EQ(there.limits.size(), 1u);
   const auto& own = there.host_variables;
-  EXPECT_NE(std::find(own.begin(), own.end(), "CUDA_VISIBLE_DEVICES"), own.end());
+  for (const auto* name : {"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"})
+    EXPECT_NE(std::find(own.begin(), own.end(), name), own.end()) << "the agent has it";
   EXPECT_EQ(std::find(own.begin(), own.end(), "HOSTNAME"), own.end()) << "-x sets it";
 }
 

@@ -110,9 +110,23 @@ TEST(RankEnvironment, SlurmVariablesDescribeTheJobNotTheAllocation) {
   EXPECT_EQ(got.at("SLURM_TASKS_PER_NODE"), "3,1");
   EXPECT_EQ(got.at("SLURM_STEP_NUM_TASKS"), "4");
   EXPECT_FALSE(got.contains("SLURM_NTASKS_PER_NODE")) << "the numbers of the hosts differ";
-  EXPECT_FALSE(got.contains("SLURM_STEP_ID")) << "the ranks are in no SLURM step";
+  EXPECT_EQ(got.at("SLURM_GTIDS"), "3");
+  EXPECT_EQ(got.at("SLURM_DISTRIBUTION"), "block");
+  EXPECT_EQ(got.at("SLURM_STEP_ID").size(), 4u) << "a number of the job's own";
+  EXPECT_EQ(got.at("SLURM_STEPID"), got.at("SLURM_STEP_ID"));
   EXPECT_FALSE(got.contains("SLURM_NODEID")) << "-x sets it";
   EXPECT_FALSE(environment_of_last({}).contains("SLURM_NNODES")) << "outside SLURM";
+}
+
+TEST(SlurmVariables, HaveTheStepAroundHvdrunOrANumberOfTheJobsOwn) {
+  EXPECT_EQ(step_id({{"SLURM_STEP_ID", "3"}}, "a1"), "3");
+  for (const Environment& caller : {Environment{},
+                                    {{"SLURM_STEP_ID", "4294967291"}},
+                                    {{"SLURM_STEP_ID", "3"}, {"HVD_JOB_ID", "b"}}}) {
+    EXPECT_EQ(step_id(caller, "a1"), step_id(caller, "a1"));
+    EXPECT_NE(step_id(caller, "a1"), step_id(caller, "a2"));
+    EXPECT_EQ(step_id(caller, "a1").size(), 4u);
+  }
 }
 
 TEST(SlurmVariables, NameRank0sHostFirstAndFoldEqualHosts) {
@@ -121,8 +135,12 @@ TEST(SlurmVariables, NameRank0sHostFirstAndFoldEqualHosts) {
   placement.size = 2;
   std::swap(placement.hosts[0].host, placement.hosts[1].host);
   std::map<std::string, std::string> got;
-  for (const auto& variable : slurm_variables(placement, 0, placement.hosts[0].ranks[0]))
+  const SlurmStep step{"5", "10.0.0.2", true};
+  for (const auto& variable : slurm_variables(step, placement, 0, placement.hosts[0].ranks[0]))
     got.emplace(variable.name, variable.value);
+  EXPECT_EQ(got.at("SLURM_LAUNCH_NODE_IPADDR"), "10.0.0.2");
+  EXPECT_EQ(got.at("SLURM_SRUN_COMM_HOST"), "10.0.0.2");
+  EXPECT_EQ(got.at("SLURM_DISTRIBUTION"), "cyclic");
   EXPECT_EQ(got.at("SLURM_STEP_NODELIST"), "n2,n1");
   EXPECT_EQ(got.at("SLURM_NTASKS_PER_NODE"), "1");
   EXPECT_EQ(got.at("SLURM_TASKS_PER_NODE"), "1(x2)");
@@ -315,6 +333,34 @@ TEST(JobEnvironment, UsesTheLastValueOfOptionX) {
   EXPECT_TRUE(has(got, "A=2"));
   EXPECT_TRUE(has(got, "B=b"));
   EXPECT_EQ(got.size(), 5u);  // A, B, PYTHONUNBUFFERED, two of oneCCL
+}
+
+TEST(RankEnvironment, SaysToTorchrunWhichHostItIsOn) {
+  JobSpec spec;
+  EXPECT_FALSE(environment_of_last({}, spec).contains("PET_NNODES"));
+  spec.starts_torchrun = true;
+  const auto got = environment_of_last({}, spec);
+  EXPECT_EQ(got.at("PET_NNODES"), "2");
+  EXPECT_EQ(got.at("PET_NODE_RANK"), "1");
+  EXPECT_EQ(got.at("PET_MASTER_ADDR"), got.at("MASTER_ADDR"));
+  EXPECT_EQ(got.at("PET_MASTER_PORT"), got.at("MASTER_PORT"));
+}
+
+TEST(JobIdentity, SlurmsLaunchAddressIsThatOfTheMaster) {
+  JobSpec spec;
+  RankPorts ports{{"n1"}, {{"1", "2", "3"}}, "10.0.0.1"};
+  EXPECT_EQ(with_ports({"id", "key", {}, {}}, ports, spec).launch_address, "10.0.0.1");
+  spec.environment = {{"MASTER_ADDR", "10.0.0.9"}};
+  EXPECT_EQ(with_ports({"id", "key", {}, {}}, ports, spec).launch_address, "10.0.0.9");
+  spec.environment = {{"MASTER_ADDR", "head"}};
+  EXPECT_EQ(with_ports({"id", "key", {}, {}}, ports, spec).launch_address, "10.0.0.1");
+}
+
+TEST(JobEnvironment, NamesTheGpusOfThisHostAsSrunDoes) {
+  EXPECT_TRUE(has(job_environment({{"SLURM_JOB_GPUS", "2,3"}}, {}), "SLURM_STEP_GPUS=2,3"));
+  const Environment step{
+      {"SLURM_JOB_GPUS", "2,3"}, {"SLURM_STEP_GPUS", "0,1"}, {"SLURM_STEP_ID", "0"}};
+  EXPECT_TRUE(has(job_environment(step, {}), "SLURM_STEP_GPUS=0,1"));
 }
 
 TEST(JobIdentity, UsersPortsOverrideHeldPorts) {

@@ -47,6 +47,25 @@ TEST(RequestedHosts, MergeEntriesOfTheSameHost) {
   }
 }
 
+TEST(RequestedHosts, OfAnotherUserOnThisMachineAreReachedBySsh) {
+  auto machine = fake_machine(2);
+  machine.user = "anna";
+  const auto host_of = [&](const char* text) {
+    return requested_hosts({}, parse_hostfile(text, "f").value(), "f", machine).value().at(0);
+  };
+  for (const auto* text : {"bob@localhost:1\n", "n1 slots=1 user=bob\n"}) {
+    const auto host = host_of(text);
+    EXPECT_FALSE(host.is_this_machine) << text;
+    EXPECT_EQ(host.user, "bob") << text;
+    EXPECT_EQ(host.slots, 1) << text;
+  }
+  EXPECT_TRUE(host_of("anna@localhost:1\n").is_this_machine);
+  const auto both =
+      requested_hosts({}, parse_hostfile("bob@localhost:1\nn1:1\n", "f").value(), "f", machine);
+  ASSERT_FALSE(both);
+  EXPECT_THAT(both.error().message, testing::HasSubstr("another user"));
+}
+
 TEST(RequestedHosts, KeepAddressUserPortAndMaxSlots) {
   const auto hosts = hosts_of("bob@n2:2 port=2222 max_slots=4\nlocalhost:1\n").value();
   EXPECT_EQ(hosts[0].address, "n2");

@@ -29,6 +29,7 @@ std::string brief(const SlurmJob& job) {
     text += fmt::format(" gpus {} ({})", fmt::join(job.gpus, ","), job.gpus_source);
   if (job.gpus_per_task) text += fmt::format(" gpus/task {}", *job.gpus_per_task);
   for (const auto& note : job.notes) text += "; " + note;
+  if (!job.step_note.empty()) text += "; " + job.step_note;
   return text;
 }
 
@@ -157,12 +158,24 @@ TEST(SlurmJob, HoldsTheValuesOfTheVariables) {
   }
 }
 
+TEST(SlurmJob, IsNoStepOfSrunBelowARankOfHvdrun) {
+  Environment rank{{"SLURM_JOB_ID", "7"},         {"SLURM_JOB_NODELIST", "n[1-2]"},
+                   {"SLURM_STEP_ID", "4711"},     {"SLURM_STEP_NODELIST", "n[1-2]"},
+                   {"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_PROCID", "1"}};
+  EXPECT_FALSE(slurm_job(rank)) << "srun's tasks are refused";
+  rank["HVD_JOB_ID"] = "0123";
+  const auto job = slurm_job(rank);
+  ASSERT_TRUE(job) << job.error().message;
+  EXPECT_EQ((*job)->step, "");
+  EXPECT_EQ((*job)->hosts.size(), 2u);
+}
+
 TEST(SlurmJob, NamesInvalidVariablesAndWhatToDo) {
   const Case cases[] = {
       {"no number",
        {{"SLURM_NTASKS", "abc"}},
-       "SLURM_NTASKS: \"abc\" is no count of 1 or more; correct it, unset it, or say which hosts "
-       "to use, such as -H n1:4,n2:4"},
+       "SLURM_NTASKS: \"abc\" is no count of 1 or more; correct it, unset it, or use ssh "
+       "without SLURM: env -u SLURM_JOB_ID hvdrun -H n1:4,n2:4"},
       {"an empty value", {{"SLURM_NTASKS", ""}}, "SLURM_NTASKS: \"\" is no count"},
       {"zero", {{"SLURM_NTASKS", "0"}}, "SLURM_NTASKS: \"0\" is no count"},
       {"negative", {{"SLURM_NPROCS", "-3"}}, "SLURM_NPROCS: \"-3\" is no count"},
@@ -171,7 +184,7 @@ TEST(SlurmJob, NamesInvalidVariablesAndWhatToDo) {
       {"a fraction", {{"SLURM_CPUS_PER_TASK", "1.5"}}, "SLURM_CPUS_PER_TASK: \"1.5\" is no count"},
       {"a list cut short",
        {{"SLURM_JOB_NODELIST", "n[1-3"}},
-       "SLURM_JOB_NODELIST: \"n[1-3\" has a \"[\" without \"]\"; correct it, unset it, or say"},
+       "SLURM_JOB_NODELIST: \"n[1-3\" has a \"[\" without \"]\"; correct it, unset it, or use"},
       {"an empty list", {{"SLURM_JOB_NODELIST", ""}}, "SLURM_JOB_NODELIST: there is a host"},
       {"a million hosts",
        {{"SLURM_JOB_NODELIST", "n[1-1000000]"}},
@@ -179,8 +192,8 @@ TEST(SlurmJob, NamesInvalidVariablesAndWhatToDo) {
       {"a host twice", {{"SLURM_JOB_NODELIST", "n[1-2],n1"}}, "SLURM_JOB_NODELIST names n1 twice"},
       {"a wrong number of hosts",
        {{"SLURM_JOB_NODELIST", "n[1-3]"}, {"SLURM_JOB_NUM_NODES", "4"}},
-       "SLURM_JOB_NUM_NODES=4 contradicts SLURM_JOB_NODELIST=n[1-3], which names 3 hosts; say "
-       "which hosts to use"},
+       "SLURM_JOB_NUM_NODES=4 contradicts SLURM_JOB_NODELIST=n[1-3], which names 3 hosts; use "
+       "ssh without SLURM"},
       {"hosts without names",
        {{"SLURM_JOB_NUM_NODES", "2"}},
        "SLURM job 7 has 2 hosts (SLURM_JOB_NUM_NODES), but SLURM_JOB_NODELIST does not say which"},
@@ -205,12 +218,13 @@ TEST(SlurmJob, NamesInvalidVariablesAndWhatToDo) {
       {"heterogeneous in a batch script",
        {{"SLURM_HET_SIZE", "2"}},
        "SLURM job 7 is heterogeneous (several allocations in one job), which hvdrun does not take; "
-       "ask for all hosts in one request (#SBATCH --nodes=N), or name them: hvdrun -H n1:4,n2:2"},
+       "ask for all hosts in one request (#SBATCH --nodes=N), or use ssh: env -u SLURM_JOB_ID "
+       "hvdrun -H n1:4,n2:2"},
       {"heterogeneous, and its hosts are known",
        {{"SLURM_HET_SIZE", "2"},
         {"SLURM_JOB_NODELIST_HET_GROUP_0", "n1"},
         {"SLURM_JOB_NODELIST_HET_GROUP_1", "n[2-3]"}},
-       "or name them: hvdrun -H n1,n[2-3]"},
+       "or use ssh: env -u SLURM_JOB_ID hvdrun -H n1,n[2-3]"},
       {"heterogeneous under salloc",
        {{"SLURM_JOB_NODELIST_HET_GROUP_0", "n1"}},
        "is heterogeneous"},

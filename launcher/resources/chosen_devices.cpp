@@ -1,0 +1,272 @@
+#include "resources/chosen_devices.hpp"
+
+#include "slurm/job_environment.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace hvdrun {
+namespace {
+
+constexpr std::string_view kCuda = "CUDA_VISIBLE_DEVICES";
+// SLURM's value where a step has no GPU.
+constexpr std::string_view kNone = "NoDevFiles";
+
+using Entries = std::vector<std::string>;
+
+template <class List>
+bool is_one_of(const List& list, std::string_view text) {
+  return std::find(list.begin(), list.end(), text) != list.end();
+}
+
+Entries split_list(std::string_view text) {
+  constexpr std::string_view kBlank = " \t";
+  Entries entries;
+  while (true) {
+    const auto comma = std::min(text.find(','), text.size());
+    auto entry = text.substr(0, comma);
+    entry.remove_prefix(std::min(entry.find_first_not_of(kBlank), entry.size()));
+    entry = entry.substr(0, entry.find_last_not_of(kBlank) + 1);
+    entries.emplace_back(entry);
+    if (comma == text.size()) return entries;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+std::string join_list(const Entries& entries) {
+  return fmt::format("{}", fmt::join(entries, ","));
+}
+
+// The number of an entry, and a part of that device: "1" and ".0" of Intel's "1.0".
+struct Numbered {
+  std::size_t number = 0;
+  std::string part;
+};
+
+std::optional<Numbered> numbered(const std::string& entry) {
+  Numbered result;
+  const char* const end = entry.data() + entry.size();
+  const auto [stop, error] = std::from_chars(entry.data(), end, result.number);
+  if (error != std::errc() || (stop != end && *stop != '.')) return std::nullopt;
+  result.part.assign(stop, end);
+  return result;
+}
+
+bool has_numbers(const Entries& entries) {
+  return std::ranges::any_of(entries, [](const auto& each) { return numbered(each).has_value(); });
+}
+
+bool has_names(const Entries& entries) {
+  return std::ranges::any_of(entries, [](const std::string& entry) {
+    return entry.starts_with("GPU-") || entry.starts_with("MIG-");
+  });
+}
+
+bool is_device(const std::string& entry) {
+  return numbered(entry).has_value() || has_names({entry});
+}
+
+Entries counting(std::size_t count) {
+  Entries entries;
+  for (std::size_t i = 0; i < count; ++i) entries.push_back(std::to_string(i));
+  return entries;
+}
+
+// Reads "0,2-3". Returns nothing for what is no list of numbers.
+Entries expand_numbers(std::string_view text) {
+  Entries all;
+  for (const auto& entry : split_list(text)) {
+    const auto dash = entry.find('-');
+    const auto first = numbered(entry.substr(0, dash));
+    const auto last = dash == std::string::npos ? first : numbered(entry.substr(dash + 1));
+    constexpr std::size_t kMost = 4096;
+    if (!first || !last || last->number >= kMost) return {};
+    for (auto number = first->number; number <= last->number; ++number)
+      all.push_back(std::to_string(number));
+  }
+  return all;
+}
+
+struct Cut {
+  Entries left;
+  bool lost = false;  // an entry was left out
+};
+
+// Returns the choice as entries of `own`: by number if it is counted, otherwise by value.
+Cut cut_to(const Entries& own, const Entries& choice, bool counted) {
+  Cut cut;
+  for (const auto& entry : choice) {
+    const auto number = numbered(entry);
+    if (!number)
+      cut.left.push_back(entry);
+    else if (!counted && is_one_of(own, entry))
+      cut.left.push_back(entry);
+    else if (counted && number->number < own.size() && is_device(own[number->number]))
+      cut.left.push_back(own[number->number] + number->part);
+    else
+      cut.lost = true;
+  }
+  return cut;
+}
+
+std::string say_list(const std::string& list) {
+  return list.empty() ? "none" : list;
+}
+
+// The GPUs that SLURM gave the job on this host.
+struct Given {
+  Entries ids;  // the host's numbers for them
+  // Whether SLURM's variables have these numbers (true) or 0, 1, …; nullopt: not known.
+  std::optional<bool> by_id;
+};
+
+std::optional<bool> find_numbering(const Environment& environment, const Entries& ids) {
+  const auto from_zero = counting(ids.size());
+  if (ids == from_zero) return false;
+  for (const auto name : kSlurmDeviceVariables) {
+    if (name == kCuda) continue;  // the one that users set
+    const auto* value = find_variable(environment, name);
+    if (value != nullptr && split_list(*value) == ids) return true;
+    if (value != nullptr && split_list(*value) == from_zero) return false;
+  }
+  return std::nullopt;
+}
+
+std::optional<Given> given_here(const Environment& environment) {
+  const auto* job = find_variable(environment, "SLURM_JOB_ID");
+  const auto* node = find_variable(environment, "SLURMD_NODENAME");
+  if (job == nullptr || job->empty() || node == nullptr) return std::nullopt;
+  const auto* list = gpus_of_slurm(environment);
+  if (list == nullptr) return std::nullopt;
+  Given given{expand_numbers(*list), {}};
+  if (given.ids.empty()) return std::nullopt;
+  given.by_id = find_numbering(environment, given.ids);
+  return given;
+}
+
+// Returns SLURM's value of a variable that the user has unset; "" if it is not known.
+std::string value_of_slurm(const Given& given) {
+  if (!given.by_id) return {};
+  return join_list(*given.by_id ? given.ids : counting(given.ids.size()));
+}
+
+// Returns whether SLURM has set CUDA_VISIBLE_DEVICES, and the user has unset it. For AMD's GPUs
+// SLURM may set ROCR_VISIBLE_DEVICES alone.
+bool is_unset_by_user(const Environment& environment) {
+  if (find_variable(environment, kCuda) != nullptr) return false;
+  const auto others = std::ranges::count_if(kSlurmDeviceVariables, [&](const auto name) {
+    return find_variable(environment, name) != nullptr;
+  });
+  return others != 1;
+}
+
+// Takes a variable that SLURM sets, on a host where SLURM has given GPUs.
+void take_from_slurm(const Given& given, const std::string& name, std::string& value,
+                     ChosenDevices& chosen) {
+  const auto entries = split_list(value);
+  const auto from_zero = counting(given.ids.size());
+  const bool is_by_id = given.by_id.value_or(false);
+  if (value == kNone || entries == given.ids || (entries == from_zero && !is_by_id)) return;
+  if (has_names(entries)) {
+    if (entries.size() < given.ids.size())
+      chosen.notes_elsewhere.push_back(fmt::format(
+          "{} names devices of this host; other hosts use all that SLURM gave there", name));
+    return;
+  }
+  Cut places{entries, false};  // numbers from 0 among those that SLURM gave
+  const bool known =
+      std::ranges::all_of(entries, [&](const auto& entry) { return is_one_of(given.ids, entry); });
+  if (known && given.by_id.value_or(true)) {
+    for (auto& entry : places.left)
+      entry = std::to_string(std::ranges::find(given.ids, entry) - given.ids.begin());
+  } else {
+    const auto cut = cut_to(is_by_id ? given.ids : from_zero, entries, true);
+    const auto here = join_list(cut.left);
+    if (here != join_list(entries))
+      chosen.notes.push_back(fmt::format(
+          "{}={} means {} here: SLURM gave the job {} of this host, and the numbers count among "
+          "them",
+          name, value, say_list(here), join_list(given.ids)));
+    value = here;
+  }
+  chosen.elsewhere.push_back({name, join_list(places.left), true});
+}
+
+}  // namespace
+
+bool is_device_variable(std::string_view name) {
+  constexpr std::array<std::string_view, 4> kEnds{"_VISIBLE_DEVICES", "_VISIBLE_CORES",
+                                                  "_VISIBLE_MODULES", "_VISIBLE_CHIPS"};
+  return is_one_of(kSlurmDeviceVariables, name) || name == "ONEAPI_DEVICE_SELECTOR" ||
+         std::ranges::any_of(kEnds, [name](const auto end) { return name.ends_with(end); });
+}
+
+ChosenDevices choose_devices(Environment& environment) {
+  ChosenDevices chosen;
+  const auto given = given_here(environment);
+  const auto* job = find_variable(environment, "SLURM_JOB_ID");
+  const bool in_job = job != nullptr && !job->empty();
+  for (auto& [name, value] : environment) {
+    if (!is_device_variable(name)) continue;
+    const bool is_slurms = is_one_of(kSlurmDeviceVariables, name);
+    if (given && is_slurms)
+      take_from_slurm(*given, name, value, chosen);
+    else if (in_job && is_slurms && value == kNone)
+      continue;
+    else if (has_names(split_list(value)))
+      chosen.notes_elsewhere.push_back(
+          fmt::format("{} names devices of this host; other hosts use theirs", name));
+    else
+      chosen.elsewhere.push_back({name, value, in_job && is_slurms});
+  }
+  if (!given || !is_unset_by_user(environment)) return chosen;
+  if (const auto value = value_of_slurm(*given); !value.empty())
+    environment.emplace(kCuda, value);
+  else
+    chosen.notes_elsewhere.push_back(
+        fmt::format("{} is not set here; other hosts use what SLURM gave there", kCuda));
+  return chosen;
+}
+
+std::vector<std::string> apply_choices(const std::vector<DeviceChoice>& choices,
+                                       Environment& environment) {
+  std::vector<std::string> notes;
+  for (const auto& choice : choices) {
+    const auto* own = find_variable(environment, choice.name);
+    const auto entries = split_list(choice.value);
+    const auto of_host = own == nullptr ? Entries() : split_list(*own);
+    if (own == nullptr || !has_numbers(entries) || is_one_of(of_host, "all")) {
+      environment[choice.name] = choice.value;
+      continue;
+    }
+    const auto cut = cut_to(of_host, entries, choice.counted);
+    const auto left = join_list(cut.left);
+    if (cut.lost)
+      notes.push_back(fmt::format("{}={} is cut to {}: this host was given {}", choice.name,
+                                  choice.value, say_list(left), say_list(*own)));
+    environment[choice.name] = left;
+  }
+  return notes;
+}
+
+int count_chosen_gpus(const std::vector<DeviceChoice>& choices, int gpus) {
+  const auto choice = std::ranges::find(choices, kCuda, &DeviceChoice::name);
+  if (choice == choices.end()) return gpus;
+  int count = 0;
+  for (const auto& entry : split_list(choice->value)) {
+    const auto number = numbered(entry);
+    if (!number) break;  // CUDA stops there
+    if (number->number < static_cast<std::size_t>(gpus)) ++count;
+  }
+  return count;
+}
+
+}  // namespace hvdrun

@@ -1,8 +1,6 @@
 #include "agent/agent.hpp"
 
-#include "agent/connection_watch.hpp"
 #include "agent/descriptor_limit.hpp"
-#include "agent/gloo_interface.hpp"
 #include "agent/guard_messages.hpp"
 #include "agent/held_ports.hpp"
 #include "agent/hello.hpp"
@@ -10,10 +8,8 @@
 #include "agent/job_folders.hpp"
 #include "agent/kept_folders.hpp"
 #include "agent/launcher_watch.hpp"
-#include "agent/master_probe.hpp"
+#include "agent/meeting_watch.hpp"
 #include "agent/member_server.hpp"
-#include "agent/mpi_interfaces.hpp"
-#include "agent/nested_ranks.hpp"
 #include "agent/page_watch.hpp"
 #include "agent/pmix_server.hpp"
 #include "agent/process_tree.hpp"
@@ -31,7 +27,6 @@
 #include "agent/user_signals.hpp"
 #include "base/environment.hpp"
 #include "base/event_loop.hpp"
-#include "base/passed_signals.hpp"
 #include "base/severity.hpp"
 #include "base/system.hpp"
 #include "common/system.hpp"
@@ -68,14 +63,6 @@ constexpr milliseconds kOutputTimeout{1000};
 // What the end may take beside the grace period: rounds of SIGKILL, the last output.
 constexpr milliseconds kEndTimeout{20000};
 
-// SLURM may send any signal to the processes of a step, and the agent is one.
-std::vector<int> watched_signals() {
-  auto signals = step_signals();
-  for (const int reserved : PipeWrites::signals()) std::erase(signals, reserved);
-  signals.push_back(SIGCHLD);
-  return signals;
-}
-
 class Agent {
  public:
   Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive);
@@ -96,7 +83,7 @@ class Agent {
   struct Frames;
   void on_frame(const Frame& frame);
   void on_output_credit(std::uint32_t bytes) { output_.add_credit(bytes); }
-  Result<void> on_input(const Frame& frame);
+  Result<void> on_input(const Frame& frame) { return inputs_.take(frame); }
   void on_stop(const StopMessage& message);
   void on_kill() { stop(SIGKILL, milliseconds(0)); }
   void on_release();
@@ -157,10 +144,8 @@ class Agent {
   std::optional<StatusPages> pages_;
   std::optional<PageWatch> page_watch_;
   RankLooker looker_;
-  ConnectionWatch connections_;
-  NestedRanks nested_;
   std::map<std::string, common::Address> addresses_;  // of names that the launcher has asked for
-  MasterProbe master_;
+  MeetingWatch meeting_;
   std::unique_ptr<MemberServer> members_;  // null: the job ends when a rank is lost
   std::optional<LaunchMessage> job_;
   RankStop rank_stop_;
@@ -199,16 +184,12 @@ Agent::Agent(const AgentOptions& options, LinkEnd link, Fd guard_alive)
                                  pack_number(static_cast<std::uint32_t>(signal)));
                     }),
       looker_(loop_, link_),
-      connections_(loop_, {[this] { return ranks_joined(); },
-                           [this] {
-                             link_.send(FrameType::apart, kToLauncher, pack(connections_.apart()));
-                           }}),
-      nested_(loop_, ranks_,
-              [this](const std::string& text) { warn(local_host_name() + ": " + text); }),
-      master_(loop_,
-              [this](const std::string& text) {
-                if (!stopping_) warn(text);
-              }),
+      meeting_(loop_, ranks_,
+               {[this] { return ranks_joined(); },
+                [this] { link_.send(FrameType::apart, kToLauncher, pack(meeting_.apart())); },
+                [this](const std::string& text) {
+                  if (!stopping_) warn(text);
+                }}),
       rank_stop_(loop_, ranks_),
       grace_timer_(loop_, [this] { kill_all(); }),
       final_kill_(loop_, {[this] { consider_leaving(); },
@@ -336,10 +317,6 @@ void Agent::on_frame(const Frame& frame) {
   if (!*taken) fail_job(taken->error());
 }
 
-Result<void> Agent::on_input(const Frame& frame) {
-  return inputs_.take(frame);
-}
-
 void Agent::on_release() {
   released_ = true;
   consider_leaving();
@@ -385,21 +362,15 @@ Result<void> Agent::launch(LaunchMessage job) {
                               local_host_name(), pmix_failure_));
     warn("continuing without PMIx: " + pmix_failure_);
   }
-  for (const auto& name : job.host_variables)
-    if (const char* value = ::getenv(name.c_str())) job.environment.push_back(name + "=" + value);
-  InterfacesTowardsHosts towards_hosts(job);
-  set_gloo_interface(job, towards_hosts);
-  if (pmix_) set_mpi_interfaces(job, towards_hosts);
+  add_host_variables(job, pmix_ != nullptr);
   job_ = std::move(job);
   if (stopping_) return {};
   HVD_CHECK(prepare_descriptors(job_->ranks.size()));
   HVD_CHECK(prepare());
-  connections_.start(*job_, ports_);
-  if (const auto warning = taken_port_warning(*job_, ports_); !warning.empty()) warn(warning);
-  master_.start(*job_, addresses_);
+  meeting_.begin(*job_, ports_, addresses_);
   auto result = starter().start(0);
   if (!paused_) page_watch_->start();
-  nested_.start();
+  meeting_.ranks_started();
   gpus_.start(job_->gpus, ranks_.all());
   return result;
 }
@@ -452,7 +423,7 @@ void Agent::start_more(StartMoreMessage more) {
 void Agent::on_child() {
   const auto exits = ranks_.reap();
   if (pmix_) pmix_->drain();  // so that report_exit() knows how they left PMIx
-  if (!exits.empty()) connections_.rank_ended();
+  if (!exits.empty()) meeting_.rank_ended();
   for (const auto& exit : exits) {
     if (members_) end_member(ranks_.all()[exit.index]);
     report_exit(exit);
@@ -479,7 +450,7 @@ void Agent::send_states(StatesPurpose why) {
 }
 
 bool Agent::ranks_joined() const {
-  if (!pages_ || (pmix_ && pmix_->had_clients()) || connections_.seen()) return true;
+  if (!pages_ || (pmix_ && pmix_->had_clients()) || meeting_.joined()) return true;
   const auto& all = ranks_.all();
   return std::any_of(all.begin(), all.end(), [this](const RankProcess& process) {
     return pages_->counters(process.index).joined;
@@ -604,11 +575,10 @@ void Agent::leave() {
   left_ = true;
   // The guard ends after us, and may have been stopped.
   if (::getppid() == guard_) ::kill(guard_, SIGCONT);
-  nested_.stop();
-  connections_.finish();
-  const bool joined = ranks_joined() || connections_.was_too_short();
+  meeting_.finish();
+  const bool joined = ranks_joined() || meeting_.was_too_short();
   link_.send(FrameType::done, kToLauncher,
-             pack(DoneMessage{leftovers_, gpus_.record(), joined, connections_.apart()}));
+             pack(DoneMessage{leftovers_, gpus_.record(), joined, meeting_.apart()}));
   folders_removed_ = folders_.clean_up();
   link_.flush(std::chrono::seconds(5));
   link_.hang_up();
@@ -620,11 +590,8 @@ void Agent::leave() {
 int run_agent(const AgentOptions& options, LinkEnd link, Fd guard_alive) {
   set_process_name(kAgentProcess);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  ::signal(SIGPIPE, SIG_IGN);  // libpmix writes to clients that die
-  sigset_t watched;            // the guard may have sent one already
-  sigemptyset(&watched);
-  for (const int signal : watched_signals()) sigaddset(&watched, signal);
-  ::sigprocmask(SIG_SETMASK, &watched, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);     // libpmix writes to clients that die
+  block_only(watched_signals());  // the guard may have sent one already
   // Never destroyed: libpmix's thread may still call us while the process ends.
   auto* agent = new Agent(options, std::move(link), std::move(guard_alive));
   return agent->run();

@@ -1,8 +1,11 @@
 #include "agent/rank_variables.hpp"
 
+#include "agent/gloo_interface.hpp"
+#include "agent/mpi_interfaces.hpp"
 #include "common/system.hpp"
 #include "common/variables.h"
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -30,6 +33,14 @@ Result<bool> restore_mlx_hosts(const JobFolders& folders, const LaunchMessage& j
   if (job.mlx_hosts.empty() || std::filesystem::exists(mlx_hostfile(folders), error)) return false;
   HVD_CHECK(write_mlx_hosts(folders, job));
   return true;
+}
+
+void add_host_variables(LaunchMessage& job, bool with_mpi) {
+  for (const auto& name : job.host_variables)
+    if (const char* value = ::getenv(name.c_str())) job.environment.push_back(name + "=" + value);
+  InterfacesTowardsHosts towards_hosts(job);
+  set_gloo_interface(job, towards_hosts);
+  if (with_mpi) set_mpi_interfaces(job, towards_hosts);
 }
 
 std::vector<std::string> rank_variables(const JobFolders& folders, const LaunchMessage& job,

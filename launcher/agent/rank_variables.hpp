@@ -20,6 +20,10 @@ Result<void> write_mlx_hosts(const JobFolders& folders, const LaunchMessage& job
 // Writes that file again if it is not there any more. Returns whether that was needed.
 Result<bool> restore_mlx_hosts(const JobFolders& folders, const LaunchMessage& job);
 
+// Adds the variables whose values are this host's own, and which of its network interfaces lead to
+// the other hosts. `with_mpi`: programs of MPI find each other by PMIx.
+void add_host_variables(LaunchMessage& job, bool with_mpi);
+
 // Returns the variables of the rank with this index in job.ranks: "NAME=VALUE". `members`: null if
 // the job ends when a rank is lost.
 std::vector<std::string> rank_variables(const JobFolders& folders, const LaunchMessage& job,

@@ -1,6 +1,8 @@
 #include "agent/user_signals.hpp"
 
+#include "agent/pipe_writes.hpp"
 #include "agent/signal_targets.hpp"
+#include "base/passed_signals.hpp"
 
 #include <csignal>
 #include <utility>
@@ -16,6 +18,20 @@ constexpr std::chrono::seconds kSameStop{5};
 constexpr std::chrono::milliseconds kWaitForSlurm{200};
 
 }  // namespace
+
+std::vector<int> watched_signals() {
+  auto signals = step_signals();
+  for (const int reserved : PipeWrites::signals()) std::erase(signals, reserved);
+  signals.push_back(SIGCHLD);
+  return signals;
+}
+
+void block_only(const std::vector<int>& signals) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : signals) sigaddset(&set, signal);
+  ::sigprocmask(SIG_SETMASK, &set, nullptr);
+}
 
 UserSignals::UserSignals(const EventLoop& loop, const RankProcesses& ranks, bool in_step,
                          std::function<void(int)> report)

@@ -24,6 +24,13 @@
 
 namespace hvdrun {
 
+// Returns the signals that the agent reads on its loop: SLURM may send any signal to the processes
+// of a step, and the agent is one. Those of pipe_writes.hpp are left out.
+std::vector<int> watched_signals();
+
+// Makes these the signals that the calling thread blocks.
+void block_only(const std::vector<int>& signals);
+
 class UserSignals {
  public:
   // `in_step`: SLURM has started this agent in a step. `report` is called with a signal that SLURM

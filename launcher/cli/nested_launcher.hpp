@@ -36,8 +36,8 @@ Result<std::string> check_nested_launcher(const std::vector<std::string>& comman
 // be meant to run once in an allocation.
 bool is_script_with_launcher(const std::vector<std::string>& command, const TypedJob& job);
 
-// Returns whether the words start torchrun or a launcher with its options, which read from variables
-// which of the hosts they are on.
+// Returns whether the words start torchrun or a launcher with its options, which read from
+// variables which of the hosts they are on.
 bool starts_torchrun(const std::vector<std::string>& command);
 
 // Returns a warning for rank 0 of another launcher, which has started hvdrun several times: by

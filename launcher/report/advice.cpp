@@ -206,10 +206,10 @@ std::optional<std::string> port_advice(const Report& report, const RankReport& r
 std::vector<std::string> advice(const Report& report, const JobSpec& spec) {
   if (!report.first_failure) return {};
   const auto& rank = report.ranks[static_cast<std::size_t>(*report.first_failure)];
-  for (auto line : {module_advice(report, rank, spec), framework_advice(report, rank, spec),
-                    terminal_advice(report, rank, spec), mpich_advice(report, rank, spec),
-                    port_advice(report, rank, spec), exit_advice(rank, spec),
-                    signal_advice(rank, spec)})
+  for (auto line :
+       {module_advice(report, rank, spec), framework_advice(report, rank, spec),
+        terminal_advice(report, rank, spec), mpich_advice(report, rank, spec),
+        port_advice(report, rank, spec), exit_advice(rank, spec), signal_advice(rank, spec)})
     if (line) return {*line};
   return {};
 }

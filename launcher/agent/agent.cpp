@@ -27,6 +27,7 @@
 #include "agent/user_signals.hpp"
 #include "base/environment.hpp"
 #include "base/event_loop.hpp"
+#include "base/passed_signals.hpp"
 #include "base/severity.hpp"
 #include "base/system.hpp"
 #include "common/system.hpp"
@@ -40,7 +41,6 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>

@@ -27,7 +27,7 @@ namespace {
 constexpr std::size_t kScriptStart = 65536;  // bytes of a script that are looked at
 
 // It reads from variables which of the hosts it is on.
-constexpr std::string_view kTorchrun = "torchrun";
+constexpr std::string_view kTorchrunOptions = "torchrun";
 // With these alone, launchers only print something.
 constexpr std::array<std::string_view, 4> kQuestions{"--version", "-V", "--help", "-h"};
 // Commands of hvdrun that start ranks.
@@ -109,7 +109,7 @@ std::string describe(const StartedCommand& started, const FoundLauncher& found,
     text += found.called + (found.words.empty() ? "" : " …") + " without hvdrun";
   else
     text += line_for(started, found, job);
-  if (launcher.one_per_host && launcher.like == kTorchrun)
+  if (launcher.one_per_host && launcher.like == kTorchrunOptions)
     text += "; hvdrun --ranks-per-host 1 starts it once on each host";
   if (found.is_guess) text += fmt::format("; hvdrun run {} … starts it as it is", found.called);
   return text;
@@ -211,7 +211,7 @@ bool starts_torchrun(const std::vector<std::string>& command) {
   const auto all = started_commands(command, [](const std::string&) { return std::nullopt; });
   return std::ranges::any_of(all, [](const StartedCommand& each) {
     const auto found = find_launcher(each.words, IsProgram());
-    return found && found->launcher.like == kTorchrun && found->launcher.one_per_host;
+    return found && found->launcher.like == kTorchrunOptions && found->launcher.one_per_host;
   });
 }
 

@@ -128,7 +128,7 @@ class Logs {
   }
 
   ControlClient client_;
-  const LogsOptions options_;
+  LogsOptions options_;
   LogLines lines_;
   std::uint64_t last_ = 0;
   int ranks_ = 0;

@@ -122,7 +122,7 @@ Result<void> check_outside_of_jobs(const Environment& environment) {
 
 // Returns what the words mean. Prints a note about a script that runs once. Error: a launcher would
 // start in each slot.
-Result<Content> content_of(const BatchInvocation& invocation, const Environment& environment) {
+Result<Content> session_content(const BatchInvocation& invocation, const Environment& environment) {
   const auto& command = invocation.command;
   if (command.empty()) return Content::shell;
   if (cli::is_shell_alone(command)) return Content::command;
@@ -152,7 +152,7 @@ Result<int> run_salloc(const std::vector<std::string>& args, const Environment& 
   if (invocation.action != BatchInvocation::Action::run) return print_text(invocation.text);
   auto& batch = invocation.batch;
   HVD_CHECK(check_outside_of_jobs(environment));
-  HVD_TRY(const auto content, content_of(invocation, environment));
+  HVD_TRY(const auto content, session_content(invocation, environment));
   const bool has_program = content == Content::program;
   complete_request(
       batch, content == Content::shell ? std::vector<std::string>{"shell"} : invocation.command);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr pid_t kRoot = 10;
 
-ProcessInfo process(pid_t pid, pid_t parent) {
+ProcessInfo started_by(pid_t pid, pid_t parent) {
   ProcessInfo info;
   info.pid = pid;
   info.parent = parent;
@@ -29,7 +29,7 @@ std::optional<NestedRank> find(const std::map<pid_t, Environment>& variables,
 
 TEST(FindNestedRank, FindsProcessesThatALauncherHasNumbered) {
   const auto found = find({{10, torch("0")}, {11, torch("0")}, {12, torch("0")}, {13, torch("1")}},
-                          {process(11, 10), process(12, 11), process(13, 11)});
+                          {started_by(11, 10), started_by(12, 11), started_by(13, 11)});
   ASSERT_TRUE(found);
   EXPECT_EQ(found->pid, 13);
   EXPECT_EQ(found->parent, 11);
@@ -39,19 +39,19 @@ TEST(FindNestedRank, FindsProcessesThatALauncherHasNumbered) {
   first.insert({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}});
   auto second = rank;
   second.insert({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}});
-  EXPECT_TRUE(find({{10, rank}, {11, first}, {12, second}}, {process(11, 10), process(12, 10)}));
+  EXPECT_TRUE(find({{10, rank}, {11, first}, {12, second}}, {started_by(11, 10), started_by(12, 10)}));
 }
 
 TEST(FindNestedRank, TakesOtherProcessesForTheRanksOwn) {
   EXPECT_FALSE(find({{10, torch("1")}, {11, torch("1")}, {12, torch("1")}},
-                    {process(11, 10), process(12, 10)}))
+                    {started_by(11, 10), started_by(12, 10)}))
       << "workers that load data";
-  EXPECT_FALSE(find({{10, torch("1")}, {11, torch("0")}}, {process(11, 10)}))
+  EXPECT_FALSE(find({{10, torch("1")}, {11, torch("0")}}, {started_by(11, 10)}))
       << "a program that a script has renumbered";
   EXPECT_FALSE(find({{10, torch("1")}, {11, torch("0", "1")}, {12, torch("1", "1")}},
-                    {process(11, 10), process(12, 10)}))
+                    {started_by(11, 10), started_by(12, 10)}))
       << "jobs of one rank";
-  EXPECT_FALSE(find({{10, torch("1")}, {11, {}}}, {process(11, 10)}));
+  EXPECT_FALSE(find({{10, torch("1")}, {11, {}}}, {started_by(11, 10)}));
 }
 
 TEST(ProgramIn, IsTheOneThatAnInterpreterRuns) {

@@ -266,15 +266,19 @@ TEST_F(CommandLine, NamesNoHostsInASlurmJob) {
   environment_.erase("SLURM_JOB_ID");
   for (const auto& each : options)
     EXPECT_THAT(error(each).message, Not(HasSubstr("in a SLURM job hvdrun finds"))) << each.front();
-  EXPECT_THAT(cli::check_nested_launcher(words, JobSpec(), "sbatch").error().message,
+  const JobSpec spec;
+  const std::vector<cli::ParsedOption> none;
+  const cli::TypedJob job{spec, none, environment_, folder_.path(), "sbatch"};
+  EXPECT_THAT(cli::check_nested_launcher(words, job).error().message,
               testing::EndsWith("type hvdrun sbatch --nnodes 2 --ranks-per-host 2 -- python3 t.py; "
                                 "hvdrun --ranks-per-host 1 starts it once on each host"));
 }
 
 TEST_F(CommandLine, KnowsTorchrunThatIsStartedOnceOnEachHost) {
-  EXPECT_TRUE(cli::is_torchrun({"/opt/bin/torchrun", "t.py"}));
-  EXPECT_TRUE(cli::is_torchrun({"python3", "-m", "torch.distributed.run", "t.py"}));
-  EXPECT_FALSE(cli::is_torchrun({"accelerate", "launch", "t.py"}));
+  EXPECT_TRUE(cli::starts_torchrun({"/opt/bin/torchrun", "t.py"}));
+  EXPECT_TRUE(cli::starts_torchrun({"python3", "-m", "torch.distributed.run", "t.py"}));
+  EXPECT_TRUE(cli::starts_torchrun({"uv", "run", "torchrun", "t.py"}));
+  EXPECT_FALSE(cli::starts_torchrun({"accelerate", "launch", "t.py"}));
   EXPECT_THAT(error({"-np", "2", "accelerate", "launch", "t.py"}).message,
               Not(HasSubstr("once on each host")));
 }

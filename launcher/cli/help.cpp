@@ -63,7 +63,7 @@ constexpr ShortHelp kShortHelp[] = {
     {"hostfile", "read the hosts from FILE"},
     {"ranks-per-host", "number of ranks on each host"},
     {"oversubscribe", "allow more ranks than GPUs or cores"},
-    {"bind-to", "bind each rank to core, numa, socket or none (default: auto)", "WHAT"},
+    {"bind-to", "bind to core, numa, socket or none (default: auto)", "WHAT"},
     {"cpus-per-rank", "number of cores for each rank"},
     {"dry-run", "print where each rank would run, and start nothing"},
     {"x", "set or pass on a variable; may be repeated"},

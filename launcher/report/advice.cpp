@@ -182,8 +182,7 @@ std::optional<std::string> port_advice(const Report& report, const RankReport& r
   if (chosen == spec.environment.end())
     return fmt::format(
         "rank {} needs a port that another process has; hvdrun gives each job free ports, the one "
-        "in "
-        "MASTER_PORT and 64 after it: let the program use them",
+        "in MASTER_PORT and the 64 after it: let the program use them",
         rank.placement.rank);
   auto without = spec;
   std::erase_if(without.environment,

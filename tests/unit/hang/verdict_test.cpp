@@ -259,11 +259,12 @@ TEST(Verdict, OfManyChildrenThatHaveEndedAFewAreNamed) {
 }
 
 TEST(Verdict, ItsLinesHaveNoCharactersThatControlATerminal) {
-  auto report = judge_hang(
-      facts_of({sleeping({}, "read", "fd 5: /tmp/e\x1b[35m\nvil"), sleeping({}, "read", "")}));
-  EXPECT_THAT(verdict_lines(report).front(), HasSubstr("/tmp/e\\x1b[35m vil"));
-  EXPECT_THAT(report.text, HasSubstr("/tmp/e\\x1b[35m vil"));
-  EXPECT_THAT(report.stacks, Contains(HasSubstr("/tmp/e\\x1b[35m vil")));
+  const auto evil = sleeping({python_frame("work", "/tmp/e\x1b[35m\nvil.py", 3)}, "read",
+                             "fd 5: /tmp/e\x1b[35m\nvil");
+  const auto report = judge_hang(facts_of({evil, sleeping({}, "read", "")}));
+  EXPECT_THAT(verdict_lines(report).front(), HasSubstr("e\\x1b[35m vil"));
+  EXPECT_THAT(report.text, HasSubstr("e\\x1b[35m vil"));
+  EXPECT_THAT(report.stacks, Contains(HasSubstr("e\\x1b[35m vil.py")));
   for (const auto& line : report.stacks) EXPECT_EQ(line.find('\n'), std::string::npos) << line;
 }
 

@@ -129,6 +129,7 @@ TEST_F(FrameworkAdvice, NamesTheOptionForAFrameworkThatFoundNoRanks) {
       "--for accelerate sets what accelerate launch sets: hvdrun --for accelerate " + command);
   EXPECT_EQ(after({"KeyError: 'HOME'"}), "");
   spec_.horovod = true;
+  spec_.typed = {"hvdrun", "--horovod", "-np", "4"};
   EXPECT_EQ(after({"KeyError: 'TF_CONFIG'"}),
             "--for tensorflow sets TF_CONFIG: hvdrun --for tensorflow --horovod " + command);
   spec_.frameworks = {Framework::tensorflow};

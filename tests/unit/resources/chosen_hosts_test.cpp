@@ -17,7 +17,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-HostRequest asked(std::string name, std::optional<int> slots = {}, std::string source = "-H") {
+HostRequest chosen(std::string name, std::optional<int> slots = {}, std::string source = "-H") {
   HostRequest request;
   request.name = std::move(name);
   request.slots = slots;
@@ -99,7 +99,7 @@ JobSpec named(std::vector<HostRequest> hosts) {
 
 TEST(ChosenHosts, AreThoseThatTheUserNamesInTheirOrder) {
   const auto found =
-      choose(named({asked("n3"), asked("n1.cluster")}), job({{"SLURM_GPUS_PER_NODE", "4"}}));
+      choose(named({chosen("n3"), chosen("n1.cluster")}), job({{"SLURM_GPUS_PER_NODE", "4"}}));
   EXPECT_EQ(brief(found), "n3=4 n1=4");
   EXPECT_TRUE(found->hosts[1].is_this_machine);
   EXPECT_EQ(found->source, "SLURM job 7");
@@ -108,44 +108,44 @@ TEST(ChosenHosts, AreThoseThatTheUserNamesInTheirOrder) {
 
 TEST(ChosenHosts, AreKnownByEveryNameThatTheyHave) {
   for (const auto* name : {"N1", "n1.cluster.example", "localhost", "127.0.0.1", "n1"})
-    EXPECT_EQ(brief(choose(named({asked(name, 2)}), job({{"SLURM_GPUS_PER_NODE", "4"}}))), "n1=2")
+    EXPECT_EQ(brief(choose(named({chosen(name, 2)}), job({{"SLURM_GPUS_PER_NODE", "4"}}))), "n1=2")
         << name;
   const std::pair<const char*, const char*> others[] = {
       {"10.0.0.1", "n1=2"}, {"alpha", "n1=2"}, {"beta", "n2=2"},    {"BETA.cluster", "n2=2"},
       {"beta-ib", "n2=2"},  {"alias", "n2=2"}, {"10.0.0.3", "n3=2"}};
   for (const auto& [name, expected] : others)
-    EXPECT_EQ(brief(choose(named({asked(name, 2)}), job(), other_names())), expected) << name;
+    EXPECT_EQ(brief(choose(named({chosen(name, 2)}), job(), other_names())), expected) << name;
 }
 
 TEST(ChosenHosts, AddTheSlotsOfSeveralNamesOfOneHost) {
   const auto gpus = job({{"SLURM_GPUS_PER_NODE", "4"}});
-  EXPECT_EQ(brief(choose(named({asked("n2", 1), asked("beta", 2)}), gpus, other_names())), "n2=3");
-  EXPECT_EQ(brief(choose(named({asked("n2"), asked("n2"), asked("n1")}), gpus)), "n2=2 n1=4");
+  EXPECT_EQ(brief(choose(named({chosen("n2", 1), chosen("beta", 2)}), gpus, other_names())), "n2=3");
+  EXPECT_EQ(brief(choose(named({chosen("n2"), chosen("n2"), chosen("n1")}), gpus)), "n2=2 n1=4");
 }
 
 TEST(ChosenHosts, AreReadFromAHostfile) {
   JobSpec spec;
   spec.hostfile = "hf";
   EXPECT_EQ(brief(choose(spec, job({{"SLURM_GPUS_PER_NODE", "4"}}), no_queries(),
-                         {asked("n1", 2, "hf:1"), asked("n2", 2, "hf:2")})),
+                         {chosen("n1", 2, "hf:1"), chosen("n2", 2, "hf:2")})),
             "n1=2 n2=2");
-  EXPECT_EQ(brief(choose(spec, job(), other_names(), {asked("n7", 2, "hf:1")})),
+  EXPECT_EQ(brief(choose(spec, job(), other_names(), {chosen("n7", 2, "hf:1")})),
             "--hostfile hf: n7 is not among the hosts of SLURM job 7, which are n[1-3]; leave "
             "--hostfile hf out: in a SLURM job hvdrun finds the hosts");
 }
 
 TEST(ChosenHosts, RefuseHostsOutsideTheJob) {
   EXPECT_EQ(
-      brief(choose(named({asked("n1"), asked("n4"), asked("n5")}), job(), other_names())),
+      brief(choose(named({chosen("n1"), chosen("n4"), chosen("n5")}), job(), other_names())),
       "-H: n[4-5] are not among the hosts of SLURM job 7, which are n[1-3]; leave -H out: in a "
       "SLURM job hvdrun finds the hosts");
   // Without answers, too.
-  EXPECT_THAT(brief(choose(named({asked("10.9.9.9")}), job(), {})),
+  EXPECT_THAT(brief(choose(named({chosen("10.9.9.9")}), job(), {})),
               HasSubstr("10.9.9.9 is not among the hosts"));
 }
 
 TEST(ChosenHosts, RefuseMoreSlotsThanSlurmGave) {
-  auto spec = named({asked("n2", 5)});
+  auto spec = named({chosen("n2", 5)});
   const auto gpus = job({{"SLURM_GPUS_PER_NODE", "4"}});
   EXPECT_EQ(
       brief(choose(spec, gpus)),
@@ -161,7 +161,7 @@ TEST(ChosenHosts, RefuseMoreSlotsThanSlurmGave) {
 }
 
 TEST(ChosenHosts, RunAsTheJobsUserAndNeedNoPort) {
-  auto request = asked("n2");
+  auto request = chosen("n2");
   request.user = "anna";
   request.port = 2222;
   const auto found = choose(named({request}), job({{"SLURM_GPUS_PER_NODE", "4"}}));
@@ -177,17 +177,17 @@ TEST(ChosenHosts, OfAStepAreThoseOfTheWholeJob) {
                          {"SLURM_STEP_NODELIST", "n1"},
                          {"SLURM_STEP_NUM_NODES", "1"},
                          {"SLURM_STEP_NUM_TASKS", "1"}});
-  const auto found = choose(named({asked("n1", 1), asked("n2", 1)}), step);
+  const auto found = choose(named({chosen("n1", 1), chosen("n2", 1)}), step);
   EXPECT_EQ(brief(found), "n1=1 n2=1");
   EXPECT_THAT(found->notes, IsEmpty());
 }
 
 TEST(ChosenHosts, AreReachedBySshIfSlurmsVariablesAreGone) {
-  const auto without_job = choose(named({asked("n9", 1)}), {{"SLURM_NTASKS", "4"}});
+  const auto without_job = choose(named({chosen("n9", 1)}), {{"SLURM_NTASKS", "4"}});
   ASSERT_TRUE(without_job);
   EXPECT_EQ(without_job->from, HostSource::request);
   EXPECT_THAT(without_job->notes, IsEmpty());
-  const auto adopted = choose(named({asked("n9", 1)}), {{"SLURM_JOB_ID", "7"}});
+  const auto adopted = choose(named({chosen("n9", 1)}), {{"SLURM_JOB_ID", "7"}});
   ASSERT_TRUE(adopted);
   EXPECT_EQ(adopted->from, HostSource::request);
   EXPECT_THAT(adopted->notes, ElementsAre(HasSubstr("the hosts of -H are reached by ssh")));

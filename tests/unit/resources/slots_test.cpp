@@ -23,7 +23,7 @@ struct SlotsCase {
 
 SlurmShare share(std::optional<int> tasks, std::optional<int> cpus_per_task,
                  std::optional<int> cpus, std::optional<int> gpus) {
-  return {tasks, "SLURM_NTASKS", cpus_per_task, cpus, gpus, "SLURM_GPUS_PER_NODE"};
+  return {tasks, "SLURM_NTASKS", cpus_per_task, cpus, gpus, gpus, "SLURM_GPUS_PER_NODE"};
 }
 
 TEST(Slots, AreUpdatedWhenTheHostHasAnswered) {

@@ -71,7 +71,7 @@ std::string taken_port_warning(const LaunchMessage& job, const std::vector<HeldP
     if (is_ours || port <= 0 || port > kLastPort || bind_port(port) || errno != EADDRINUSE)
       return {};
     return fmt::format(
-        "another process of {} listens at the port of -x MASTER_PORT={}; without -x MASTER_PORT, "
+        "another process of {} has the port of -x MASTER_PORT={}; without -x MASTER_PORT, "
         "hvdrun chooses a free one",
         local_host_name(), port);
   }

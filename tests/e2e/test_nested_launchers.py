@@ -27,8 +27,8 @@ def test_a_launcher_that_no_table_knows_is_named_while_it_runs(sandbox: Sandbox)
     launcher.write_text(LAUNCHER)
     running = sandbox.start("-np", 2, PYTHON, launcher)
     running.wait_for(b"has started ranks of its own", "err")
-    assert b"2 ranks has started ranks of its own (below rank " in running.err()
-    assert b"mylauncher has started process " in running.err() and b"so the job runs 2 times" in running.err()
+    assert b"2 ranks has started ranks of its own (below rank " in running.err
+    assert b"mylauncher has started process " in running.err and b"so the job runs 2 times" in running.err
     running.signal(2)
     running.wait()
 

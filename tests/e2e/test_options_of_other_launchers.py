@@ -89,7 +89,7 @@ def test_ranks_run_in_the_folder_of_chdir(sandbox: Sandbox) -> None:
 
 @pytest.mark.parametrize("words, line", [
     (("-np", 2, "train.py", "--lr", 1), "hvdrun -np 2 python3 train.py --lr 1"),
-    (("-np", 2, "FOO=1", "./train", "a b"), "hvdrun -np 2 -x FOO=1 ./train \"a b\""),
+    (("-np", 2, "FOO=1", "./train", "a b"), "hvdrun -np 2 -x FOO=1 ./train 'a b'"),
     (("-np", 2, "python3 train.py --a b"), "hvdrun -np 2 python3 train.py --a b"),
     (("-np", 2, "python", "train.py"), "hvdrun -np 2 python3 train.py"),
 ])

@@ -202,7 +202,7 @@ def test_a_cnn_has_the_undisturbed_loss_after_random_deaths(sandbox: Sandbox, ra
 # ---- The examples -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("example", ["elastic_torch.py", "elastic_numpy.py"])
+@pytest.mark.parametrize("example", [pytest.param("elastic_torch.py", marks=pytest.mark.slow), "elastic_numpy.py"])
 def test_the_examples_continue_with_the_losses_of_an_undisturbed_run(sandbox: Sandbox, example: str) -> None:
     def start(*arguments: object) -> Running:
         return sandbox.start("-np", 3, "--min-np", 1, "--bind-to", "none", "-H", "localhost:3", PYTHON, EXAMPLES / example,

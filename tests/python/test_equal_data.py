@@ -40,7 +40,7 @@ WARNING = ("[0] hvd: warning: all 2 ranks computed the same gradients in 10 step
 def warnings_of(sandbox: Sandbox, python: str, program: str, *arguments: str, **variables: str) -> list[str]:
     done = sandbox.run("-np", 2, "--bind-to", "none", "-H", "localhost:2", python, "-c", program, *arguments,
                        env=python_environment(variables)).expect(0)
-    return [line for line in done.err_lines if "same data" in line]
+    return [line for line in done.err_text.splitlines() if "same data" in line]
 
 
 @pytest.mark.parametrize("optimizer", [

@@ -12,7 +12,7 @@ ENDINGS = (".c", ".cpp", ".h", ".hpp", ".py")
 OURS = re.compile(r'"((?:HVD|HVDRUN)_[A-Z_]+)"')
 READ = re.compile(r'(?:getenv\(|environ\.get\(|environ\[|find_variable\(\w+, |is_set\(\w+, )"([A-Z][A-Z0-9_]+)"')
 # Variables that need no documentation: hvdrun checks whether hwloc's is set; the others show who started an agent.
-OF_OTHERS = ("HWLOC_PLUGINS_PATH", "SLURMD_NODENAME", "SSH_CONNECTION")
+OF_OTHERS = ("HWLOC_FSROOT", "HWLOC_PLUGINS_PATH", "SLURMD_NODENAME", "SSH_CONNECTION")
 
 
 def names_in_sources(pattern: re.Pattern[str]) -> set[str]:

@@ -40,7 +40,7 @@ TEST(HeldPorts, OfTheUserAreTriedBeforeTheStart) {
   LaunchMessage job;
   job.ranks.emplace_back();
   job.ranks[0].environment = {{"MASTER_PORT", std::to_string(ntohs(address.sin_port))}};
-  EXPECT_NE(taken_port_warning(job, {}).find("listens at the port of -x MASTER_PORT="), std::string::npos);
+  EXPECT_NE(taken_port_warning(job, {}).find("has the port of -x MASTER_PORT="), std::string::npos);
   job.ranks[0].rank = 1;
   EXPECT_EQ(taken_port_warning(job, {}), "") << "rank 0 listens there, on another host";
   const auto held = hold_ports(1, 0);

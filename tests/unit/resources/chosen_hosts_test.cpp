@@ -119,7 +119,8 @@ TEST(ChosenHosts, AreKnownByEveryNameThatTheyHave) {
 
 TEST(ChosenHosts, AddTheSlotsOfSeveralNamesOfOneHost) {
   const auto gpus = job({{"SLURM_GPUS_PER_NODE", "4"}});
-  EXPECT_EQ(brief(choose(named({chosen("n2", 1), chosen("beta", 2)}), gpus, other_names())), "n2=3");
+  EXPECT_EQ(brief(choose(named({chosen("n2", 1), chosen("beta", 2)}), gpus, other_names())),
+            "n2=3");
   EXPECT_EQ(brief(choose(named({chosen("n2"), chosen("n2"), chosen("n1")}), gpus)), "n2=2 n1=4");
 }
 

@@ -119,7 +119,8 @@ def test_ranks_on_other_hosts_get_only_variables_that_are_not_of_a_host(jobs: Jo
                     environment={"CUDA_VISIBLE_DEVICES": "7", "XDG_RUNTIME_DIR": "/run/here", "TMPDIR": "/tmp/of-a-prolog", "KEPT": "x y"})
     assert done.returncode == 0, done.stderr
     assert "GIVEN=a b\n'c'\n" in done.stdout and "KEPT=x y\n" in done.stdout
-    assert not any(text in done.stdout for text in ("CUDA_VISIBLE_DEVICES", "/run/here", "/tmp/of-a-prolog")), done.stdout
+    assert "CUDA_VISIBLE_DEVICES=7\n" in done.stdout, "a choice of devices means the same on all hosts"
+    assert not any(text in done.stdout for text in ("/run/here", "/tmp/of-a-prolog")), done.stdout
     assert "SSH_CONNECTION=10.80.0.1 " in done.stdout, "the variables of the host's own login are missing"
 
 

@@ -154,11 +154,15 @@ def main():
 @pytest.mark.gate
 def test_submit_runs_a_program_and_cancel_ends_it(cluster: Cluster, shared: Path) -> None:
     done = run(cluster, shared, """
+import os, time
 def main():
     job = submit(["sh", "-c", "echo $HVD_RANK of $HVD_SIZE, $MINE"], np=2, gpus_per_node=0, time=5, env={"MINE": "mine"},
                  options=["--label", "none"])
     print(sorted(line for line in job.result(output=False).splitlines() if "hvdrun" not in line))
-    job = submit(["sleep", "7777"], np=1, gpus_per_node=0, time=5)
+    begun = os.path.abspath("begun")  # before that SLURM ends the job's script with SIGKILL
+    job = submit(["sh", "-c", f"touch {begun}; exec sleep 7777"], np=1, gpus_per_node=0, time=5)
+    while not os.path.exists(begun):
+        time.sleep(0.01)
     try:
         job.wait(timeout=0.01)
     except TimeoutError as error:

@@ -39,7 +39,8 @@ TEST(FindNestedRank, FindsProcessesThatALauncherHasNumbered) {
   first.insert({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}});
   auto second = rank;
   second.insert({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}});
-  EXPECT_TRUE(find({{10, rank}, {11, first}, {12, second}}, {started_by(11, 10), started_by(12, 10)}));
+  EXPECT_TRUE(
+      find({{10, rank}, {11, first}, {12, second}}, {started_by(11, 10), started_by(12, 10)}));
 }
 
 TEST(FindNestedRank, TakesOtherProcessesForTheRanksOwn) {

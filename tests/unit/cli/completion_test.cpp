@@ -46,7 +46,8 @@ TEST(Completion, CompletesOptions) {
 }
 
 TEST(Completion, CompletesValues) {
-  EXPECT_THAT(completions_of("--bind-to ''"), ElementsAre("auto", "core", "none", "numa", "socket"));
+  EXPECT_THAT(completions_of("--bind-to ''"),
+              ElementsAre("auto", "core", "none", "numa", "socket"));
   EXPECT_THAT(completions_of("--bind-to = n"), ElementsAre("none", "numa"));
   EXPECT_THAT(completions_of("--pmix ="), ElementsAre("auto", "off", "on"));
   EXPECT_THAT(completions_of("-np ''"), IsEmpty());

@@ -36,7 +36,7 @@ def test_one_rank_runs_per_task_and_slurms_variables_describe_it(jobs: Jobs) -> 
 # Variables of ranks that use two of four hosts; {rank}, {node} and {local} are the rank's numbers.
 OF_THE_JOB = {"SLURM_PROCID": "{rank}", "SLURM_LOCALID": "{local}", "SLURM_NODEID": "{node}", "NODE_RANK": "{node}",
               "SLURM_NNODES": "2", "SLURM_JOB_NUM_NODES": "2", "SLURM_STEP_NUM_NODES": "2", "SLURM_NODELIST": "n[1-2]",
-              "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_STEP_NODELIST": "n[1-2]", "SLURM_STEP_ID": "unset", "SLURM_STEPID": "unset"}
+              "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_STEP_NODELIST": "n[1-2]"}
 OF_4_RANKS = {"SLURM_NTASKS": "4", "SLURM_NPROCS": "4", "SLURM_STEP_NUM_TASKS": "4", "SLURM_NTASKS_PER_NODE": "2", "LOCAL_SIZE": "2",
               "SLURM_TASKS_PER_NODE": "2(x2)", "SLURM_STEP_TASKS_PER_NODE": "2(x2)"}
 OF_3_RANKS = {"SLURM_NTASKS": "3", "SLURM_NPROCS": "3", "SLURM_STEP_NUM_TASKS": "3", "SLURM_NTASKS_PER_NODE": "unset",

@@ -6,9 +6,11 @@ import contextlib
 import errno
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -307,9 +309,12 @@ def test_the_umask_says_who_may_read_the_metrics_in_a_file(sandbox: Sandbox, uma
 def test_a_job_is_looked_into_though_another_user_has_taken_its_folder(sandbox: Sandbox) -> None:
     user = 40000 + os.getpid() % 20000
     folder = Path(f"/tmp/hvdrun-{user}")
-    as_user = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "env", "-u", "TMPDIR", "HOME=/", str(HVDRUN)]
     folder.mkdir(mode=0o777)
+    programs = Path(tempfile.mkdtemp(dir="/tmp"))  # that user may not see the checkout
     try:
+        programs.chmod(0o755)
+        hvdrun = shutil.copy(HVDRUN, programs)
+        as_user = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "env", "-u", "TMPDIR", "HOME=/", hvdrun]
         job = sandbox.start(*as_user[1:], "-np", 1, "sleep", "1000", tool=as_user[0], cwd=Path("/"))
         wait_until(sandbox.ranks, "the rank")
         asked = subprocess.run([*as_user, "why", str(job.pid)], capture_output=True, text=True, cwd="/", timeout=TIME_LIMIT)
@@ -319,6 +324,7 @@ def test_a_job_is_looked_into_though_another_user_has_taken_its_folder(sandbox: 
         assert not list(Path("/tmp").glob(f"hvdrun-{user}-*"))
     finally:
         folder.rmdir()
+        shutil.rmtree(programs)
 
 
 # The tests of each row of the page's table.

@@ -48,7 +48,7 @@ scontrol show hostnames | sed 's/$/ slots=2/' > {shared}/hosts
 def test_hosts_are_chosen_by_any_of_their_names_in_their_order(jobs: Jobs) -> None:  # noqa: F811
     done = salloc(jobs, "-N3", "--gpus-per-node=2", "--", "-H", "10.80.0.13:1,N1.example", *SHOW)
     assert ranks(done) == ["0 n3 0,1", "1 n1 0,1", "2 n1 0,1"]
-    here = jobs.cluster.run("salloc", "-Q", "-N2", "--gpus-per-node=2", "srun", "-N1", "-n1", "--gres=gpu:2", HVDRUN_WORD,
+    here = jobs.cluster.run("salloc", "-Q", "-N2", "-wn[1-2]", "--gpus-per-node=2", "srun", "-N1", "-n1", "--gres=gpu:2", HVDRUN_WORD,
                             "-H", "n1:1,n2:1", *SHOW, stdin=subprocess.DEVNULL)
     assert ranks(here) == ["0 n1 0,1", "1 n2 0,1"], "a step may use hosts of the whole job"
     assert "only there are ranks" not in here.stderr, here.stderr

@@ -7,7 +7,6 @@
 #include <utility>
 
 namespace hvdrun {
-
 namespace {
 
 // Returns the text, or the error that there is more of it.
@@ -17,6 +16,7 @@ Result<std::string> checked_size(std::string text, std::size_t largest, const st
               kExitUsage);
 }
 
+// Returns whether the file is not there for this user.
 bool is_hidden(int error) {
   return error == ENOENT || error == ENOTDIR || error == EACCES || error == EPERM;
 }

@@ -1,7 +1,7 @@
-// Which signals hvdrun passes on to the ranks, and who has sent one. For any thread.
+// Lists the signals that hvdrun passes on to the ranks, and says who has sent one. Functions for
+// any thread. They cannot fail: a sender that has ended is not SLURM.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include <sys/types.h>

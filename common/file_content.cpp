@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 namespace common {
+
 Result<std::string, int> read_content(const std::string& path, std::size_t most,
                                       std::uint64_t offset) {
   const Fd file(uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); }));

@@ -1,5 +1,6 @@
 // The end of a process of ours after an exception that nothing has caught: a fault of ours, or no
-// memory. Without it the user sees "terminate called …" and no reason.
+// memory. Without it the user sees "terminate called …" and no reason. For main(), before there are
+// other threads. It cannot fail.
 #pragma once
 
 namespace common {

@@ -7,6 +7,7 @@ and each finds its own remaining processes and files.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pwd
@@ -16,9 +17,10 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,6 +53,17 @@ SLOWNESS = float(os.environ.get("HVD_TEST_SLOWNESS", 1))  # multiplies time limi
 TIME_LIMIT = (120 if SANITIZED else 60) * SLOWNESS
 if SOAK or os.environ.get("HVD_TEST_ALL") == "1":
     TIME_LIMIT *= 3  # slow tests run, too
+
+
+@contextlib.contextmanager
+def copy_for_others(program: Path) -> Iterator[Path]:
+    """Copies a program to where any user may run it: the checkout may be closed to them."""
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
+    try:
+        folder.chmod(0o755)
+        yield Path(shutil.copy(program, folder))
+    finally:
+        shutil.rmtree(folder)
 
 
 def program(name: str) -> str:

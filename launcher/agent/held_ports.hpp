@@ -30,7 +30,7 @@ inline constexpr int kPortsLeftToProgram = 64;
 Result<std::vector<HeldPort>> hold_ports(int count, int master_port);
 
 // Returns a warning if rank 0 starts here with a MASTER_PORT of the user's, and another process
-// listens there; otherwise "".
+// has that port; otherwise "".
 std::string taken_port_warning(const LaunchMessage& job, const std::vector<HeldPort>& held);
 
 std::vector<int> numbers_of(const std::vector<HeldPort>& ports);

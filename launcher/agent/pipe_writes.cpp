@@ -12,14 +12,15 @@
 namespace hvdrun {
 namespace {
 
-constexpr rlim_t kMostQueued = 65536;
-constexpr std::size_t kAtOnce = 128;  // signals that one read takes
+constexpr rlim_t kMostQueued = 65536;  // signals
+constexpr std::size_t kAtOnce = 128;   // signals that one read takes
 
 // Signals of one number stay in their order. Guard and agent use the numbers below it.
 int write_signal() {
   return SIGRTMIN + 4;
 }
 
+// Leaves other processes of the user at least half of the signals. Returns the limit from before.
 rlimit lower_limit() {
   rlimit before{};
   ::getrlimit(RLIMIT_SIGPENDING, &before);

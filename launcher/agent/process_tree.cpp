@@ -82,10 +82,11 @@ bool carries_cookie(pid_t pid, const std::string& cookie) {
 // Adds the children of all threads of a process. Returns false if the kernel does not list them.
 bool add_children(int proc, pid_t pid, std::vector<pid_t>& children) {
   const auto tasks = std::to_string(pid) + "/task";
-  const int folder = ::openat(proc, tasks.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder < 0) return true;  // it has ended
-  const std::unique_ptr<DIR, DirectoryCloser> threads(::fdopendir(folder));
+  Fd opened(::openat(proc, tasks.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!opened) return true;  // it has ended
+  const std::unique_ptr<DIR, DirectoryCloser> threads(::fdopendir(opened.get()));
   if (!threads) return true;
+  const int folder = opened.release();  // the stream closes it
   while (const dirent* entry = ::readdir(threads.get())) {
     if (std::isdigit(static_cast<unsigned char>(entry->d_name[0])) == 0) continue;
     const auto path = std::string(entry->d_name) + "/children";

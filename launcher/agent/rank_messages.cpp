@@ -3,7 +3,6 @@
 #include "agent/process_activity.hpp"
 #include "agent/process_tree.hpp"
 #include "agent/process_use.hpp"
-#include "base/process_state.hpp"
 #include "common/clock.hpp"
 
 #include <algorithm>
@@ -121,9 +120,6 @@ StatesMessage states_of(const StatusPages& pages, const std::vector<RankProcess>
   if (looks || is_quiet || purpose == StatesPurpose::table) processes = processes_below(::getpid());
   std::map<pid_t, char> kernel_states;
   for (const auto& process : processes) kernel_states[process.pid] = process.state;
-  // Of all processes of a busy host that would take too long.
-  if (purpose == StatesPurpose::table)
-    for (const auto& rank : ranks) kernel_states[rank.pid] = process_state(rank.pid);
   std::map<pid_t, ProcessUse> uses;
   if (looks || is_quiet) uses = use_by_root(pids_of(ranks), processes);
   StatesMessage message;

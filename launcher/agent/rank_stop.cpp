@@ -32,14 +32,15 @@ void RankStop::begin(int signal, milliseconds grace, bool was_sent) {
   signal_ = signal;
   const auto processes = all_processes();
   if (signal == SIGINT || processes.empty()) return ranks_.signal_all({signal, SIGCONT});
-  if (!was_sent)
-    for (const pid_t root : roots(processes)) begin_tree(root, processes);
-  if (!was_sent && trees_.empty()) return ranks_.signal_all({signal, SIGCONT});
-  // The trees in which nothing handles it.
-  if (!was_sent)
-    for (const pid_t root : roots(processes))
+  if (!was_sent) {
+    const auto all = roots(processes);
+    for (const pid_t root : all) begin_tree(root, processes);
+    if (trees_.empty()) return ranks_.signal_all({signal, SIGCONT});
+    // The trees in which nothing handles it.
+    for (const pid_t root : all)
       if (std::ranges::find(trees_, root, &Tree::root) == trees_.end())
         send_to_tree(root, processes);
+  }
   ranks_.signal_all({SIGCONT});  // a stopped process takes a signal only when it runs again
   if (!trees_.empty()) look_again_.start(kLookAgain);
   extend(grace);

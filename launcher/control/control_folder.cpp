@@ -56,12 +56,17 @@ std::vector<fs::path> control_folders(const Environment& environment) {
   std::error_code error;
   if (fs::is_directory("/run/user/" + user, error)) add(fs::path("/run/user") / user / "hvdrun");
   for (const auto& base : common_folders(environment)) add(base / user_folder());
+  return folders;
+}
+
+std::vector<fs::path> other_control_folders(const Environment& environment) {
+  std::vector<fs::path> folders;
   for (const auto& base : common_folders(environment)) {
-    error.clear();
+    std::error_code error;
     for (fs::directory_iterator at(base, error), end; !error && at != end; at.increment(error))
       if (at->path().filename().string().starts_with(user_folder() + "-") &&
           open_control_folder(at->path()))
-        add(at->path());
+        folders.push_back(at->path());
   }
   return folders;
 }

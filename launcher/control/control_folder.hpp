@@ -1,10 +1,10 @@
 // The folders that hold the sockets of this user's running hvdruns, and the sockets' names.
 //
-// A socket is in $XDG_RUNTIME_DIR/hvdrun, or in /tmp/hvdrun-UID if that cannot be used, or in
-// $TMPDIR/hvdrun-UID, or in a folder with a random name there, /tmp/hvdrun-UID-…. All of them are
-// looked into, because the job and the command that looks for it may have other environments. A
-// folder is used only if it is this user's own and closed to all others: in /tmp anyone can make a
-// folder of that name.
+// A socket is in the first of these folders that can be used: $XDG_RUNTIME_DIR/hvdrun,
+// /run/user/UID/hvdrun, /tmp/hvdrun-UID, $TMPDIR/hvdrun-UID. If another user has taken them, it is
+// in /tmp/hvdrun-UID-XXXXXX, with a random name. All of them are looked into, because the job and
+// the command that looks for it may have other environments. A folder is used only if it is this
+// user's own and closed to all others: in /tmp anyone can make a folder of that name.
 //
 // Plain functions for any thread.
 #pragma once
@@ -24,9 +24,11 @@
 
 namespace hvdrun {
 
-// Returns where the folders are, the best first. They may not exist, but for those with a random
-// name, of which the user's own are found.
+// Returns where the folders with a fixed name are, the best first. They may not exist.
 std::vector<std::filesystem::path> control_folders(const Environment& environment);
+
+// Returns this user's folders with a random name. Reads /tmp and $TMPDIR, which may be large.
+std::vector<std::filesystem::path> other_control_folders(const Environment& environment);
 
 // Opens a folder. Error: it is not there, or not safe; the message says which.
 Result<Fd> open_control_folder(const std::filesystem::path& folder);

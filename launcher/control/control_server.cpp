@@ -62,7 +62,6 @@ ControlServer::ControlServer(const EventLoop& loop, const Environment& environme
                              const std::string& job_id, Handle handle)
     : loop_(loop),
       environment_(environment),
-      folders_(control_folders(environment)),
       name_(control_name(::getpid(), job_id)),
       handle_(std::move(handle)),
       accept_again_(loop, [this] { acceptable_.enable(); }),
@@ -79,12 +78,16 @@ ControlServer::~ControlServer() {
 
 Result<void> ControlServer::listen() {
   Error first;
-  for (const auto& folder : folders_) {
-    auto done = listen_in(folder);
-    if (!done) done = listen_in(folder);  // another hvdrun that ended may have removed the folder
-    if (done) return {};
-    if (first.message.empty()) first = std::move(done).error();
-  }
+  const auto listen_in_one = [&](const std::vector<std::filesystem::path>& folders) {
+    return std::ranges::any_of(folders, [&](const auto& folder) {
+      auto done = listen_in(folder);
+      if (!done) done = listen_in(folder);  // another hvdrun that ended may have removed the folder
+      if (!done && first.message.empty()) first = std::move(done).error();
+      return static_cast<bool>(done);
+    });
+  };
+  if (listen_in_one(control_folders(environment_))) return {};
+  if (listen_in_one(other_control_folders(environment_))) return {};
   const auto other = make_other_control_folder(environment_);
   if (!other) return first;
   auto done = listen_in(*other);

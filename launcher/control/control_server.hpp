@@ -62,7 +62,6 @@ class ControlServer {
 
   const EventLoop& loop_;
   const Environment environment_;
-  const std::vector<std::filesystem::path> folders_;
   const std::string name_;
   const Handle handle_;
   std::filesystem::path path_;

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <iterator>
 #include <thread>
 #include <utility>
 
@@ -109,7 +110,9 @@ std::vector<RunningJob> running_jobs(const Environment& environment) {
   std::vector<RunningJob> jobs;
   std::vector<ControlClient> clients;  // of those jobs that are asked, in the same order
   std::vector<std::size_t> asked;
-  for (const auto& path : control_folders(environment)) {
+  auto folders = control_folders(environment);
+  std::ranges::move(other_control_folders(environment), std::back_inserter(folders));
+  for (const auto& path : folders) {
     const auto folder = open_control_folder(path);
     if (!folder) continue;
     for (const auto& name : control_names(*folder)) {

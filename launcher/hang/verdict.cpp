@@ -59,8 +59,8 @@ class Judge {
   }
 
  private:
-  // Names of files, threads and functions may have any bytes. What is printed obeys none of them,
-  // and each text is one line.
+  // Makes each text one line that controls no terminal: names of files, threads and functions may
+  // have any bytes.
   static HangReport one_line_each(HangReport report) {
     const auto clean = [](std::string& line) {
       std::ranges::replace(line, '\n', ' ');

@@ -60,8 +60,8 @@ bool is_held(int file) {
 
 // Returns the array of a job array's task: "12" for "12_3"; "" for another job.
 std::string_view array_of(std::string_view job) {
-  const auto line = job.find('_');
-  return line == std::string_view::npos ? std::string_view() : job.substr(0, line);
+  const auto at = job.find('_');
+  return at == std::string_view::npos ? std::string_view() : job.substr(0, at);
 }
 
 // Returns whether the run before was another task of this run's job array.

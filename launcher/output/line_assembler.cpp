@@ -168,6 +168,7 @@ void LineAssembler::finish(Outlet& outlet, std::string_view piece, OutputTime ti
   if (after_return_ && text_.ends_with(kMoveUp)) take_moves(outlet);
   if (rows_up_ > 0) {
     --rows_up_;
+    if (!progress_) progress_mark_ = now;
     after_return_ = progress_ = true;
     return;
   }

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from harness import BUILD, all_pids, parent_of
-from test_ssh import Jobs, jobs  # noqa: F401, the fixture
+from test_ssh import SESSION_PROCESSES, Jobs, jobs  # noqa: F401, the fixture
 
 SEED = int(os.environ.get("HVD_TEST_SEED", 11))
 EPOCHS = 40
@@ -42,7 +42,7 @@ def pids_of(jobs: Jobs, job: subprocess.Popen, role: str) -> list[int]:  # noqa:
     if role == "launcher":
         return [pid for pid in all_pids() if parent_of(pid) == job.pid]
     hosts = ("login",) if role == "ssh" else ("n1", "n2")
-    names = ("sshd sshd: user", "sshd-session sshd-session: user") if role == "sshd" else f"{role} "
+    names = SESSION_PROCESSES if role == "sshd" else f"{role} "
     lines = [line.split(" ", 2) for host in hosts for line in jobs.cluster.processes(host)]
     return [int(pid) for pid, _, words in lines if words.startswith(names)]
 

@@ -26,7 +26,7 @@ from cluster import ClusterFailed
 from harness import all_pids, parent_of
 from settings import TIME_LIMIT_S
 from test_elastic_on_hosts import TRAINER
-from test_ssh import HVDRUN, Jobs, finish, jobs  # noqa: F401, the fixture
+from test_ssh import HVDRUN, SESSION_PROCESSES, Jobs, finish, jobs  # noqa: F401, the fixture
 
 SEED = int(os.environ.get("HVD_TEST_SEED", 11))
 FIRST = int(os.environ.get("HVD_CHAOS_FIRST", 0))
@@ -61,7 +61,7 @@ def pids_of(jobs: Jobs, job: subprocess.Popen, part: str, host: str) -> list[int
     if part == "ssh":
         starts = [line.split(" ", 3) for line in jobs.cluster.processes("login")]
         return [int(pid) for pid, _, name, words in starts if name == "ssh" and f" {host} " in words]
-    names = ("sshd sshd: user", "sshd-session sshd-session: user") if part == "sshd" else f"{part} "
+    names = SESSION_PROCESSES if part == "sshd" else f"{part} "
     lines = [line.split(" ", 2) for line in jobs.cluster.processes(host)]
     return sorted(int(pid) for pid, _, words in lines if words.startswith(names))
 

@@ -314,16 +314,18 @@ def test_follow_explains_why_a_partition_cannot_run_a_job(queue: Queue) -> None:
     # A limit of the partition: SLURM 24.11 refuses at submission what the hosts could never run.
     queue.cluster.output("scontrol", "create", "PartitionName=small", "Nodes=n[1-4]", "MaxNodes=1", user="root")
     job = queue.submit("true", "-N2", "-p", "small")
-    follow = queue.follow(job)
-    follow.wait_for("partition small has 4 nodes with 16 CPUs and 4 GPUs each")
-    # The reason at submission, or the one that SLURM's scheduler sets soon after.
-    reason = (r"\(PartitionConfig\): asks for more hosts, CPUs, GPUs, memory or time than|"
-              r"\(PartitionNodeLimit\): asks for more hosts, or fewer, than")
-    assert re.search(fr"^hvdrun: note: job {job} is pending ({reason}) the partition gives to a job: it never starts as it is; "
-                     "partition small has 4 nodes", follow.err, re.MULTILINE), follow.err
-    queue.cluster.output("scancel", job)
-    queue.wait_for_state(job, "CANCELLED")
-    queue.cluster.output("scontrol", "delete", "PartitionName=small", user="root")
+    try:
+        follow = queue.follow(job)
+        follow.wait_for("partition small has 4 nodes with 16 CPUs and 4 GPUs each")
+        # The reason at submission, or the one that SLURM's scheduler sets soon after.
+        reason = (r"\(PartitionConfig\): asks for more hosts, CPUs, GPUs, memory or time than|"
+                  r"\(PartitionNodeLimit\): asks for more hosts, or fewer, than")
+        assert re.search(fr"^hvdrun: note: job {job} is pending ({reason}) the partition gives to a job: it never starts as it is; "
+                         "partition small has 4 nodes", follow.err, re.MULTILINE), follow.err
+    finally:
+        queue.cluster.output("scancel", job)
+        queue.wait_for_state(job, "CANCELLED")
+        queue.cluster.output("scontrol", "delete", "PartitionName=small", user="root")
 
 
 @pytest.mark.gate

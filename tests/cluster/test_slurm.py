@@ -273,10 +273,11 @@ name = os.environ["HVD_RANK"]
 got = []
 signal.signal(int(sys.argv[1]), lambda *_: got.append(1))
 signal.signal(signal.SIGUSR2, lambda *_: os._exit(0))
-pathlib.Path(f"{sys.argv[2]}/up.{name}").touch()
 while True:
     time.sleep(0.05)
-    pathlib.Path(f"{sys.argv[2]}/got.{name}").write_text(str(len(got)))
+    part = pathlib.Path(f"{sys.argv[2]}/new.{name}")
+    part.write_text(str(len(got)))
+    part.replace(f"{sys.argv[2]}/got.{name}")
 """
 
 

@@ -29,7 +29,9 @@ OURS = re.compile(r"\d+ \S+ (?:(?:hvdrun\S*|hvd-\S+|ssh|srun|elastic_trainer) |.
 NEEDS_IPV6 = pytest.mark.skipif(not Path("/proc/sys/net/ipv6").exists(), reason="this machine's kernel has no IPv6")
 JOB_FILES = re.compile(r"/tmp/hvd-[0-9a-f]{16,}|/dev/shm/")  # the checkout may lie in /tmp, too
 
-SESSION = "^sshd(-session)?: user"  # sshd's process of a login; OpenSSH 9.8 gave it another name
+# sshd's process of a login, which got another name in OpenSSH 9.8: its command line, and what ps says of it.
+SESSION = "^sshd(-session)?: user"
+SESSION_PROCESSES = ("sshd sshd: user", "sshd-session sshd-session: user")
 
 
 class Jobs:

@@ -165,7 +165,7 @@ def test_both_folders_of_a_job_may_be_in_dev_shm(sandbox: Sandbox) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a read-only /tmp")
 def test_the_error_for_a_read_only_tmp_names_tmpdir(sandbox: Sandbox) -> None:
-    sandbox.mounts.append("mount -t tmpfs -o ro tmpfs /tmp && unset TMPDIR")
+    sandbox.mounts.append("mount --rbind /tmp /tmp && mount -o remount,bind,ro /tmp && unset TMPDIR")
     done = sandbox.run("-c", 'cd / && exec "$0" "$@"', HVDRUN, "-np", 1, "true", tool="/bin/sh").expect(125)
     assert re.search(r"cannot make the job's folder /tmp/hvd-\S+: Read-only file system; TMPDIR can name another place", done.err_text), done
 

@@ -335,6 +335,7 @@ def test_a_spare_that_ends_at_its_start_is_named(sandbox: Sandbox) -> None:
     running.wait().expect(143)
 
 
+@pytest.mark.slow
 def test_a_spare_that_is_killed_is_replaced(sandbox: Sandbox, undisturbed: float) -> None:
     held = Held(sandbox, "-H", "localhost:5", "--spares", 1)
     wait_until(lambda: waits_for_others(sandbox.ranks().get(4, 0)), "a spare that waits")

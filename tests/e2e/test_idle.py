@@ -1,4 +1,4 @@
-"""What an idle job costs its host: how often hvdrun's processes wake up, and what they read. No test measures times."""
+"""What an idle job costs its host: how often hvdrun's processes wake up, and what they read. The tests count both over a time."""
 
 from __future__ import annotations
 
@@ -53,6 +53,7 @@ def woken(pids: list[int]) -> tuple[dict[str, float], float]:
 
 
 @pytest.mark.slow
+@pytest.mark.timing
 @pytest.mark.measures
 def test_an_idle_job_wakes_hvdrun_and_the_agent_at_most_once_a_second(sandbox: Sandbox) -> None:
     running = sandbox.start("-np", 8, "--pmix", "off", "sleep", "7777")
@@ -62,15 +63,18 @@ def test_an_idle_job_wakes_hvdrun_and_the_agent_at_most_once_a_second(sandbox: S
         assert wakes[name] <= seconds + 1, wakes
     assert wakes["hvd-guard"] == 0 and wakes["sleep"] == 0, wakes
     running.signal(signal.SIGTERM)
-    running.wait()
+    running.wait().expect(143)
 
 
 @pytest.mark.slow
+@pytest.mark.timing
 @pytest.mark.measures
 @pytest.mark.parametrize("place", ["file", "terminal"])
 def test_an_idle_job_does_not_read_of_other_processes(sandbox: Sandbox, place: str) -> None:
-    others = [subprocess.Popen(["sleep", "7777"]) for _ in range(OTHERS)]
+    others: list[subprocess.Popen] = []
     try:
+        for _ in range(OTHERS):
+            others.append(subprocess.Popen(["sleep", "7777"]))
         if place == "terminal":
             child = spawn(sandbox, HVDRUN, "-np", 2, "--pmix", "off", "sleep", "7777")
         else:

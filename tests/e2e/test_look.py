@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import BUILD, PYTHON, SANITIZED, Running, Sandbox, alive, process_state, program, wait_until
+from harness import BUILD, PYTHON, SANITIZED, Running, Sandbox, alive, copy_for_others, process_state, program, wait_until
 
 LOOK = BUILD / "bin/hvdrun-look"
 LOOKS = [10, pytest.param(100, marks=pytest.mark.slow)]  # at a process that must not notice them
@@ -454,14 +454,9 @@ def test_a_wrong_command_line_is_refused(words: list[str]) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 def test_a_process_of_another_user_is_described_without_its_stacks(sandbox: Sandbox) -> None:
     process = victim(sandbox, "read")
-    # The copy is one that the other user may execute.
-    copy = Path("/dev/shm") / f"hvdtest-look-{sandbox.cookie}"
-    shutil.copy(LOOK, copy)
-    try:
+    with copy_for_others(LOOK) as copy:
         done = subprocess.run([copy, str(process.pid)], capture_output=True, text=True, user=65534, group=65534, extra_groups=[],
                               timeout=60)
-    finally:
-        copy.unlink()
     assert done.returncode == 0, done
     seen = json.loads(done.stdout)
     assert seen["problems"] == ["no stacks: it belongs to user 0, and this one is 65534"]

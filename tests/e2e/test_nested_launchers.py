@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 import socket
-import sys
 from pathlib import Path
 
 import pytest
 
-from harness import HVDRUN, Sandbox
+from harness import HOSTNAME, HVDRUN, PYTHON, Sandbox, copy_for_others
 
-PYTHON = sys.executable
-
-# Starts two ranks of its own, as torchrun does, and waits for its input's end.
+# Starts two ranks of its own, as torchrun does, and waits for the first.
 LAUNCHER = """
 import os, subprocess, sys
 ranks = [subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"], env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2"})
@@ -27,9 +25,9 @@ def test_a_launcher_that_no_table_knows_is_named_while_it_runs(sandbox: Sandbox)
     launcher.write_text(LAUNCHER)
     running = sandbox.start("-np", 2, PYTHON, launcher)
     running.wait_for(b"has started ranks of its own", "err")
-    assert b"2 ranks has started ranks of its own (below rank " in running.err
+    assert b"each of 2 ranks has started ranks of its own (below rank " in running.err
     assert b"mylauncher has started process " in running.err and b"so the job runs 2 times" in running.err
-    running.signal(2)
+    running.signal(signal.SIGINT)
     running.wait()
 
 
@@ -40,7 +38,7 @@ def test_processes_of_a_rank_are_no_launchers(sandbox: Sandbox) -> None:
 import os, subprocess, sys, time
 number = int(os.environ["RANK"])
 names = range(2) if number == 0 else [number, number]
-workers = [subprocess.Popen(["sleep", "2"], env={**os.environ, "RANK": str(rank)}) for rank in names]
+workers = [subprocess.Popen(["sleep", "4"], env={**os.environ, "RANK": str(rank)}) for rank in names]
 for worker in workers: worker.wait()
 """)
     done = sandbox.run("-np", 2, PYTHON, program).expect(0)
@@ -61,7 +59,7 @@ def test_a_job_of_several_hosts_of_another_scheduler_is_refused(sandbox: Sandbox
 
 
 def test_a_job_of_this_host_of_another_scheduler_has_its_slots(sandbox: Sandbox) -> None:
-    (sandbox.files / "nodes").write_text(f"{socket.gethostname()}\n" * 3)
+    (sandbox.files / "nodes").write_text(f"{HOSTNAME}\n" * 3)
     done = sandbox.run("echo", "rank", env={"PBS_JOBID": "12", "PBS_NODEFILE": str(sandbox.files / "nodes")}).expect(0)
     assert len(done.out_lines) == 3
 
@@ -103,6 +101,6 @@ def test_a_home_that_may_not_be_seen_has_no_config_file(sandbox: Sandbox, tmp_pa
         pytest.skip("needs root, to become another user")
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
-    done = sandbox.run("--reuid=65534", "--regid=65534", "--clear-groups", HVDRUN, "--print-env", "-np", 1, "true",
-                       tool="setpriv", env={"HOME": str(home)}, cwd=Path("/"))
-    assert done.code == 0, done
+    with copy_for_others(HVDRUN) as hvdrun:
+        sandbox.run("--reuid=65534", "--regid=65534", "--clear-groups", hvdrun, "--print-env", "-np", 1, "true",
+                    tool="setpriv", env={"HOME": str(home)}, cwd=Path("/")).expect(0)

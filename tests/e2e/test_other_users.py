@@ -10,13 +10,12 @@ import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from harness import HVDRUN, PYTHON, TIME_LIMIT, TOP, Running, Sandbox, all_pids, environment_of, program, read_bytes, wait_until
+from harness import HVDRUN, PYTHON, TIME_LIMIT, TOP, Running, Sandbox, all_pids, copy_for_others, environment_of, program, read_bytes, wait_until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 
@@ -310,11 +309,11 @@ def test_a_job_is_looked_into_though_another_user_has_taken_its_folder(sandbox: 
     user = 40000 + os.getpid() % 20000
     folder = Path(f"/tmp/hvdrun-{user}")
     folder.mkdir(mode=0o777)
-    programs = Path(tempfile.mkdtemp(dir="/tmp"))  # that user may not see the checkout
-    try:
-        programs.chmod(0o755)
-        hvdrun = shutil.copy(HVDRUN, programs)
-        as_user = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "env", "-u", "TMPDIR", "HOME=/", hvdrun]
+    with copy_for_others(HVDRUN) as hvdrun, contextlib.ExitStack() as at_end:
+        at_end.callback(folder.rmdir)
+        at_end.callback(lambda: [shutil.rmtree(path) for path in Path("/tmp").glob(f"hvdrun-{user}-*")])
+        at_end.callback(sandbox.kill_all)
+        as_user = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "env", "-u", "TMPDIR", "HOME=/", str(hvdrun)]
         job = sandbox.start(*as_user[1:], "-np", 1, "sleep", "1000", tool=as_user[0], cwd=Path("/"))
         wait_until(sandbox.ranks, "the rank")
         asked = subprocess.run([*as_user, "why", str(job.pid)], capture_output=True, text=True, cwd="/", timeout=TIME_LIMIT)
@@ -322,9 +321,6 @@ def test_a_job_is_looked_into_though_another_user_has_taken_its_folder(sandbox: 
         job.signal(signal.SIGTERM)
         job.wait().expect(143)
         assert not list(Path("/tmp").glob(f"hvdrun-{user}-*"))
-    finally:
-        folder.rmdir()
-        shutil.rmtree(programs)
 
 
 # The tests of each row of the page's table.

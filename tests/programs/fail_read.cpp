@@ -1,11 +1,13 @@
 // A library to preload: in the agent, a read(2) of a file below /proc whose name ends with
-// $FAIL_READ_OF fails as if the process had ended since open(2).
+// $FAIL_READ_OF fails as if the process had ended since open(2). It makes the file $FAIL_READ_MARK
+// then.
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 namespace {
@@ -40,6 +42,8 @@ extern "C" ssize_t read(int fd, void* buffer, size_t size) {
     const bool fails = is_to_fail(fd);
     is_inside = false;
     if (fails) {
+      if (const char* const mark = std::getenv("FAIL_READ_MARK"); mark != nullptr)
+        ::close(::open(mark, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
       errno = ESRCH;
       return -1;
     }

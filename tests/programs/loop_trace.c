@@ -1,8 +1,8 @@
 /* Preloaded into hvdrun: finds turns of the event loops of launcher and agent in which the thread
  * slept. Appends "NAME turn MS" to the file $HVD_LOOP_TRACE for each turn in which it slept for
- * more than 2 ms. Instead of "turn" it says "start" if the turn has started ranks, and "wait" if it
- * has waited by poll(2) for the end of the guard. A sleep is time in which the thread neither runs
- * nor waits for a processor. */
+ * more than 2 ms, and "NAME begins" for the first turn of each process. Instead of "turn" it says
+ * "start" if the turn has started ranks, and "wait" if it has waited by poll(2) for the end of the
+ * guard. A sleep is time in which the thread neither runs nor waits for a processor. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
@@ -75,6 +75,11 @@ int epoll_wait(int epoll, struct epoll_event* events, int most, int timeout) {
     FILE* file = slept > LONGEST_MS ? fopen(path, "ae") : NULL;
     const char* const what = has_started ? "start" : has_waited ? "wait" : "turn";
     if (file) fprintf(file, "%s %s %.1f\n", name, what, slept);
+    if (file) fclose(file);
+  }
+  if (of != getpid()) {
+    FILE* file = fopen(path, "ae");
+    if (file) fprintf(file, "%s begins\n", name);
     if (file) fclose(file);
   }
   const int count = real(epoll, events, most, timeout);

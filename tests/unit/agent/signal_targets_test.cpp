@@ -92,7 +92,7 @@ TEST(SignalTargets, DeadProcessIsNone) {
   EXPECT_EQ(targets(tree), Pids());
 }
 
-// A child that has set its signals up, and ends with its parent.
+// A child that has set its signals up, and ends with this object.
 class Child {
  public:
   explicit Child(void (*prepare)()) {

@@ -67,7 +67,7 @@ class StreamOrderOfPipes : public ::testing::Test {
       ASSERT_TRUE(made);
       *pipe = std::move(*made);
     }
-    order_.emplace(signals_, out_.read.get(), err_.read.get());
+    order_.emplace(writes_, out_.read.get(), err_.read.get());
   }
 
   static void write(const Pipe& pipe, std::string_view text) {
@@ -82,7 +82,7 @@ class StreamOrderOfPipes : public ::testing::Test {
   }
 
   EventLoop loop_;
-  PipeWrites signals_{loop_};
+  PipeWrites writes_{loop_};
   Pipe out_;
   Pipe err_;
   std::optional<StreamOrder> order_;  // ends before the pipes

@@ -263,5 +263,22 @@ TEST_F(ControlServerTest, TwoServersHaveSocketsOfTheirOwn) {
   EXPECT_EQ(control_names(*open_control_folder(socket.folder)).size(), 2u);
 }
 
+// Another user may have made one of these names, and the user's own may be open to others.
+TEST(OtherControlFolders, AreThoseThatOnlyThisUserMayEnter) {
+  const TemporaryFolder folder;
+  const auto name = "hvdrun-" + std::to_string(::geteuid()) + "-";
+  const auto own = folder.path() / (name + "own");
+  const auto open = folder.path() / (name + "open");
+  std::filesystem::create_directory(own);
+  ASSERT_EQ(::chmod(own.c_str(), 0700), 0);
+  std::filesystem::create_directory(open);
+  ASSERT_EQ(::chmod(open.c_str(), 0755), 0);
+  std::filesystem::create_directory_symlink(own, folder.path() / (name + "link"));
+  std::vector<std::filesystem::path> found;
+  for (const auto& each : other_control_folders({{"TMPDIR", folder.path().string()}}))
+    if (each.parent_path() == folder.path()) found.push_back(each);
+  EXPECT_EQ(found, std::vector{own});
+}
+
 }  // namespace
 }  // namespace hvdrun

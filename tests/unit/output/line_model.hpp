@@ -32,11 +32,10 @@ class LineModel {
 
   void take(std::string_view body, bool newline) {
     for (const char byte : body) {
-      if (byte != '\r') {
+      if (byte == '\r')
+        returned_ = true;
+      else
         add(byte);
-        continue;
-      }
-      returned_ = true;
     }
     if (returned_ && (!newline || text_.ends_with(kMoveUp))) split();
     if (!newline) return;

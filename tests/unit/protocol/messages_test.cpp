@@ -41,6 +41,7 @@ LaunchMessage example_launch() {
   m.kill_signal = 15;
   m.grace = std::chrono::milliseconds(250);
   m.stall_time = std::chrono::milliseconds(60'001);
+  m.join_time = std::chrono::milliseconds(60'002);
   m.progress_interval = std::chrono::milliseconds(251);
   m.elastic = true;
   m.key = "00ff";
@@ -62,7 +63,9 @@ TEST(Messages, AnAgentLearnsWhosePlaceItTakes) {
   ConfigureMessage message;
   EXPECT_EQ(parse<ConfigureMessage>(pack(message))->predecessor, std::nullopt);
   message.predecessor = 3;
+  message.devices = {{"CUDA_VISIBLE_DEVICES", "0,1", true}};
   EXPECT_EQ(parse<ConfigureMessage>(pack(message))->predecessor, 3u);
+  EXPECT_EQ(parse<ConfigureMessage>(pack(message))->devices, message.devices);
 }
 
 TEST(Messages, LaunchMessageRoundTrips) {
@@ -103,6 +106,7 @@ TEST(Messages, LaunchMessageRoundTrips) {
   EXPECT_EQ(got->kill_signal, 15);
   EXPECT_EQ(got->grace.count(), 250);
   EXPECT_EQ(got->stall_time.count(), 60'001);
+  EXPECT_EQ(got->join_time.count(), 60'002);
   EXPECT_EQ(got->progress_interval.count(), 251);
 }
 
@@ -157,6 +161,7 @@ TEST(Messages, OtherMessagesRoundTrip) {
   exited.rank = 4;
   exited.wait_status = 9;
   exited.before_stop = true;
+  exited.dev_shm_is_full = true;
   exited.peak_memory_bytes = 1ull << 40;
   exited.last_error = "rank 1 has left";
   exited.counters = {true, 5,  640, 2.5, 1.5, 12, {{11, 0.25, 64}}, {{"loss", std::nan("")}},
@@ -167,6 +172,7 @@ TEST(Messages, OtherMessagesRoundTrip) {
   ASSERT_TRUE(got);
   EXPECT_EQ(got->wait_status, 9);
   EXPECT_TRUE(got->before_stop);
+  EXPECT_TRUE(got->dev_shm_is_full);
   EXPECT_EQ(got->peak_memory_bytes, 1ull << 40);
   EXPECT_EQ(got->last_error, "rank 1 has left");
   EXPECT_TRUE(got->failure.reported);
@@ -235,8 +241,8 @@ TEST(Messages, OtherMessagesRoundTrip) {
   EXPECT_TRUE(rank_drove_all);
   EXPECT_TRUE(done->ranks_joined);
   EXPECT_FALSE(done->apart.lacks_tf_config);
-  const auto apart = parse<ApartMessage>(pack(ApartMessage{true, true}));
-  EXPECT_TRUE(apart && apart->lacks_tf_config && apart->uses_mpich);
+  const auto apart = parse<ApartMessage>(pack(ApartMessage{true, true, true}));
+  EXPECT_TRUE(apart && apart->lacks_tf_config && apart->uses_mpich && apart->joined);
   const auto states =
       parse<StatesMessage>(pack(StatesMessage{{{3,
                                                 30,

@@ -15,7 +15,8 @@
 namespace hvdrun {
 namespace {
 
-constexpr std::chrono::milliseconds kLookInterval{1000};
+// The members of an elastic job are not kept waiting: restore() is called when they come together.
+constexpr std::chrono::milliseconds kLookInterval{30'000};
 
 // Marks the folder as in use for as long as the descriptor lives.
 Fd lock_folder(const std::filesystem::path& folder) {

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 namespace hvdrun {
 namespace {
@@ -123,7 +124,7 @@ void NestedRanks::on_timer() {
 }
 
 std::string NestedRanks::look() const {
-  const auto processes = all_processes();
+  const auto processes = processes_below(::getpid());
   std::optional<NestedRank> first;
   std::size_t count = 0;
   int rank = 0;
@@ -141,8 +142,7 @@ std::string NestedRanks::look() const {
   const auto launcher = program_in(parts_of(first->parent, "cmdline"));
   return fmt::format(
       "each of {} ranks has started ranks of its own (below rank {}, {} has started process {} "
-      "with "
-      "{}), so the job runs {} times: let hvdrun start the program, without {}",
+      "with {}), so the job runs {} times: let hvdrun start the program, without {}",
       count, rank, launcher, first->pid, first->variables, count, launcher);
 }
 

@@ -37,7 +37,7 @@ def reads(pid: int) -> int:
 
 def settle(sandbox: Sandbox, ranks: int) -> None:
     wait_until(lambda: len(sandbox.ranks()) == ranks, "the ranks' start")
-    time.sleep(4)  # looks become rarer with the age of a job
+    time.sleep(15)  # looks become rarer with the age of a job
 
 
 def woken(pids: list[int]) -> tuple[dict[str, float], float]:

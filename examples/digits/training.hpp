@@ -208,11 +208,13 @@ class Training {
     bool resumed = false;    // from a checkpoint, if it was to
   };
 
-  // Keeps the state for the case that a rank is lost. What was done since is done again.
+  // Keeps the state for the case that a rank is lost. What was done since is done again. If new
+  // ranks are ready, all ranks begin run() again, with them.
   void commit() {
     if (!hvd::elastic::is_elastic()) return;
     learner_.fetch();
     newest_.commit();
+    hvd::elastic::check_updates();
   }
 
   // Reads the data and opens the files, with all ranks, unless all have done so.

@@ -154,11 +154,26 @@ std::optional<SrunFailure> explain_host_failure(const std::string& text) {
   return std::nullopt;
 }
 
+// Explains the ends of all tasks if SLURM has cancelled the step, which a host that fails may be
+// the reason for: "slurmstepd: error: *** STEP 1.0 ON n1 CANCELLED AT … ***" is printed by another.
+std::optional<SrunFailure> explain_cancellation(const std::vector<SrunLine>& lines) {
+  const auto cancelled = std::ranges::find_if(lines, [](const SrunLine& line) {
+    return contains(line.text, "*** STEP") && contains(line.text, "CANCELLED");
+  });
+  if (cancelled == lines.end()) return std::nullopt;
+  for (const auto& line : lines)
+    if (!line.task)
+      if (auto failure = explain_host_failure(line.text)) return failure;
+  return SrunFailure{{}, "SLURM has cancelled the step (" + cancelled->text + ")", std::nullopt};
+}
+
 }  // namespace
 
 std::vector<SrunFailure> explain_task_ends(const std::vector<SrunTaskEnd>& ends,
                                            const std::vector<SrunLine>& lines,
                                            const std::string& agent_path) {
+  if (ends.empty()) return {};
+  if (auto cancelled = explain_cancellation(lines)) return {std::move(*cancelled)};
   std::vector<SrunFailure> failures;
   for (const auto& end : ends)
     for (const auto task : end.tasks)

@@ -46,8 +46,10 @@ Result<int> parse_hosts_count(std::string_view text) {
   const auto middle = text.find_first_of(":-", 1);
   if (middle != npos && parse_whole(text.substr(0, middle), 1) &&
       parse_whole(text.substr(middle + 1), 1))
-    return usage_error("needs one number of hosts, not " + quote(text) +
-                       ": --min-np M --max-np X lets the number of ranks change");
+    return usage_error(
+        "needs one number of hosts, not " + quote(text) +
+        ": a program that uses libhvd may continue with fewer ranks (--min-np M), or with "
+        "more (--max-np X)");
   return parse_whole(text, 1);
 }
 

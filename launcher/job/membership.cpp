@@ -252,6 +252,7 @@ void Membership::carry_out(const Actions& actions) {
     if (const auto* const end = std::get_if<action::EndMember>(&action)) end_member(*end);
     if (const auto* const lost = std::get_if<action::Lost>(&action)) losses_.push_back(*lost);
     if (std::holds_alternative<action::Opened>(action)) note_opened();
+    if (std::holds_alternative<action::Updated>(action)) new_ranks_.announced();
     next_wait = next_wait || std::holds_alternative<action::Over>(action) ||
                 std::holds_alternative<action::Go>(action) ||
                 std::holds_alternative<action::Parts>(action);

@@ -5,6 +5,8 @@
 #include "report/report_text.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +16,9 @@
 namespace hvdrun {
 
 namespace {
+
+// A step may take long, and a program may ask after several.
+constexpr std::chrono::milliseconds kMostUnasked{60'000};
 
 // Returns "exit code 1", with the last line of what the rank has reported of its failure.
 std::string how_it_ended(const RankReport& rank) {
@@ -27,7 +32,9 @@ std::string how_it_ended(const RankReport& rank) {
 }  // namespace
 
 NewRanks::NewRanks(AttemptParts& attempt, Generations& generations)
-    : attempt_(attempt), generations_(generations) {
+    : attempt_(attempt),
+      generations_(generations),
+      unasked_(attempt.job.loop, [this] { warn_of_unasked(); }) {
   for (const auto& rank : attempt.table.ranks())
     slots_.add({attempt.table.host_index(rank.placement.rank), rank.placement}, true);
   const auto& hosts = attempt.placement().hosts;
@@ -103,7 +110,33 @@ void NewRanks::warn_of_late(std::uint32_t number) {
       attempt_.job.spec.elastic.replaces ? "another one is started" : "none takes its place")));
 }
 
+void NewRanks::announced() {
+  if (has_warned_of_unasked_ || unasked_.pending()) return;
+  unasked_.start(std::min(attempt_.job.spec.elastic.elastic_timeout, kMostUnasked));
+}
+
+void NewRanks::warn_of_unasked() {
+  using enum Generations::Member::State;
+  const auto& state = generations_.state();
+  if (state.phase != Generations::Phase::open) return;  // one has asked
+  std::vector<int> waiting;
+  for (std::size_t number = 0; number < state.members.size(); ++number) {
+    const auto& member = state.members[number];
+    if (member.came && !member.rank && member.state == running)
+      waiting.push_back(static_cast<int>(number));
+  }
+  if (waiting.empty()) return;
+  has_warned_of_unasked_ = true;
+  const bool is_one = waiting.size() == 1;
+  attempt_.note(warning_text(fmt::format(
+      "new {} {} ready, and the program has not asked for {} within {}: it takes new ranks in by "
+      "hvd_check_updates in C and C++, by state.commit() in Python",
+      describe_ranks(waiting), is_one ? "is" : "are", is_one ? "it" : "them",
+      seconds_text(std::min(attempt_.job.spec.elastic.elastic_timeout, kMostUnasked)))));
+}
+
 void NewRanks::note(const action::Go& go) {
+  unasked_.cancel();
   commits_ = go.commits[go.go.root];
   for (const auto& rank : go.go.ranks) commits_at_first_.emplace(rank.member, commits_);
   for (const auto& [host, slot, commits] : std::exchange(uncertain_, {}))

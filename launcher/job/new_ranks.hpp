@@ -26,6 +26,8 @@ class NewRanks {
   void begin();
   // Starts processes in the slots that are free, if the job replaces ranks.
   void start();
+  // The members have been told that newcomers are ready. Warns if they do not ask for them.
+  void announced();
   // Takes the members of a generation, and how often they have committed.
   void note(const action::Go& go);
   // Takes the end of a member's process. Says if its slot is left out.
@@ -37,7 +39,10 @@ class NewRanks {
   bool want(std::size_t host) const;
 
   // The job ends: warns of no rank any more.
-  void leave() { late_.clear(); }
+  void leave() {
+    late_.clear();
+    unasked_.cancel();
+  }
 
   // Returns whether a process may still come that is not in the job.
   bool may_come() const;
@@ -49,6 +54,8 @@ class NewRanks {
   void start_all();
   // Warns of a process that has not come to hvd_init. It is not ended: it may be reading its data.
   void warn_of_late(std::uint32_t member);
+  // Warns, once in the job, of newcomers that wait for a program that does not ask for them.
+  void warn_of_unasked();
 
   AttemptParts& attempt_;
   Generations& generations_;
@@ -65,6 +72,8 @@ class NewRanks {
   std::vector<Uncertain> uncertain_;
   std::uint64_t commits_ = 0;                   // of the last generation's root
   std::map<std::uint32_t, TimeoutTimer> late_;  // by member
+  TimeoutTimer unasked_;                        // of the first newcomer that is ready
+  bool has_warned_of_unasked_ = false;
 };
 
 }  // namespace hvdrun

@@ -376,6 +376,23 @@ def test_a_new_rank_that_does_not_come_to_hvd_init_is_named(sandbox: Sandbox) ->
     assert done.err_text.count("has not called hvd_init within") >= 2, done
 
 
+def test_a_program_that_does_not_ask_for_new_ranks_is_named(sandbox: Sandbox) -> None:
+    held = Held(sandbox, "--replace", "auto", "--elastic-timeout", "0.3", die="step:2:1:kill:5")
+    warning = f"warning: new rank {RANKS} is ready, and the program has not asked for it within 0.3 s: "
+    held.running.wait_for(warning.encode(), "err")
+    held.go.touch()
+    assert held.wait().expect(0).err_text.count("has not asked for") == 1
+
+
+def test_the_example_takes_new_ranks_in(sandbox: Sandbox) -> None:
+    running = sandbox.start("--min-np", 1, "-np", 2, "--replace", "auto", program("../examples/digits"), "--epochs", 100_000)
+    running.wait_for(b"epoch 2 ")
+    os.kill(sandbox.ranks()[1], signal.SIGKILL)
+    running.wait_for(f"new rank 2 on {HOSTNAME} has joined: 2 ranks continue".encode(), "err")
+    running.signal(signal.SIGTERM)
+    running.wait().expect(143)
+
+
 def test_a_job_stops_at_its_reset_limit(sandbox: Sandbox) -> None:
     done = train(sandbox, "--reset-limit", 1, die="step:1:1:kill:5,step:2:2:exit7:12").expect(7)
     assert done.report["first_failure"] == 2 and len(done.report["generations"]) == 2, done

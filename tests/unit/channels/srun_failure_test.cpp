@@ -80,7 +80,26 @@ INSTANTIATE_TEST_SUITE_P(
                   "srun: error: n2: task 1: Exited with exit code 125",
                   "srun: error: n3: task 2: Killed"},
                  "n2: cannot reach the launcher (10.0.0.1 port 4: no answer)\n"
-                 "n3: the agent ended before it had connected, without a word (Killed)\n"}));
+                 "n3: the agent ended before it had connected, without a word (Killed)\n"},
+        TaskCase{
+            {"srun: error: Task launch for StepId=1.0 failed on node n3: Communication connection "
+             "failure",
+             "srun: error: Application launch failed: Communication connection failure",
+             "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.",
+             "0: slurmstepd: error: *** STEP 1.0 ON n1 CANCELLED AT 2026-11-28T10:00:00 ***",
+             "srun: error: n[1-2]: tasks 0-1: Killed"},
+            "n3: SLURM's slurmd does not answer there (Task launch for StepId=1.0 failed on node "
+            "n3: Communication connection failure)\n"},
+        TaskCase{
+            {"0: slurmstepd: error: *** STEP 1.0 ON n1 CANCELLED AT 2026-11-28T10:00:00 DUE TO "
+             "NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***",
+             "srun: error: Node failure on n3", "srun: error: n1: task 0: Killed"},
+            "n3: SLURM cannot use it (Node failure on n3)\n"},
+        TaskCase{
+            {"0: slurmstepd: error: *** STEP 1.0 ON n1 CANCELLED AT 2026-11-28T10:00:00 ***",
+             "srun: error: n1: task 0: Terminated"},
+            ": SLURM has cancelled the step (slurmstepd: error: *** STEP 1.0 ON n1 CANCELLED AT "
+            "2026-11-28T10:00:00 ***)\n"}));
 
 struct StepCase {
   int wait_status;

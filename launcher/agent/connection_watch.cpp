@@ -25,8 +25,8 @@ namespace fs = std::filesystem;
 constexpr std::string_view kListening = "0A";
 constexpr std::string_view kTimeWait = "06";
 constexpr std::string_view kTimeWaitTimer = "03";
-// Ranks that use MPICH and have not joined after this long will not.
-constexpr std::chrono::milliseconds kMpichLimit{5000};
+// Ranks of an MPI that cannot find others have not joined after this long, and will not.
+constexpr std::chrono::milliseconds kMpiLimit{5000};
 // How long the kernel lists a connection after its end (TCP_TIMEWAIT_LEN).
 constexpr std::chrono::milliseconds kTimeWaitLength{60000};
 
@@ -84,6 +84,14 @@ bool add_inodes(const fs::path& table, std::set<std::uint64_t>& inodes) {
   return true;
 }
 
+// Adds the libraries whose files are named in the text.
+void add_named(const std::string& text, UsedLibraries& used) {
+  const auto has = [&text](const char* file) { return text.find(file) != std::string::npos; };
+  used.tensorflow |= has("libtensorflow_framework.so");
+  used.mpich |= has("libmpich.so") || has("libmpi.so.12");
+  used.open_mpi |= has("libmpi.so.40") || has("libmpi.so.80");
+}
+
 constexpr std::chrono::milliseconds kShortestInterval{1000};
 
 }  // namespace
@@ -103,7 +111,8 @@ void ConnectionWatch::on_timer() {
     if (told_) events_.on_apart();
     return;
   }
-  const auto limit = used_.mpich ? std::min(kMpichLimit, join_time_) : join_time_;
+  const bool cannot_join = used_.mpich || lacks_pmix();
+  const auto limit = cannot_join ? std::min(kMpiLimit, join_time_) : join_time_;
   if (limit.count() > 0 && age() >= limit && !std::exchange(told_, true)) events_.on_apart();
   const auto left = told_ || limit.count() == 0 ? age() : limit - age();
   timer_.start(interval_after(age(), left));
@@ -113,6 +122,7 @@ void ConnectionWatch::start(const LaunchMessage& job, const std::vector<HeldPort
   if (job.size < 2 || job.ranks.empty()) return;  // none: they come later, one by one
   ports_ = ports_of_ranks(job, held);
   has_tf_config_ = has_tf_config(job);
+  has_pmix_ = !job.pmix_namespace.empty();
   join_time_ = job.join_time;
   program_ = job.program;
   begun_ = std::chrono::steady_clock::now();
@@ -148,9 +158,11 @@ void ConnectionWatch::finish() {
   if (events_.joined()) return;
   was_too_short_ = age() < kShortestExamined;
   if (!was_too_short_) look_at_ports();
-  if (seen_ || !is_built_with_mpich(program_)) return;
-  used_.mpich = true;
-  was_too_short_ = false;
+  if (seen_) return;
+  const auto named = libraries_named_in(program_);
+  used_.mpich |= named.mpich;
+  used_.open_mpi |= named.open_mpi;
+  if (named.mpich || lacks_pmix()) was_too_short_ = false;
 }
 
 bool has_tcp_socket(pid_t pid, SocketsByNamespace& known) {
@@ -197,22 +209,17 @@ bool is_connection(const std::string& line, const std::set<int>& ports,
   return state != kTimeWait || closed_ago(timer).value_or(age) <= age + kClockTolerance;
 }
 
-bool is_built_with_mpich(const std::string& program) {
+UsedLibraries libraries_named_in(const std::string& program) {
+  UsedLibraries named;
   const auto start = content_of(program, std::size_t{1} << 16U);
-  if (!start.starts_with("\x7f"
-                         "ELF"))
-    return false;
-  return start.find("libmpich.so.12") != std::string::npos ||
-         start.find("libmpi.so.12") != std::string::npos;
+  if (start.starts_with("\x7f"
+                        "ELF"))
+    add_named(start, named);
+  return named;
 }
 
 void add_used_libraries(pid_t pid, UsedLibraries& used) {
-  std::istringstream maps(content_of("/proc/" + std::to_string(pid) + "/maps"));
-  for (std::string line; std::getline(maps, line);) {
-    const auto has = [&line](const char* file) { return line.find(file) != std::string::npos; };
-    used.tensorflow = used.tensorflow || has("/libtensorflow_framework.so");
-    used.mpich = used.mpich || has("/libmpich.so") || has("/libmpi.so.12");
-  }
+  add_named(content_of("/proc/" + std::to_string(pid) + "/maps"), used);
 }
 
 }  // namespace hvdrun

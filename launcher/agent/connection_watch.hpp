@@ -41,15 +41,16 @@ inline constexpr std::chrono::milliseconds kClockTolerance{200};
 
 struct UsedLibraries {
   bool tensorflow = false;
-  bool mpich = false;  // or an MPI with the ABI of MPICH, such as Intel's
+  bool mpich = false;     // or an MPI with the ABI of MPICH, such as Intel's
+  bool open_mpi = false;  // or another MPI whose ranks find each other by PMIx
 };
 
 // Adds the libraries that the process has loaded.
 void add_used_libraries(pid_t pid, UsedLibraries& used);
 
-// Returns whether the program's file names MPICH's library among those that it loads: in its first
-// part, where linkers put that list.
-bool is_built_with_mpich(const std::string& program);
+// Returns the libraries of MPI that the program's file names among those that it loads: in its
+// first part, where linkers put that list.
+UsedLibraries libraries_named_in(const std::string& program);
 
 // Returns how long to wait before the next look at ranks that have run for this long, and will be
 // called apart after `left` more. There are ever fewer looks: 18 in the first minute, 18 more in
@@ -63,7 +64,7 @@ class ConnectionWatch {
     // Returns whether the ranks have joined in another way.
     std::function<bool()> joined;
     // The ranks have run for the job's join_time without a sign that they join; for less if they
-    // use MPICH. Called once, and once more if they join later.
+    // use an MPI that cannot. Called once, and once more if they join later.
     std::function<void()> on_apart;
   };
   ConnectionWatch(const EventLoop& loop, Events events);
@@ -91,12 +92,13 @@ class ConnectionWatch {
 
   // Returns what was seen of the ranks' programs, which may be why they do not join.
   ApartMessage apart() const {
-    return {used_.tensorflow && !has_tf_config_, used_.mpich, joined_later_};
+    return {used_.tensorflow && !has_tf_config_, used_.mpich, lacks_pmix(), joined_later_};
   }
 
  private:
   void on_timer();
   void look_at_ports();
+  bool lacks_pmix() const { return used_.open_mpi && !has_pmix_; }
   std::chrono::milliseconds age() const;
 
   Events events_;
@@ -107,6 +109,7 @@ class ConnectionWatch {
   bool seen_ = false;
   bool was_too_short_ = false;
   bool has_tf_config_ = false;
+  bool has_pmix_ = false;
   UsedLibraries used_;
   std::chrono::milliseconds join_time_{0};
   bool told_ = false;

@@ -30,6 +30,7 @@ void SeparateRuns::on_done(const DoneMessage& done, bool dismissed) {
 void SeparateRuns::add_signs(const ApartMessage& message) {
   signs_.lacks_tf_config |= message.lacks_tf_config;
   signs_.uses_mpich |= message.uses_mpich;
+  signs_.lacks_pmix |= message.lacks_pmix;
 }
 
 void SeparateRuns::add_to(Report& report, std::size_t hosts) const {
@@ -37,6 +38,7 @@ void SeparateRuns::add_to(Report& report, std::size_t hosts) const {
   report.rank_drove_all_gpus = rank_drove_all_gpus_;
   report.lacks_tf_config = signs_.lacks_tf_config;
   report.uses_mpich = signs_.uses_mpich;
+  report.lacks_pmix = signs_.lacks_pmix;
 }
 
 }  // namespace hvdrun

@@ -231,6 +231,7 @@ struct Report {
   // A rank was seen to use TensorFlow, and had no TF_CONFIG.
   bool lacks_tf_config = false;
   bool uses_mpich = false;             // a rank was seen to
+  bool lacks_pmix = false;             // a rank was seen to use Open MPI, and the job has no PMIx
   std::vector<std::string> notes;      // "stderr of rank 2 could not be written: …"
   std::vector<std::string> leftovers;  // what could not be ended: "pid 123 (python) on n1"
 

@@ -344,7 +344,8 @@ inline constexpr auto fields_of(const ApartMessage*) {
   using T = ApartMessage;
   using json_fields::field;
   return std::tuple(field("lacks_tf_config", &T::lacks_tf_config),
-                    field("uses_mpich", &T::uses_mpich), field("joined", &T::joined));
+                    field("uses_mpich", &T::uses_mpich), field("lacks_pmix", &T::lacks_pmix),
+                    field("joined", &T::joined));
 }
 
 inline constexpr auto fields_of(const Throttling*) {

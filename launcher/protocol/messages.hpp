@@ -246,7 +246,8 @@ struct ProgressMessage {  // of the agent's ranks that are alive
 struct ApartMessage {
   bool lacks_tf_config = false;  // one uses TensorFlow, and they were given no TF_CONFIG
   bool uses_mpich = false;
-  bool joined = false;  // they were said to be apart, and have joined since
+  bool lacks_pmix = false;  // one uses Open MPI, and they were given no PMIx
+  bool joined = false;      // they were said to be apart, and have joined since
 };
 
 struct DoneMessage {

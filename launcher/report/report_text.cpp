@@ -183,6 +183,9 @@ std::string_view advice_on_separate_runs(const Report& report) {
   if (report.uses_mpich)
     return "a rank uses MPICH, which finds no other ranks under hvdrun: type MPICH's `mpiexec -n` "
            "(Debian's mpiexec.mpich) instead of `hvdrun -np`";
+  if (report.lacks_pmix)
+    return "a rank uses Open MPI, whose ranks find each other by PMIx, and this job has none "
+           "(--pmix)";
   if (report.lacks_tf_config)
     return "the ranks had no TF_CONFIG, which TensorFlow's MultiWorkerMirroredStrategy reads: "
            "--for tensorflow sets it";
@@ -205,7 +208,8 @@ std::vector<std::string> lines_of_success(const Report& report) {
   append(other_failures(report), lines);
   add_earlier(report, lines);
   add_hosts(report, lines);
-  if (report.may_be_separate_runs && (report.wall_seconds >= kLeastTraining || report.uses_mpich))
+  const bool cannot_join = report.uses_mpich || report.lacks_pmix;
+  if (report.may_be_separate_runs && (report.wall_seconds >= kLeastTraining || cannot_join))
     lines.push_back(separate_runs_warning(report, SeparateRunsAt::end));
   add_leftovers(report, lines);
   return lines;

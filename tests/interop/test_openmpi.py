@@ -32,6 +32,13 @@ def test_an_unmodified_mpi_program_runs_under_hvdrun(sandbox: Sandbox, size: int
     assert sorted(done.out_lines) == [f"rank {rank} of {size}: sum {size * (size + 1) // 2}" for rank in range(size)]
 
 
+def test_ranks_without_pmix_are_said_to_be_separate(sandbox: Sandbox) -> None:
+    done = sandbox.run("-np", 2, "--pmix", "off", "--label", "none", ALLREDUCE).expect(0)
+    assert done.out_lines == ["rank 0 of 1: sum 1"] * 2
+    assert "these may have been 2 separate runs of the program; a rank uses Open MPI, whose ranks find each other by PMIx, and " \
+        "this job has none (--pmix)" in done.err_text, done
+
+
 def test_ranks_of_an_mpi_program_meet_by_a_published_name(sandbox: Sandbox) -> None:
     done = sandbox.run("-np", 2, "--label", "none", program("mpi_connect")).expect(0)
     assert sorted(done.out_lines) == ["rank 0 met rank 1", "rank 1 met rank 0"]

@@ -181,25 +181,24 @@ TEST_F(ConnectionWatchTest, DoesNotExamineAJobWhoseRanksJoinedInAnotherWay) {
   EXPECT_FALSE(watch.was_too_short());
 }
 
-TEST(BuiltWithMpich, IsReadFromTheProgramsFile) {
+TEST(LibrariesOfMpi, AreReadFromTheProgramsFile) {
   const auto file =
-      std::filesystem::path(testing::TempDir()) / ("mpich-" + std::to_string(::getpid()));
+      std::filesystem::path(testing::TempDir()) / ("libraries-" + std::to_string(::getpid()));
   const auto says = [&file](const std::string& text) {
     std::ofstream(file) << text << std::flush;
-    return is_built_with_mpich(file);
+    const auto named = libraries_named_in(file);
+    return std::string(named.mpich ? "mpich" : "") + (named.open_mpi ? "open mpi" : "");
   };
-  EXPECT_TRUE(
-      says("\x7f"
-           "ELF....libc.so.6.libmpich.so.12"));
-  EXPECT_TRUE(
-      says("\x7f"
-           "ELF....libmpi.so.12"));
-  EXPECT_FALSE(
-      says("\x7f"
-           "ELF....libmpi.so.40"));
-  EXPECT_FALSE(says("#!/bin/sh\n# libmpich.so.12"));
+  const std::string elf =
+      "\x7f"
+      "ELF....libc.so.6.";
+  EXPECT_EQ(says(elf + "libmpich.so.12"), "mpich");
+  EXPECT_EQ(says(elf + "libmpi.so.12"), "mpich");
+  EXPECT_EQ(says(elf + "libmpi.so.40"), "open mpi");
+  EXPECT_EQ(says(elf + "libmpicxx.so"), "");
+  EXPECT_EQ(says("#!/bin/sh\n# libmpich.so.12"), "");
   std::filesystem::remove(file);
-  EXPECT_FALSE(is_built_with_mpich(file));
+  EXPECT_FALSE(libraries_named_in(file).mpich);
 }
 
 TEST_F(ConnectionWatchTest, RecognizesAShortJobOfMpich) {
@@ -215,6 +214,24 @@ TEST_F(ConnectionWatchTest, RecognizesAShortJobOfMpich) {
   std::filesystem::remove(file);
   EXPECT_TRUE(watch.apart().uses_mpich);
   EXPECT_FALSE(watch.was_too_short());
+}
+
+TEST_F(ConnectionWatchTest, KnowsThatOpenMpiCannotJoinWithoutPmix) {
+  const auto file =
+      std::filesystem::path(testing::TempDir()) / ("open-mpi-" + std::to_string(::getpid()));
+  std::ofstream(file) << "\x7f"
+                         "ELF....libmpi.so.40"
+                      << std::flush;
+  job_.program = file;
+  for (const bool has_pmix : {false, true}) {
+    job_.pmix_namespace = has_pmix ? "namespace" : "";
+    ConnectionWatch watch(loop_, {[] { return false; }, [] {}});
+    watch.start(job_, ports_);
+    watch.finish();
+    EXPECT_EQ(watch.apart().lacks_pmix, !has_pmix);
+    EXPECT_EQ(watch.was_too_short(), has_pmix);
+  }
+  std::filesystem::remove(file);
 }
 
 TEST_F(ConnectionWatchTest, IgnoresAListeningSocket) {

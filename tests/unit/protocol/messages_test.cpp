@@ -241,8 +241,9 @@ TEST(Messages, OtherMessagesRoundTrip) {
   EXPECT_TRUE(rank_drove_all);
   EXPECT_TRUE(done->ranks_joined);
   EXPECT_FALSE(done->apart.lacks_tf_config);
-  const auto apart = parse<ApartMessage>(pack(ApartMessage{true, true, true}));
-  EXPECT_TRUE(apart && apart->lacks_tf_config && apart->uses_mpich && apart->joined);
+  const auto apart = parse<ApartMessage>(pack(ApartMessage{true, true, true, true}));
+  EXPECT_TRUE(apart && apart->lacks_tf_config && apart->uses_mpich && apart->lacks_pmix &&
+              apart->joined);
   const auto states =
       parse<StatesMessage>(pack(StatesMessage{{{3,
                                                 30,

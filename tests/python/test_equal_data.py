@@ -43,7 +43,8 @@ ALL_ROWS = TORCH + f"""
             children.append(os.fork())
             if children[-1] == 0:
                 signal.alarm(30)  # a row that hangs ends
-                os.environ.update(RANK=rank, WORLD_SIZE="2", LOCAL_RANK=rank, LOCAL_WORLD_SIZE="2", MASTER_ADDR="127.0.0.1")
+                os.environ.update(RANK=rank, WORLD_SIZE="2", LOCAL_RANK=rank, LOCAL_WORLD_SIZE="2", MASTER_ADDR="127.0.0.1",
+                                  HVD_JOB_KEY="5" * 64)
                 train(*row)
                 os._exit(0)
         ends = [os.waitpid(child, 0)[1] for child in children]

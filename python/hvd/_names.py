@@ -26,8 +26,8 @@ def answers_for(module: str) -> tuple[Callable[[str], Any], Callable[[], list[st
         if module == "hvd" and name in FRAMEWORKS:
             try:
                 return importlib.import_module(f"hvd.{name}")
-            except ImportError as error:  # hasattr() and inspect take no other exception for an answer
-                raise AttributeError(str(error)) from error
+            except ImportError as failure:  # hasattr() and inspect take no other exception for an answer
+                raise AttributeError(str(failure)) from failure
         error = AttributeError(missing(module, name))
         if sys.version_info >= (3, 10):
             error.name = name  # otherwise Python adds a suggestion of its own

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy
@@ -59,6 +61,17 @@ def case_the_exception_says_what_to_write() -> None:
             except kind as error:
                 assert str(error) == text, f"{call}: {error}"
                 raise
+
+
+def case_errors_of_the_library_name_what_python_has() -> None:
+    sources = "".join(path.read_text() for path in Path(hvd.__file__).parent.rglob("*.py"))
+    called = {name for name in re.findall(r"(?:check|number)\((?:_?lib\.)?(hvd_\w+)", sources) if name != "hvd_alloc"}
+    assert len(called) > 60
+    for name in sorted(called):
+        text = str(hvd.errors.of_status(1, f"{name}: 1"))
+        thing: Any = hvd
+        for part in text.removeprefix("hvd.").removesuffix("(): 1").split("."):
+            thing = getattr(thing if hasattr(thing, part) or thing is not hvd else h, part)
 
 
 def case_the_other_ranks_learn_what_was_wrong() -> None:

@@ -42,7 +42,7 @@ def make_machine(release: str) -> Root:
 def main() -> int:
     [release] = sys.argv[1:]
     machine = make_machine(release)
-    for_all = " && ".join(["cd /" + CLONE, *commands()])
+    for_all = " && ".join([f"cd /{Path(CLONE).parent}", *commands()])
     code = subprocess.run(machine.entering(for_all, ROOT), stdin=subprocess.DEVNULL).returncode
     if code == 0:
         shutil.rmtree(machine.place)

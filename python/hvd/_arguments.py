@@ -66,13 +66,16 @@ def _guard_class(name: str, kind: type[Any]) -> None:
     is_own = all(base.__module__.split(".")[0] in ("hvd", "builtins", "typing") for base in kind.__mro__)
     for method, function in list(vars(kind).items()):
         is_public = method == "__init__" or (is_own and not method.startswith("_"))
+        called = name if method == "__init__" else f"{name}.{method}"
         if is_public and inspect.isfunction(function):
-            setattr(kind, method, guarded(function, name if method == "__init__" else f"{name}.{method}"))
+            setattr(kind, method, guarded(function, called))
+        elif is_public and isinstance(function, (classmethod, staticmethod)):
+            setattr(kind, method, type(function)(guarded(function.__func__, called)))
 
 
 def guarded(function: Function, name: str) -> Function:
     """Returns the function, which names its wrong arguments. `name`: as the program calls it, "hvd.torch.allreduce"."""
-    if getattr(function, "hvd_guards", False) or not set(inspect.signature(function).parameters) - {"self"}:
+    if getattr(function, "hvd_guards", False) or not set(inspect.signature(function).parameters) - {"self", "cls"}:
         return function
 
     @functools.wraps(function)
@@ -108,7 +111,7 @@ def named_error(function: Callable[..., Any], name: str, args: Any, kwargs: Any,
             errors.mark_shared(complaint)
         return complaint
     if isinstance(error, (ctypes.ArgumentError, struct.error)) or (isinstance(error, AttributeError) and _is_ours(error)):
-        other = TypeError(f"{name}: an argument is of a wrong type: {error}")
+        other = TypeError(f"{name} has failed: {type(error).__name__}: {error}")
         if errors.is_shared(error):
             errors.mark_shared(other)
         return other
@@ -135,7 +138,7 @@ def _complaint(function: Callable[..., Any], name: str, args: Any, kwargs: Any) 
         return ""
     for argument, value in bound.items():
         hint = hints.get(argument, Any)
-        if argument == "self" or _allows(hint, value):
+        if argument in ("self", "cls") or _allows(hint, value):
             continue
         return f"{name}: {argument} is {_given(value)}, not {_allowed(hint)}{_hint_for(hint, value)}"
     return ""
@@ -255,7 +258,7 @@ def _allowed(hint: Any) -> str:
         words = [word for index, word in enumerate(words) if word not in words[:index]]
         return " or ".join(words)
     if origin in _WORDS:
-        of = f" of {_plural(inner[0])}" if len(inner) == 1 and _plural(inner[0]) else ""
+        of = f" of {_plural(inner[0])}" if len(inner) == 1 and origin is not os.PathLike and _plural(inner[0]) else ""
         return _WORDS[origin] + of
     if origin is type:
         return "a class"

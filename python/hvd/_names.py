@@ -24,7 +24,10 @@ def answers_for(module: str) -> tuple[Callable[[str], Any], Callable[[], list[st
 
     def get(name: str) -> Any:
         if module == "hvd" and name in FRAMEWORKS:
-            return importlib.import_module(f"hvd.{name}")
+            try:
+                return importlib.import_module(f"hvd.{name}")
+            except ImportError as failure:  # hasattr() and inspect take no other exception for an answer
+                raise AttributeError(str(failure)) from failure
         error = AttributeError(missing(module, name))
         if sys.version_info >= (3, 10):
             error.name = name  # otherwise Python adds a suggestion of its own
@@ -32,7 +35,8 @@ def answers_for(module: str) -> tuple[Callable[[str], Any], Callable[[], list[st
 
     def listed() -> list[str]:
         here = vars(sys.modules[module])
-        more = FRAMEWORKS if module == "hvd" else ()
+        # Not a framework that is not imported: help() and inspect get each name, and would import it.
+        more = [name for name in FRAMEWORKS if name in here] if module == "hvd" else []
         return sorted({*here["__all__"], *more, *(name for name in here if name.startswith("__"))})
 
     return get, listed

@@ -153,7 +153,7 @@ def _reform_if_elastic() -> None:
 
 def _loop(func: Function, reset: Callable[[], None], can_reset: Callable[[], bool]) -> Function:
     if not callable(func):
-        raise TypeError(f"hvd.elastic.run: func is {func!r}, not a function")
+        raise TypeError(f"{func!r} is not a function")  # guard() names run() or run_fn()
 
     @functools.wraps(func)
     def wrapper(state: State, *args: Any, **kwargs: Any) -> Any:

@@ -88,16 +88,30 @@ _C_NAMES = re.compile(r"\bhvd_(init|shutdown)\b")
 # The function that has failed, at the beginning of a text, and what it is in Python if that has another name.
 _FAILED = re.compile(r"hvd_([a-z_]+?)(_async)?(?=: )")
 _PYTHON_NAMES = {"init_with": "init", "early_stopping_update": "EarlyStopping.update", "reform": "elastic.reform",
-                 "member": "elastic.member", "generation": "elastic.generation", "newest": "elastic.newest"}
+                 "member": "elastic.member", "generation": "elastic.generation", "newest": "elastic.newest",
+                 "newcomer": "elastic.is_newcomer", "process_sets": "process_set_ids", "parse_scaling": "scale_rate",
+                 "timeline_begin": "span", "timeline_end": "span", "stop_text": "agree_stop", "wait": "Handle.wait",
+                 "poll": "Handle.poll", "checkpoints_item": "checkpoint.Checkpoints.load", "reader_steps": "data.Reader",
+                 "shard_step": "data.Shard", "shard_steps": "data.Shard", "source_samples": "data.Source",
+                 "source_class_name": "data.Source.classes", "set_commits": "elastic.State.commit"}
+# By the prefix of the functions of C.
+_CLASSES = {"process_set_": "ProcessSet", "checkpoints_": "checkpoint.Checkpoints", "shard_": "data.Shard",
+            "source_": "data.Source", "reader_": "data.Reader", "record_writer_": "data.RecordWriter", "log_": "io.Log",
+            "file_": "io.atomic_file"}
 
 _BY_STATUS: dict[int, type[Error]] = {kind.status: kind for kind in Error.__subclasses__()}
 
 
 def _python_name(match: re.Match[str]) -> str:
     name = match[1]
-    if name.startswith("process_set_"):
-        name = "ProcessSet." + name[len("process_set_"):]
-    return f"hvd.{_PYTHON_NAMES.get(name, name)}()"
+    if name in _PYTHON_NAMES:
+        return f"hvd.{_PYTHON_NAMES[name]}()"
+    for prefix, owner in _CLASSES.items():
+        if name.startswith(prefix):
+            method = name[len(prefix):]
+            is_whole = method in ("open", "create") or prefix == "file_"
+            return f"hvd.{owner}()" if is_whole else f"hvd.{owner}.{re.sub('^open_', '', method)}()"
+    return f"hvd.{name}()"
 
 
 def of_status(status: int, text: str) -> Error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import operator
 import os
 import pickle
 import re
@@ -177,14 +178,20 @@ def run(func: Callable[..., Result], args: Sequence[Any] = (), kwargs: Optional[
     """
     check_call("hvd.run", func, args)
     check_options("hvd.run", options)
-    if np is not None and (isinstance(np, bool) or not isinstance(np, int) or np < 1):
-        raise (ValueError if isinstance(np, int) else TypeError)(f"hvd.run: np is {np!r}, not a number of ranks, 1 or more")
-    words = ["-np", str(np)] if np is not None else []
+    words = ["-np", str(_ranks(np))] if np is not None else []
     if hosts is not None:
         words += ["-H", hosts if isinstance(hosts, str) else ",".join(hosts)]
     if hostfile is not None:
         words += ["--hostfile", str(hostfile)]
     return start("hvdrun", [*words, *options], func, args, kwargs or {}, executable, env or {})
+
+
+def _ranks(np: Any) -> int:
+    """Returns `np` of run(), of any type of whole numbers."""
+    is_whole = hasattr(np, "__index__") and not isinstance(np, bool)
+    if not is_whole or operator.index(np) < 1:
+        raise (ValueError if is_whole else TypeError)(f"hvd.run: np is {np!r}, not a number of ranks, 1 or more")
+    return operator.index(np)
 
 
 def start(name: str, options: Sequence[str], func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any],

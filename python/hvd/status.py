@@ -103,8 +103,8 @@ def _refuse(error: Exception, loss: Any, **numbers: Any) -> NoReturn:
         except Exception:
             if isinstance(number, int):
                 raise OverflowError(f"hvd.progress: {name} is {number}, which does not fit into 64 bits") from None
-            raise TypeError(f"hvd.progress: {name} must be a whole number, not {number!r}") from None
-    raise TypeError(f"hvd.progress: loss must be a number, not {loss!r}") from error
+            raise TypeError(f"hvd.progress: {name} is {number!r}, not a whole number") from None
+    raise TypeError(f"hvd.progress: loss is {loss!r}, not a number") from error
 
 
 class Steps(Generic[Item]):

@@ -31,6 +31,7 @@ using libhvd::DeviceCall;
 using libhvd::DeviceCalls;
 using libhvd::DeviceCollectives;
 using libhvd::Engine;
+using libhvd::EqualGradients;
 using libhvd::Error;
 using libhvd::fail;
 using libhvd::GradientBuffer;
@@ -299,12 +300,19 @@ struct GroupedAllreduce {
   Result<void> operator()(DeviceCollectives& device, const CallOptions& read) const {
     return allreduce_group(device, group, with_fault(read));
   }
-  // Returns the largest tensor.
+  // Returns the smallest tensor that fills a sample, or else the largest. The middle of a large one
+  // may be zero in each step: an embedding has rows that no batch uses.
   GradientBuffer gradients() const {
-    const auto largest = std::max_element(group.lengths.begin(), group.lengths.end());
-    if (largest == group.lengths.end()) return {};
-    const auto index = static_cast<std::size_t>(largest - group.lengths.begin());
-    return {group.inputs[index], *largest * libhvd::element_size(group.type)};
+    const std::size_t element = libhvd::element_size(group.type);
+    GradientBuffer best{};
+    for (std::size_t i = 0; i < group.lengths.size(); ++i) {
+      const std::size_t bytes = group.lengths[i] * element;
+      const bool is_long = bytes >= EqualGradients::kSampleBytes;
+      const bool best_is_long = best.bytes >= EqualGradients::kSampleBytes;
+      if (best_is_long ? is_long && bytes < best.bytes : bytes > best.bytes)
+        best = {group.inputs[i], bytes};
+    }
+    return best;
   }
 
  private:

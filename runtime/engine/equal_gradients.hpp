@@ -22,9 +22,8 @@ namespace libhvd {
 class EqualGradients {
  public:
   static constexpr std::size_t kSteps = 10;
-  static constexpr std::size_t kNames = 8;              // the first ones of a step
-  static constexpr std::size_t kSampleBytes = 128;      // of each, from its middle
-  static constexpr std::size_t kStepsOfDeviceWait = 2;  // after these the GPU has the copies
+  static constexpr std::size_t kNames = 8;          // the first ones of a step
+  static constexpr std::size_t kSampleBytes = 128;  // of each, from its middle
 
   // `ranks`: how many must send the same; 0: the check is off.
   explicit EqualGradients(int ranks) : ranks_(ranks), looks_(ranks > 1) {}
@@ -34,7 +33,8 @@ class EqualGradients {
   // Keeps a sample of the request's gradients, which is about to run. `name`: its name's hash.
   void look(const Request& request, std::uint64_t name);
 
-  // Returns what this rank sends the others in this round; 0: nothing.
+  // Returns what this rank sends the others in this round; 0: nothing. On a GPU it sends in the
+  // first round in which the copies are made; the thread does not wait for them.
   std::uint64_t send();
   // Takes what a rank has sent in this round. Returns true once, when all ranks have sent the same.
   bool receive(std::uint64_t sent);
@@ -56,7 +56,8 @@ class EqualGradients {
   std::vector<std::byte> on_host_;
   // By step, then by name. In page-locked memory if the gradients are in device memory.
   std::byte* samples_ = nullptr;
-  std::shared_ptr<DeviceCall> last_copied_;  // null: the gradients are in host memory
+  // The last call with a copy. Null: the gradients are in host memory, or the hash is sent.
+  std::shared_ptr<DeviceCall> last_copied_;
 
   int senders_ = 0;  // how many ranks have sent
   std::uint64_t first_sent_ = 0;

@@ -31,6 +31,18 @@ bool CudaLibrary::has_context(int device) const {
   return cuDevicePrimaryCtxGetState(device, &flags, &active) != kCudaSuccess || active != 0;
 }
 
+Result<bool> CudaLibrary::has_happened(CudaEventRef event) const {
+  // Otherwise asking would end a capture of a CUDA graph on another thread.
+  int mode = kCudaCaptureThreadLocal;
+  cudaThreadExchangeStreamCaptureMode(&mode);
+  const CudaStatus status = cudaEventQuery(event);
+  cudaThreadExchangeStreamCaptureMode(&mode);
+  if (status == kCudaNotReady) cudaGetLastError();
+  if (status == kCudaNotReady || status == kCudaUnloading) return false;
+  HVD_CHECK(check(status, "cudaEventQuery"));
+  return true;
+}
+
 Result<void> CudaLibrary::check(CudaStatus status, const char* function) const {
   if (status == kCudaSuccess) return {};
   cudaGetLastError();  // clears it, or the program's next check would see it

@@ -72,6 +72,9 @@ struct CudaLibrary {
   // its memory.
   bool has_context(int device) const;
 
+  // Returns whether the GPU has reached the event. Error: the GPU's work has failed.
+  Result<bool> has_happened(CudaEventRef event) const;
+
   // Checks a status. Error (HVD_ERROR_SYSTEM): it is not success; the message names `function`.
   Result<void> check(CudaStatus status, const char* function) const;
 };

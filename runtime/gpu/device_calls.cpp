@@ -67,7 +67,7 @@ std::byte* DeviceCall::sample_memory(std::size_t bytes) const {
   static std::size_t size = 0;
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
-  if (bytes <= size) return memory;
+  if (memory != nullptr) return bytes <= size ? memory : nullptr;
   const CudaLibrary& cuda = background_->cuda();
   const CurrentDevice current(cuda, background_->device());
   void* made = nullptr;
@@ -78,10 +78,8 @@ std::byte* DeviceCall::sample_memory(std::size_t bytes) const {
 }
 
 bool DeviceCall::has_happened() const {
-  const CudaLibrary& cuda = background_->cuda();
-  const CudaStatus status = cuda.cudaEventQuery(done_);
-  if (status == kCudaNotReady) cuda.cudaGetLastError();
-  return status == kCudaSuccess;
+  const Result<bool> happened = background_->cuda().has_happened(done_);
+  return happened.ok() && *happened;
 }
 
 Result<void> DeviceCall::finish() {

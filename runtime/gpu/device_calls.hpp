@@ -57,10 +57,10 @@ class DeviceCall {
   // Makes run() first copy `bytes` bytes from the device to sample_memory(). On the engine's
   // thread.
   void sample(const void* from, std::byte* to, std::size_t bytes) { sample_ = {from, to, bytes}; }
-  // Returns page-locked memory of this process, `bytes` long. It is the same for all calls, and is
-  // never freed, because copies to it may be on their way. Null: there is none.
+  // Returns page-locked memory of this process, `bytes` long. It is as long as the first call asked
+  // for, and never freed, because copies to it may be on their way. Null: there is none so long.
   std::byte* sample_memory(std::size_t bytes) const;
-  // Returns whether the GPU has done what run() has enqueued.
+  // Returns whether the GPU has done what run() has enqueued; false if CUDA reports an error.
   bool has_happened() const;
   // Runs one or several on the library's stream; `body` runs them as one collective. On the
   // engine's thread.

@@ -66,11 +66,8 @@ Result<std::optional<DeviceWait>> DeviceQueue::look(const Communicator& communic
   const std::lock_guard lock(mutex_);
   if (calls_.empty()) return std::optional<DeviceWait>();
   cuda_.cudaSetDevice(device);
-  // Otherwise asking would end a capture of a CUDA graph on another thread.
-  int mode = kCudaCaptureThreadLocal;
-  cuda_.cudaThreadExchangeStreamCaptureMode(&mode);
   while (!calls_.empty() && calls_.front().ended) {
-    HVD_TRY(const bool done, has_happened(calls_.front().done));
+    HVD_TRY(const bool done, cuda_.has_happened(calls_.front().done));
     if (!done) break;
     spare_.push_back(std::move(calls_.front()));
     calls_.pop_front();
@@ -78,16 +75,8 @@ Result<std::optional<DeviceWait>> DeviceQueue::look(const Communicator& communic
   if (calls_.empty() || calls_.front().communicator != &communicator)
     return std::optional<DeviceWait>();
   DeviceWait oldest = calls_.front().shown;
-  HVD_TRY(oldest.reached, has_happened(calls_.front().begun));
+  HVD_TRY(oldest.reached, cuda_.has_happened(calls_.front().begun));
   return std::optional(std::move(oldest));
-}
-
-Result<bool> DeviceQueue::has_happened(CudaEventRef event) const {
-  const CudaStatus status = cuda_.cudaEventQuery(event);
-  if (status == kCudaNotReady) cuda_.cudaGetLastError();
-  if (status == kCudaNotReady || status == kCudaUnloading) return false;
-  HVD_CHECK(cuda_.check(status, "cudaEventQuery"));
-  return true;
 }
 
 }  // namespace libhvd

@@ -53,7 +53,6 @@ class DeviceQueue : public DeviceState {
     CudaEventRef done = nullptr;
     bool ended = false;  // `done` is recorded
   };
-  Result<bool> has_happened(CudaEventRef event) const;
 
   CudaLibrary cuda_;
   std::mutex mutex_;  // guards what follows

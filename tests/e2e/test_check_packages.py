@@ -36,5 +36,5 @@ def test_a_package_is_not_missing_if_an_installed_one_provides_it(tmp_path: Path
 
 def test_a_fresh_machine_is_given_the_commands_of_the_readme() -> None:
     typed = fresh_machine.commands()
-    assert typed[0] == "./quickstart" and typed[-1] == "./check"
+    assert typed[:2] == ["cd hvdrun", "./quickstart"] and typed[-1] == "./check"
     assert any(line.startswith("hvdrun -np 2 ") for line in typed)

@@ -17,6 +17,7 @@ from rank_cases import PYTHONS
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 EXAMPLES = TOP / "examples/python"
 STEPS = 12  # of elastic_torch.py
+EPOCHS = 4  # of the examples
 
 
 def run(sandbox: Sandbox, ranks: int, program: str, *arguments: object, options: tuple[object, ...] = ("--min-np", 1)) -> Done:
@@ -206,7 +207,7 @@ def test_a_cnn_has_the_undisturbed_loss_after_random_deaths(sandbox: Sandbox, ra
 def test_the_examples_continue_with_the_losses_of_an_undisturbed_run(sandbox: Sandbox, example: str) -> None:
     def start(*arguments: object) -> Running:
         return sandbox.start("-np", 3, "--min-np", 1, "--bind-to", "none", "-H", "localhost:3", PYTHON, EXAMPLES / example,
-                             "--epochs", 8, *arguments, env=python_environment())
+                             "--epochs", EPOCHS, *arguments, env=python_environment())
 
     undisturbed = losses_by_epoch(start().wait().expect(0))
     job = start("--pause", "0.02")
@@ -216,7 +217,7 @@ def test_the_examples_continue_with_the_losses_of_an_undisturbed_run(sandbox: Sa
     done = job.wait().expect(0)
     assert "was lost (killed by SIGKILL): 2 ranks continue after" in done.err_text, done
     found = losses_by_epoch(done)
-    assert list(found) == list(range(1, 9)) and found == pytest.approx(undisturbed, abs=1e-3), done
+    assert list(found) == list(range(1, EPOCHS + 1)) and found == pytest.approx(undisturbed, abs=1e-3), done
     assert "with 2 ranks" in done.out_text, done
 
 

@@ -60,7 +60,8 @@ def test_run_returns_the_results_in_the_order_of_ranks(sandbox: Sandbox) -> None
             total = hvd.numpy.allreduce(numpy.ones(1) * factor, op=hvd.Sum)
             return Result(hvd.rank(), hvd.size(), float(total[0]), more, "x" * (10000 * hvd.rank()), sys.argv[1:])
         if __name__ == "__main__":
-            results = hvd.run(train, (3,), {"more": "m"}, np=2, env={"MINE": "1"})
+            import numpy
+            results = hvd.run(train, (3,), {"more": "m"}, np=numpy.int64(2), env={"MINE": "1"})
             print([(result.values[:4], len(result.values[4])) for result in results])""").expect(0)
     assert sorted(done.out_lines[:-1]) == ["[0] in rank 0", "[0] not ended", "[1] in rank 1", "[1] not ended"]
     assert done.out_lines[-1] == "[((0, 2, 6.0, 'm'), 0), ((1, 2, 6.0, 'm'), 10000)]"

@@ -15,16 +15,9 @@ from typing import Any
 
 from . import _framework  # noqa: F401 (first: reports a missing TensorFlow)
 from .._everywhere import *  # noqa: F403
-from .. import _everywhere, _names, errors
+from .. import _everywhere, _names
 from ..capabilities import (ccl_built, cuda_built, ddl_built, gloo_built, gloo_enabled, mpi_built, mpi_enabled,
                             mpi_threads_supported, nccl_built, rocm_built)
-from ..errors import Error
-from ..job import (cross_rank, cross_size, init, is_homogeneous, is_initialized, local_device, local_rank, local_size,
-                   rank, shutdown, size)
-from ..process_sets import (ProcessSet, add_process_set, get_process_set_ids_and_ranks, global_process_set,
-                            process_set_ids, remove_process_set)
-from ..timeline import start_timeline, stop_timeline
-from ..types import Adasum, Average, Max, Min, Product, ReduceOp, Sum
 from . import elastic
 from .collectives import (allgather, allreduce, alltoall, barrier, broadcast, broadcast_, grouped_allgather,
                           grouped_allreduce, grouped_reducescatter, join, reducescatter)
@@ -37,17 +30,6 @@ from .gradients import DistributedGradientTape, PartialDistributedGradientTape
 from .local_steps import DiLoCo, Gossip, LocalSGD
 from .optimizer import DistributedOptimizer
 from .parameter_server import ParameterServer
-
-
-def __getattr__(name: str) -> Any:
-    if name == "SyncBatchNormalization":  # imports Keras, which takes seconds
-        from .sync_batch_norm import SyncBatchNormalization
-        return SyncBatchNormalization
-    if name in ("callbacks", "load_model"):
-        raise AttributeError(f"hvd.tensorflow has no {name}: it is in hvd.tensorflow.keras, which has the other functions, "
-                             "too: import hvd.tensorflow.keras as hvd")
-    return _names.answers_for(__name__)[0](name)
-
 
 __all__ = [
     "Adasum", "Average", "BroadcastGlobalVariablesHook", "Compression", "DiLoCo", "DistributedGradientTape",
@@ -64,5 +46,16 @@ __all__ = [
 ]
 __all__ += _everywhere.__all__
 
-if not _typing.TYPE_CHECKING:
-    __dir__ = _names.answers_for(__name__)[1]
+if _typing.TYPE_CHECKING:
+    from .sync_batch_norm import SyncBatchNormalization
+else:  # a type checker would take every name for known
+    _other, __dir__ = _names.answers_for(__name__)
+
+    def __getattr__(name: str) -> Any:
+        if name == "SyncBatchNormalization":  # imports Keras, which takes seconds
+            from .sync_batch_norm import SyncBatchNormalization
+            return SyncBatchNormalization
+        if name in ("callbacks", "load_model"):
+            raise AttributeError(f"hvd.tensorflow has no {name}: it is in hvd.tensorflow.keras, which has the other functions, "
+                                 "too: import hvd.tensorflow.keras as hvd")
+        return _other(name)

@@ -16,12 +16,6 @@ from .. import _arguments, _everywhere, _names, callbacks as callbacks, data as 
 from ..capabilities import (ccl_built, cuda_built, ddl_built, gloo_built, gloo_enabled, mpi_built, mpi_enabled,
                             mpi_threads_supported, nccl_built, rocm_built)
 from ..errors import Error as HorovodInternalError
-from ..job import (cross_rank, cross_size, init, is_homogeneous, is_initialized, local_device, local_rank, local_size,
-                   rank, shutdown, size)
-from ..objects import allgather_object, broadcast_object
-from ..process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
-from ..timeline import start_timeline, stop_timeline
-from ..types import Adasum, Average, Max, Min, Product, Sum
 from . import elastic
 from .background import (allgather_async, allreduce_async, allreduce_async_, alltoall_async, broadcast_async,
                          broadcast_async_, grouped_allgather_async, grouped_allreduce_async, grouped_allreduce_async_,

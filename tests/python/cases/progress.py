@@ -19,12 +19,12 @@ def case_invalid_values_are_errors_that_name_the_argument() -> None:
         with raises(hvd.errors.InvalidArgumentError, f"{name} is -1; it must not be negative"):
             hvd.progress(**{name: -1})
         for value in ("7", b"7", math.nan, 1.5, [1], object()):
-            with raises(TypeError, f"hvd.progress: {name} must be a whole number, not"):
+            with raises(TypeError, f"hvd.progress: {name} is {value!r}, not a whole number"):
                 hvd.progress(**{name: value})
         with raises(OverflowError, f"{name} is {2**63}, which does not fit into 64 bits"):
             hvd.progress(**{name: 2**63})
     for loss in ("0.5", [0.5], object()):
-        with raises(TypeError, "hvd.progress: loss must be a number, not"):
+        with raises(TypeError, f"hvd.progress: loss is {loss!r}, not a number"):
             hvd.progress(loss=loss)
     with raises(hvd.errors.InvalidArgumentError, "step is 7, but steps is only 5"):
         hvd.progress(step=7, steps=5)

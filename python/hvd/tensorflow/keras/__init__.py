@@ -16,14 +16,10 @@ from typing import Any, Optional
 import hvd.tensorflow as _hvd
 from hvd import _arguments, _everywhere, _names
 from hvd._everywhere import *  # noqa: F403
-from hvd.tensorflow import (Adasum, Average, Compression, DiLoCo, Error, Gossip, LocalSGD, Max, Min, ParameterServer,
-                            ProcessSet, Product, ReduceOp, Sum, add_process_set, allgather_object, barrier,
-                            broadcast_global_variables, broadcast_object, broadcast_variables, ccl_built, cross_rank,
-                            cross_size, cuda_built, ddl_built, errors, get_process_set_ids_and_ranks,
-                            global_process_set, gloo_built, gloo_enabled, init, is_homogeneous, is_initialized, join,
-                            local_device, local_rank, local_size, mpi_built, mpi_enabled, mpi_threads_supported,
-                            nccl_built, process_set_ids, rank, remove_process_set, rocm_built, shutdown, size,
-                            start_timeline, stop_timeline)
+from hvd.tensorflow import (Compression, DiLoCo, Gossip, LocalSGD, ParameterServer, allgather_object, barrier,
+                            broadcast_global_variables, broadcast_object, broadcast_variables, ccl_built, cuda_built,
+                            ddl_built, gloo_built, gloo_enabled, join, mpi_built, mpi_enabled, mpi_threads_supported,
+                            nccl_built, rocm_built)
 from hvd.tensorflow.gradients import Groups
 from hvd.tensorflow.sharded import sharded
 from hvd.tensorflow.sync_batch_norm import SyncBatchNormalization

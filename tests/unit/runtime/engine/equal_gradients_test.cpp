@@ -137,6 +137,27 @@ TEST(EqualGradients, EveryCallThatCarriesGradientsIsSeen) {
             kWarning);
 }
 
+// The middle of the largest is zero, as that of an embedding may be. The smallest is too short.
+TEST(EqualGradients, OfAGroupTheSmallestThatFillsASampleIsSeen) {
+  EXPECT_EQ(printed_by([](std::vector<float>& values, int) {
+              std::vector<float> first(3);
+              std::vector<float> embedding(10000);
+              const std::array<std::span<float>, 3> group{std::span(first), std::span(embedding),
+                                                          std::span(values)};
+              hvd::grouped_allreduce(std::span<const std::span<float>>(group), hvd::Op::average,
+                                     gradients("g"));
+            }),
+            kWarning);
+  EXPECT_EQ(
+      printed_by([](std::vector<float>& values, int) {
+        std::vector<float> zeros(3);
+        const std::array<std::span<float>, 2> group{std::span(values).first(20), std::span(zeros)};
+        hvd::grouped_allreduce(std::span<const std::span<float>>(group), hvd::Op::average,
+                               gradients("g"));
+      }),
+      kWarning);
+}
+
 TEST(EqualGradients, OtherCallsAndProcessSetsAreNot) {
   EXPECT_EQ(printed_by([](std::vector<float>& values, int) {
               hvd::allreduce(std::span(values), hvd::Op::average, "metric");

@@ -166,7 +166,6 @@ TEST(Negotiation, RefusesTheNameZero) {
   EXPECT_FALSE(negotiation.apply(0, proposals));
 }
 
-// All ranks get it in the same round, whatever the other ranks propose.
 TEST(Negotiation, PassesOnWhatARankSaysOfItsGradients) {
   std::vector<Negotiation> ranks(2, Negotiation(2, 4));
   const std::vector<NamedTensor> names{{7, 0}, {8, 0}, {9, 0}};

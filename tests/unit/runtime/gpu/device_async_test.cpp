@@ -46,31 +46,43 @@ std::string sum_in_opposite_orders(Gpu& gpu, int rank) {
   return "ok";
 }
 
-// Returns what rank 0 says about gradients that are `difference` apart.
-std::vector<std::string> train_on_equal_data(float difference) {
+// Returns what rank 0 says about gradients that are `difference` apart. A late GPU does nothing in
+// the first 15 steps.
+std::vector<std::string> train_on_equal_data(float difference, bool late = false) {
   return run_on_gpus({}, [=](int rank, Gpu& gpu) -> std::string {
     testing::internal::CaptureStderr();
+    void* const stream = gpu.new_stream();
     float* const gradient = gpu.upload(std::vector<float>(1000));
+    std::vector<std::vector<float>> values;
+    for (int step = 0; step < 20; ++step)
+      values.emplace_back(1000,
+                          static_cast<float>(step + 1) + static_cast<float>(rank) * difference);
+    Gate gate(gpu, stream);
     for (int step = 0; step < 20; ++step) {
-      const std::vector<float> own(
-          1000, static_cast<float>(step + 1) + static_cast<float>(rank) * difference);
-      gpu.copy(gradient, own.data(), own.size() * sizeof(float));
-      hvd_options options = on_cuda("gradient");
+      if (step == (late ? 15 : 0)) {
+        gate.open();
+        gpu.synchronize(stream);
+      }
+      const std::vector<float>& own = values[static_cast<std::size_t>(step)];
+      gpu.copy(gradient, own.data(), own.size() * sizeof(float), stream);
+      hvd_options options = on_cuda("gradient", stream);
       options.gradients = 1;
       if (hvd_allreduce(gradient, gradient, 1000, HVD_FLOAT32, HVD_SUM, &options) != HVD_OK)
         return hvd_last_error();
-      gpu.synchronize();
     }
+    gpu.synchronize(stream);
     const std::string text = testing::internal::GetCapturedStderr();
     return text.substr(0, text.find(';'));
   });
 }
 
 TEST(DeviceAsync, EqualGradientsAreNoticed) {
-  EXPECT_THAT(train_on_equal_data(0),
-              testing::ElementsAre("hvd: warning: all 2 ranks computed the same gradients in 10 "
-                                   "steps, so they train on the same data",
-                                   ""));
+  const auto noticed = testing::ElementsAre(
+      "hvd: warning: all 2 ranks computed the same gradients in 10 "
+      "steps, so they train on the same data",
+      "");
+  EXPECT_THAT(train_on_equal_data(0), noticed);
+  EXPECT_THAT(train_on_equal_data(0, true), noticed) << "the program is far ahead of its GPU";
   EXPECT_THAT(train_on_equal_data(0.5f), Each(""));
 }
 

@@ -235,13 +235,12 @@ Result<Invocation> parse_command_line(const std::vector<std::string>& args,
   HVD_CHECK(cli::check_command(words.command, "hvdrun -np N program … (hvdrun --help says more)"));
   HVD_CHECK(settle_folder(spec, system_paths.working_directory));
   const bool may_be_command = !words.is_program_explicit && !is_horovodrun;
+  const cli::TypedJob typed{spec, words.options, environment, spec.working_directory};
   if (!words.says_run) {
-    HVD_TRY(auto warning,
-            cli::check_nested_launcher(words.command,
-                                       {spec, words.options, environment, spec.working_directory}));
+    HVD_TRY(auto warning, cli::check_nested_launcher(words.command, typed));
     if (!warning.empty()) invocation.notes.push_back(warning_text(warning));
   }
-  spec.starts_torchrun = spec.ranks_per_host == 1 && cli::starts_torchrun(words.command);
+  spec.starts_torchrun = spec.ranks_per_host == 1 && cli::starts_torchrun(words.command, typed);
   if (const auto warning = cli::container_warning(words.command, spec); !warning.empty())
     invocation.notes.push_back(warning_text(warning));
   if (auto note = late_number_note(words.command, spec); !note.empty())

@@ -144,12 +144,12 @@ class Translation {
            words_[next_].front() == '-' && words_[next_] != "--")
       take_option(words_[next_++]);
     settle_counts();
-    if (!has_count_ && !place_.has_slots) options_.insert(options_.begin(), "-np N");
+    if (!has_count_ && !place_.has_count) options_.insert(options_.begin(), "-np N");
     if (launcher_ == "horovodrun") options_.insert(options_.begin(), "--horovod");
     if (launcher_ == "accelerate launch") options_.insert(options_.begin(), "--for accelerate");
     auto program = program_text();
     return {fmt::format("{}", fmt::join(options_, " ")), std::move(program), left_out_text(),
-            has_count_};
+            has_count_, has_hosts_};
   }
 
  private:
@@ -252,12 +252,20 @@ class Translation {
 
   std::string next_word() { return next_ < words_.size() ? words_[next_++] : std::string("VALUE"); }
 
+  std::string quoted(std::string_view word) const {
+    return place_.in_script ? quote_with_variables(word) : quote_for_shell(word);
+  }
+
   void add(std::string_view option, std::string_view value) {
-    constexpr std::array<std::string_view, 9> kCounts{
-        "-np",      "--np", "--num-proc", "--ranks-per-host", "--min-np",
-        "--nnodes", "-H",   "--hosts",    "--hostfile"};
-    if (contains_word(kCounts, option)) has_count_ = true;
-    auto text = fmt::format("{} {}", option, quote_for_shell(value));
+    constexpr std::array<std::string_view, 6> kCounts{"-np",      "--np",     "--num-proc",
+                                                      "--min-np", "--nnodes", "--ranks-per-host"};
+    constexpr std::array<std::string_view, 3> kHosts{"-H", "--hosts", "--hostfile"};
+    const bool is_count = contains_word(kCounts, option);
+    has_hosts_ |= contains_word(kHosts, option);
+    has_count_ |= is_count || has_hosts_;
+    // A script's variable has no value where the line is typed.
+    const bool is_unknown = is_count && place_.in_script && value.find('$') != kNowhere;
+    auto text = fmt::format("{} {}", option, is_unknown ? "N" : quoted(value));
     if (option == "-np")  // where people look for it
       options_.insert(options_.begin(), std::move(text));
     else
@@ -276,7 +284,7 @@ class Translation {
       add("-np", each ? std::to_string(*each) : "N");
       return;
     }
-    if (!place_.finds_hosts) options_.emplace_back("-H HOST,…");
+    if (!place_.finds_hosts && !place_.has_hosts) options_.emplace_back("-H HOST,…");
     if (colon != kNowhere && least && most) {
       add("--min-np", each ? std::to_string(*least * *each) : "M");
       add("--max-np", each ? std::to_string(*most * *each) : "X");
@@ -302,7 +310,7 @@ class Translation {
       parts.emplace_back("python3 -m");
     else if ((starts_scripts && is_python_) || is_lost_)
       parts.emplace_back("python3");
-    for (; from != words_.end(); ++from) parts.push_back(quote_for_shell(*from));
+    for (; from != words_.end(); ++from) parts.push_back(quoted(*from));
     return fmt::format("{}", fmt::join(parts, " "));
   }
 
@@ -326,6 +334,7 @@ class Translation {
   bool is_module_ = false;
   bool is_python_ = true;
   bool has_count_ = false;
+  bool has_hosts_ = false;
   std::string hosts_;           // torchrun's --nnodes
   std::string ranks_per_host_;  // torchrun's --nproc-per-node
   std::vector<std::string> options_;

@@ -1,5 +1,6 @@
 #include "cli/launchers.hpp"
 
+#include "base/is_one_of.hpp"
 #include "cli/started_commands.hpp"
 
 #include <algorithm>
@@ -100,8 +101,7 @@ bool is_users_script(std::string_view name) {
 bool is_called(std::string_view known, std::string_view word) {
   const auto name = base_name(word);
   const bool is_path = name.size() != word.size();
-  if (!known.ends_with('*'))
-    return known == name && !(is_path && std::ranges::find(kUsualNames, name) != kUsualNames.end());
+  if (!known.ends_with('*')) return known == name && !(is_path && is_one_of(name, kUsualNames));
   known.remove_suffix(1);
   if (!name.starts_with(known) || is_users_script(name)) return false;
   if (name.size() == known.size()) return true;
@@ -163,7 +163,7 @@ bool take_number(const std::vector<std::string>& words, std::size_t& at) {
   if (at >= words.size()) return false;
   auto name = words[at].substr(0, words[at].find('='));
   std::replace(name.begin(), name.end(), '_', '-');
-  if (std::find(kNumbers.begin(), kNumbers.end(), name) == kNumbers.end()) return false;
+  if (!is_one_of(name, kNumbers)) return false;
   if (words[at].size() > name.size()) return is_number(words[at++].substr(name.size() + 1));
   if (at + 1 >= words.size() || !is_number(words[at + 1])) return false;
   at += 2;
@@ -176,8 +176,7 @@ std::optional<FoundLauncher> by_options(const std::vector<std::string>& command,
   const auto& name = command.front();
   const bool is_users = name.find('/') != std::string::npos || is_users_script(name);
   const bool is_other =
-      std::find(kOtherNumbers.begin(), kOtherNumbers.end(), name) != kOtherNumbers.end() ||
-      name.starts_with("python") || is_wrapper(name);
+      is_one_of(name, kOtherNumbers) || name.starts_with("python") || is_wrapper(name);
   if (is_users || is_other) return std::nullopt;
   std::size_t at = 1;
   const bool has_subcommand =

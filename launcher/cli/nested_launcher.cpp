@@ -1,5 +1,6 @@
 #include "cli/nested_launcher.hpp"
 
+#include "base/is_one_of.hpp"
 #include "cli/first_word.hpp"
 #include "cli/launchers.hpp"
 #include "cli/option.hpp"
@@ -38,10 +39,6 @@ constexpr std::array<std::string_view, 3> kStarting{"salloc", "sbatch", "scale"}
 constexpr std::array<std::string_view, 7> kOfRanks{
     "HVD_RANK",  "LOCAL_RANK",          "$RANK", "${RANK", "SLURM_PROCID",
     "PMIX_RANK", "OMPI_COMM_WORLD_RANK"};
-
-bool is_one_of(const auto& list, std::string_view word) {
-  return std::find(list.begin(), list.end(), word) != list.end();
-}
 
 // Returns whether the interpreter in the first line of a script is a shell: "#!/bin/sh -e",
 // "#!/usr/bin/env -S bash -e".
@@ -83,8 +80,8 @@ std::string own_options(const TypedJob& job, const TranslatedCommand& translated
   constexpr std::array<std::string_view, 2> kHosts{"hosts", "hostfile"};
   std::string text;
   for (const auto& [option, spelling, value] : job.options) {
-    if (translated.has_count && is_one_of(kCounts, option->name)) continue;
-    if (translated.has_hosts && is_one_of(kHosts, option->name)) continue;
+    if (translated.has_count && is_one_of(option->name, kCounts)) continue;
+    if (translated.has_hosts && is_one_of(option->name, kHosts)) continue;
     if (is_of_wrap && option->name == "wrap") continue;
     text += quote_for_shell(spelling);
     if (takes_value(*option)) text += " " + quote_for_shell(value);
@@ -163,12 +160,12 @@ std::string describe_doubt(const Nested& nested, const std::vector<std::string>&
 // Returns whether the launcher may not start here.
 bool is_refused(const StartedCommand& started, const FoundLauncher& found, const JobSpec& spec) {
   const auto& words = found.words;
-  if (words.size() == 1 && is_one_of(kQuestions, words.front())) return false;
+  if (words.size() == 1 && is_one_of(words.front(), kQuestions)) return false;
   if (found.launcher.one_per_host && spec.ranks_per_host == 1) return false;
   // A script may look at jobs.
   const bool only_looks = found.launcher.name == "hvdrun" && started.in_shell && !words.empty() &&
-                          is_one_of(command_names(), words.front()) &&
-                          !is_one_of(kStarting, words.front());
+                          is_one_of(words.front(), command_names()) &&
+                          !is_one_of(words.front(), kStarting);
   return !only_looks;
 }
 

@@ -1,5 +1,7 @@
 #include "cli/shell_text.hpp"
 
+#include "base/is_one_of.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -19,10 +21,6 @@ bool is_name(std::string_view text) {
                      [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
 }
 
-bool is_shells_word(std::string_view word, const auto& words) {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
-
 // Words before a command that do not change whether it runs.
 constexpr std::array<std::string_view, 9> kBefore{"do",   "time",    "!",      "{",      "while",
                                                   "exec", "command", "coproc", "builtin"};
@@ -33,7 +31,7 @@ constexpr std::array<std::string_view, 17> kQuestions{
     "egrep", "fgrep", "pgrep", "cmp", "diff", "false", "mountpoint", "read"};
 
 bool is_question(const std::vector<std::string>& words) {
-  return is_shells_word(words.front(), kQuestions) || words.back() == "]]";
+  return is_one_of(words.front(), kQuestions) || words.back() == "]]";
 }
 
 // Returns whether the command is an exit with an error. What follows it in a script is for the
@@ -241,8 +239,7 @@ class ShellScan {
     }
     if (word == "exec") is_last_ = true;
     if (word == "!") is_negated_ = true;
-    return is_shells_word(word, kBefore) || is_shells_word(word, kBranchWords) ||
-           is_assignment(word);
+    return is_one_of(word, kBefore) || is_one_of(word, kBranchWords) || is_assignment(word);
   }
 
   bool is_in(auto... kinds) const {

@@ -1,5 +1,6 @@
 #include "cli/started_commands.hpp"
 
+#include "base/is_one_of.hpp"
 #include "cli/shell_text.hpp"
 
 #include <algorithm>
@@ -22,8 +23,7 @@ constexpr int kDeepest = 8;
 constexpr int kAnyNumber = -1;
 
 // A program that starts the one that its words name. An option that is in none of the lists, such
-// as
-// "-x" or "--long", may have a value in the next word or not.
+// as "-x" or "--long", may have a value in the next word or not.
 struct Wrapper {
   std::string_view name;
   std::string_view subcommands = {};  // of which one comes first: "run exec"; empty: none
@@ -246,10 +246,6 @@ constexpr std::string_view kToolModules = "coverage debugpy memray scalene viztr
 
 constexpr std::array<std::string_view, 11> kShells{"sh",  "bash", "dash", "zsh",  "ksh",    "mksh",
                                                    "ash", "fish", "csh",  "tcsh", "busybox"};
-
-bool is_one_of(std::string_view word, const auto& list) {
-  return std::find(list.begin(), list.end(), word) != list.end();
-}
 
 bool is_option(std::string_view word) {
   return word.size() > 1 && word.front() == '-';

@@ -1,5 +1,6 @@
 #include "cli/translated_command.hpp"
 
+#include "base/is_one_of.hpp"
 #include "cli/foreign_options.hpp"
 #include "cli/option_sets.hpp"
 #include "cli/words.hpp"
@@ -123,10 +124,6 @@ constexpr std::array<std::string_view, 30> kWithValue{"--host-discovery-script",
                                                       "--cpu-bind",
                                                       "--rank-by"};
 
-bool contains_word(const auto& list, std::string_view word) {
-  return std::find(list.begin(), list.end(), word) != list.end();
-}
-
 std::optional<int> number_in(std::string_view text) {
   if (text.empty() || text.size() > 6 || text.find_first_not_of(kDigits) != kNowhere) return {};
   return std::stoi(std::string(text));
@@ -244,7 +241,7 @@ class Translation {
   void leave_out(const std::string& spelling, std::string_view instead, bool has_value) {
     left_out_.push_back({spelling, instead});
     if (has_value) return;
-    if (contains_word(kWithValue, spelling))
+    if (is_one_of(spelling, kWithValue))
       next_word();
     else
       is_lost_ = next_ < words_.size() && !words_[next_].starts_with('-');
@@ -260,8 +257,8 @@ class Translation {
     constexpr std::array<std::string_view, 6> kCounts{"-np",      "--np",     "--num-proc",
                                                       "--min-np", "--nnodes", "--ranks-per-host"};
     constexpr std::array<std::string_view, 3> kHosts{"-H", "--hosts", "--hostfile"};
-    const bool is_count = contains_word(kCounts, option);
-    has_hosts_ |= contains_word(kHosts, option);
+    const bool is_count = is_one_of(option, kCounts);
+    has_hosts_ |= is_one_of(option, kHosts);
     has_count_ |= is_count || has_hosts_;
     // A script's variable has no value where the line is typed.
     const bool is_unknown = is_count && place_.in_script && value.find('$') != kNowhere;
@@ -305,7 +302,7 @@ class Translation {
       });
     if (from == words_.end()) return "program";
     std::vector<std::string> parts;
-    const bool starts_scripts = contains_word(kOfPython, launcher_);
+    const bool starts_scripts = is_one_of(launcher_, kOfPython);
     if (is_module_)
       parts.emplace_back("python3 -m");
     else if ((starts_scripts && is_python_) || is_lost_)

@@ -140,7 +140,7 @@ TEST_F(NestedLauncher, IsFoundInAShellScript) {
   EXPECT_THAT(refusal("sh run.sh"), StartsWith("run.sh runs torchrun: torchrun starts ranks"));
   EXPECT_THAT(refusal("bash -x run.sh 1"), HasSubstr("type hvdrun -np 2 python3 t.py, or"));
   EXPECT_THAT(refusal("./run.sh"), StartsWith("./run.sh runs torchrun: "));
-  folder_.write("bind.sh", "#!/bin/sh\nexport A=1\nexec numactl -N $LOCAL_RANK \"$@\"\n");
+  folder_.write_program("bind.sh", "#!/bin/sh\nexport A=1\nexec numactl -N $LOCAL_RANK \"$@\"\n");
   EXPECT_THAT(refusal("./bind.sh mpirun -n 2 ./train"), HasSubstr("mpirun starts ranks itself"));
   EXPECT_EQ(refusal("./bind.sh ./train"), "");
   folder_.write("two.sh", "if [ -n \"$A\" ]; then torchrun t.py; else python3 t.py; fi\n");

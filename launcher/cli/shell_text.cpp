@@ -26,12 +26,12 @@ constexpr std::array<std::string_view, 9> kBefore{"do",   "time",    "!",      "
                                                   "exec", "command", "coproc", "builtin"};
 constexpr std::array<std::string_view, 5> kBranchWords{"then", "else", "elif", "until", "if"};
 // Commands that are asked something, so that what follows "&&" may not run. "-v" is `command -v`.
-constexpr std::array<std::string_view, 17> kQuestions{
+constexpr std::array<std::string_view, 17> kConditions{
     "[",     "[[",    "test",  "-v",  "-V",   "which", "type",       "hash", "grep",
     "egrep", "fgrep", "pgrep", "cmp", "diff", "false", "mountpoint", "read"};
 
-bool is_question(const std::vector<std::string>& words) {
-  return is_one_of(words.front(), kQuestions) || words.back() == "]]";
+bool is_condition(const std::vector<std::string>& words) {
+  return is_one_of(words.front(), kConditions) || words.back() == "]]";
 }
 
 // Returns whether the command is an exit with an error. What follows it in a script is for the
@@ -160,7 +160,7 @@ class ShellScan {
     const bool is_and = c == '&' && peek(1) == '&';
     end_command();
     continues_ = is_or || is_and || c == '|';
-    is_in_doubt_ = continues_ && (is_in_doubt_ || is_or || (is_and && was_question_));
+    is_in_doubt_ = continues_ && (is_in_doubt_ || is_or || (is_and && was_condition_));
     at_ += is_or || is_and ? 2 : 1;
     if (peek() == ';' || peek() == '&') ++at_;  // ";;", "|&"
   }
@@ -183,7 +183,7 @@ class ShellScan {
       is_function_next_ = true;
     } else if (c == '(' && peek() == '(') {  // "((i < 2))"
       at_ = std::min(text_.find("))", at_), text_.size() - 2) + 2;
-      was_question_ = true;
+      was_condition_ = true;
     } else {
       end_command();
       if (c == '(')
@@ -261,7 +261,7 @@ class ShellScan {
       is_over_ = is_certain;
       may_be_over_ |= !is_error_exit(words_);
     }
-    was_question_ = is_negated || is_question(words_);
+    was_condition_ = is_negated || is_condition(words_);
     commands_.push_back({std::exchange(words_, {}), is_certain});
   }
 
@@ -283,12 +283,12 @@ class ShellScan {
   bool has_word_ = false;  // an empty word in quotes is one
   std::vector<std::string> words_;
   std::vector<Block> blocks_;
-  bool is_in_doubt_ = false;   // the next command may not run, because of "||" or "&&"
-  bool continues_ = false;     // an operator came last, so the next line continues the list
-  bool was_question_ = false;  // the last command
-  bool may_be_over_ = false;   // an exit came that may not run
-  bool is_target_ = false;     // the next word is a redirection's file
-  bool is_delimiter_ = false;  // the next word ends a here-document
+  bool is_in_doubt_ = false;    // the next command may not run, because of "||" or "&&"
+  bool continues_ = false;      // an operator came last, so the next line continues the list
+  bool was_condition_ = false;  // the last command
+  bool may_be_over_ = false;    // an exit came that may not run
+  bool is_target_ = false;      // the next word is a redirection's file
+  bool is_delimiter_ = false;   // the next word ends a here-document
   std::vector<std::string> delimiters_;
   bool is_function_next_ = false;
   bool names_function_ = false;

@@ -115,7 +115,7 @@ Result<std::pair<Fd, Fd>> make_exit_report_pair() {
 }
 
 Result<void> check_outside_of_jobs(const Environment& environment) {
-  if (const auto* job = find_variable(environment, "SLURM_JOB_ID"); job != nullptr)
+  if (const auto* job = find_variable(environment, "SLURM_JOB_ID"); job != nullptr && !job->empty())
     return fail("this is inside SLURM job " + *job + " already: hvdrun -np N program uses it",
                 kExitUsage);
   return {};

@@ -43,10 +43,10 @@ TEST(QuoteForShell, LeavesPlainWordsAsTheyAre) {
 }
 
 TEST(QuoteForShell, KeepsTheVariablesOfAScript) {
-  EXPECT_EQ(quote_with_variables("a b"), "'a b'");
-  EXPECT_EQ(quote_with_variables("$A/x \"y\""), "\"$A/x \\\"y\\\"\"");
+  EXPECT_EQ(common::quote_with_variables("a b"), "'a b'");
+  EXPECT_EQ(common::quote_with_variables("$A/x \"y\""), "\"$A/x \\\"y\\\"\"");
   EXPECT_EQ(output_of("A=1 bash <<'HVD_END'\nprintf '%s|' " +
-                      quote_with_variables("$A \\ ` it's \"b\"") + "\nHVD_END"),
+                      common::quote_with_variables("$A \\ ` it's \"b\"") + "\nHVD_END"),
             "1 \\ ` it's \"b\"|");
 }
 

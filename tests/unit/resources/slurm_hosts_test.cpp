@@ -201,7 +201,7 @@ TEST(SlurmHosts, RefuseGpusThatSlurmHidesFromTheStep) {
   const auto hidden_by_srun = allocate(by_srun, fake_machine(16, 1, 1, "n1"));
   ASSERT_FALSE(hidden_by_srun);
   EXPECT_THAT(hidden_by_srun.error().message,
-              HasSubstr("ask for them by host: #SBATCH --nodes=1 --gpus-per-node=4"));
+              HasSubstr("ask for GPUs by host: #SBATCH --nodes=1 --gpus-per-node=4"));
   JobSpec without;
   without.gpu_bind = GpuBind::none;
   EXPECT_TRUE(allocate(environment, fake_machine(16, 1, 1, "n1"), without));

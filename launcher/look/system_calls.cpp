@@ -1,7 +1,6 @@
 #include "look/system_calls.hpp"
 
-#include "base/is_one_of.hpp"
-
+#include <algorithm>
 #include <array>
 #include <string_view>
 #include <utility>
@@ -143,6 +142,11 @@ constexpr std::array<std::string_view, 12> kMayMoveLess{
     "copy_file_range", "pwrite64", "pwritev", "pwritev2", "sendfile", "sendmmsg",
     "sendmsg",         "sendto",   "splice",  "write",    "writev",   "execve"};
 
+template <std::size_t size>
+bool is_one_of(long number, const std::array<std::string_view, size>& names) {
+  return std::find(names.begin(), names.end(), system_call_name(number)) != names.end();
+}
+
 }  // namespace
 
 std::string system_call_name(long number) {
@@ -166,14 +170,14 @@ bool is_restarted(std::string_view name) {
 }
 
 bool ends_with_eintr(long number) {
-  return is_one_of(system_call_name(number), kEndWithEintr);
+  return is_one_of(number, kEndWithEintr);
 }
 
 bool may_move_less(long number, const std::uint64_t* arguments) {
   const bool waits_for_all = (number == SYS_recvfrom && (arguments[3] & MSG_WAITALL) != 0) ||
                              (number == SYS_recvmsg && (arguments[2] & MSG_WAITALL) != 0) ||
                              number == SYS_recvmmsg;
-  return waits_for_all || is_one_of(system_call_name(number), kMayMoveLess);
+  return waits_for_all || is_one_of(number, kMayMoveLess);
 }
 
 bool awaits_fuse(std::string_view wait_channel) {

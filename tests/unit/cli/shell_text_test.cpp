@@ -56,7 +56,7 @@ TEST(ShellText, KnowsWhichCommandsMayNotRun) {
   EXPECT_THAT(certain("A=(a b) c; declare -a A=(d e)"), ElementsAre("c", "declare"));
 }
 
-TEST(ShellText, GoesOnAfterAnExitThatMayNotRun) {
+TEST(ShellText, ContinuesAfterAnUncertainExit) {
   const auto certain = [](const std::string& text) {
     std::vector<std::string> names;
     for (const auto& [words, is_certain] : commands_of(text))

@@ -55,6 +55,16 @@ std::string quote_for_shell(std::string_view value) {
   return quoted + "'";
 }
 
+std::string quote_with_variables(std::string_view value) {
+  if (value.find('$') == std::string_view::npos) return quote_for_shell(value);
+  std::string quoted = "\"";
+  for (const char letter : value) {
+    if (letter == '"' || letter == '\\' || letter == '`') quoted += '\\';
+    quoted += letter;
+  }
+  return quoted + "\"";
+}
+
 std::string shell_line(std::span<const std::string> words) {
   std::string line;
   for (const auto& word : words) line += (line.empty() ? "" : " ") + quote_for_shell(word);

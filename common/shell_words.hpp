@@ -13,6 +13,10 @@ namespace common {
 // stays on its line.
 std::string quote_for_shell(std::string_view value);
 
+// Returns the same for a word of a script in which "$NAME" and "$(…)" are to keep their meaning: in
+// double quotes if it has one.
+std::string quote_with_variables(std::string_view value);
+
 // Returns the words as a command line, with a blank between them.
 std::string shell_line(std::span<const std::string> words);
 

@@ -157,7 +157,8 @@ std::string missed_signal(const JobSpec& spec, const Plan& plan, const Environme
   if (spec.max_requeues > 0)
     if (const auto why = why_not_requeued(signal); !why.empty())
       return warning_text("--max-requeues with this job's --signal=" + signal + ": " + why);
-  if (!may_miss || signal.empty() || is_for_shell(signal)) return {};
+  const auto warning = parse_warning_signal(signal);
+  if (!may_miss || !warning || warning->for_shell) return {};
   return warning_text("SLURM sends this job's --signal=" + signal +
                       " to steps of srun only, so no rank gets it; with --signal=B:" + signal +
                       " and `exec hvdrun …` in the batch script all ranks do");
@@ -189,7 +190,9 @@ std::string missing_loopback(const Plan& plan) {
       "lo is down or missing (ip link set lo up)");
 }
 
-// Writes into the environment, and into the job for other hosts, which devices the user has chosen.
+// Returns the hosts of the job. Writes into the environment, and into the job for other hosts,
+// which devices the user has chosen. Error: the hostfile, an option or SLURM names hosts that
+// cannot be used.
 Result<Allocation> find_hosts(JobSpec& spec, Environment& environment) {
   auto devices = choose_devices(environment);
   spec.remote.devices = std::move(devices.elsewhere);

@@ -1,4 +1,5 @@
-// The names by which SLURM knows a host. Pure functions, for any thread.
+// The names by which SLURM knows a host. A pure function, for any thread. It cannot
+// fail: it leaves out what it cannot read.
 #pragma once
 
 #include <string>

@@ -67,11 +67,6 @@ std::string find_signal_option(const Environment& environment) {
   return {};
 }
 
-bool is_for_shell(std::string_view signal) {
-  const auto colon = signal.find(':');
-  return colon != std::string_view::npos && signal.substr(0, colon).find('B') != signal.npos;
-}
-
 bool has_replaced_batch_script(const Environment& environment) {
   return find_variable(environment, "SLURM_STEP_ID") == nullptr &&
          content_of("/proc/" + std::to_string(::getppid()) + "/comm") == "slurmstepd\n";

@@ -16,9 +16,6 @@ std::string signal_option_of(std::string_view script);
 // Returns that of the batch script that this process runs in, or $SBATCH_SIGNAL, which replaces it.
 std::string find_signal_option(const Environment& environment);
 
-// Returns whether the batch shell gets the signal ("B:USR1@90"), instead of the steps.
-bool is_for_shell(std::string_view signal);
-
 // Returns whether this process has replaced the batch script, with exec. Then only SLURM has it.
 bool has_replaced_batch_script(const Environment& environment);
 

@@ -7,6 +7,7 @@
 #include <cctype>
 #include <charconv>
 #include <csignal>
+#include <cstddef>
 #include <vector>
 
 #include <fmt/format.h>
@@ -19,7 +20,10 @@ using std::chrono::seconds;
 // SLURM may send the signal this much earlier (sbatch(1)).
 constexpr seconds kEarlier{60};
 
+// Returns nullopt also for a number of more digits than SLURM's own have.
 std::optional<int> number_in(std::string_view text) {
+  constexpr std::size_t kMostDigits = 8;
+  if (text.size() > kMostDigits) return {};
   int number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size() || number < 0) return {};

@@ -1,5 +1,6 @@
 // The signal that SLURM sends a batch job before its time limit (sbatch(1), --signal), and whether
-// a job with --requeue gets it in time. Pure functions, for any thread.
+// a job with --requeue gets it in time. Pure functions, for any thread. They have no errors: for
+// what sbatch would not take, they return nothing.
 #pragma once
 
 #include <chrono>

@@ -3,6 +3,7 @@
 #include "base/system.hpp"
 #include "common/fd.hpp"
 #include "common/file_content.hpp"
+#include "common/shell_words.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -157,7 +158,8 @@ Error exec_error(const std::string& program, int error) {
     if (interpreter.ends_with('\r'))
       return fail(program +
                       " has Windows line ends (a carriage return ends its first line): sed -i "
-                      "'s/\\r$//' on it",
+                      "'s/\\r$//' " +
+                      quote_for_shell(program),
                   kExitNotExecutable);
     if (!interpreter.empty())
       return fail(program + ": its first line asks for the interpreter " + interpreter +

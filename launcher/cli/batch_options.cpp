@@ -1,10 +1,13 @@
 #include "cli/batch_options.hpp"
 
+#include "base/is_one_of.hpp"
 #include "cli/values.hpp"
 #include "common/text.hpp"
 #include "slurm/quoting.hpp"
+#include "slurm/warning_signal.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace hvdrun::cli {
 namespace {
@@ -20,28 +23,9 @@ Result<std::string> parse_line(Value value) {
   return std::string(value);
 }
 
-// Returns whether the value is a time limit of sbatch(1): minutes, M:S, H:M:S, D-H, D-H:M, D-H:M:S,
-// or a word for no limit.
-bool is_slurm_time(Value value) {
-  if (value == "UNLIMITED" || value == "unlimited" || value == "INFINITE" || value == "infinite")
-    return true;
-  const auto dash = value.find('-');
-  const auto is_number = [](Value text) {
-    return !text.empty() && text.size() < 9 && text.find_first_not_of("0123456789") == Value::npos;
-  };
-  if (dash != Value::npos && !is_number(value.substr(0, dash))) return false;
-  auto rest = dash == Value::npos ? value : value.substr(dash + 1);
-  for (int parts = 1; parts <= 3; ++parts) {
-    const auto colon = rest.find(':');
-    if (!is_number(rest.substr(0, colon))) return false;
-    if (colon == Value::npos) return true;
-    rest.remove_prefix(colon + 1);
-  }
-  return false;
-}
-
 Result<std::string> parse_slurm_time(Value value) {
-  if (is_slurm_time(value)) return std::string(value);
+  constexpr std::array<Value, 4> kNoLimit{"UNLIMITED", "unlimited", "INFINITE", "infinite"};
+  if (is_one_of(value, kNoLimit) || parse_limit(value)) return std::string(value);
   return fail("needs SLURM's kind of time, such as 90 (minutes), 1:30:00 or 2-12:00:00, not " +
                   quote(value),
               kExitUsage);

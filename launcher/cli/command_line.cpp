@@ -151,9 +151,8 @@ Result<void> check_meanings(const std::vector<cli::ParsedOption>& uses,
 }
 
 // Adds the hosts of `horovodrun -np N` without hosts: N slots on this machine, however many cores
-// and GPUs it has. In a SLURM job the ranks run on the job's hosts instead.
-void add_horovodruns_hosts(const Environment& environment, std::vector<cli::Setting>& settings) {
-  if (find_variable(environment, "SLURM_JOB_ID") != nullptr) return;
+// and GPUs it has.
+void add_horovodruns_hosts(std::vector<cli::Setting>& settings) {
   const cli::Setting* ranks = nullptr;
   for (const auto& setting : settings) {
     const auto name = setting.option->name;
@@ -183,8 +182,7 @@ Result<Environment> read_accelerate_config(const Environment& environment) {
 // progress, which hvdrun follow shows, and equal lines only once. SLURM sets ENVIRONMENT there.
 void settle_log(JobSpec& spec, const Environment& environment) {
   const auto* kind = find_variable(environment, "ENVIRONMENT");
-  if (kind == nullptr || *kind != "BATCH" || find_variable(environment, "SLURM_JOB_ID") == nullptr)
-    return;
+  if (kind == nullptr || *kind != "BATCH" || !spec.in_slurm_job) return;
   auto& output = spec.output;
   if (output.progress == ProgressMode::automatic) output.progress = ProgressMode::log;
   if (output.fold == FoldLines::automatic) output.fold = FoldLines::in_large_log;
@@ -213,7 +211,7 @@ Result<Invocation> parse_command_line(const std::vector<std::string>& args,
   HVD_CHECK(check_meanings(words.options, environment, system_paths.working_directory));
   HVD_TRY(auto gathered,
           cli::gather_settings(words.options, environment, system_paths.site_config_file));
-  if (is_horovodrun) add_horovodruns_hosts(environment, gathered.settings);
+  if (is_horovodrun && !in_slurm_job) add_horovodruns_hosts(gathered.settings);
   Invocation invocation;
   auto& spec = invocation.spec;
   spec.in_slurm_job = in_slurm_job;
@@ -235,13 +233,12 @@ Result<Invocation> parse_command_line(const std::vector<std::string>& args,
   HVD_CHECK(cli::check_command(words.command, "hvdrun -np N program … (hvdrun --help says more)"));
   HVD_CHECK(settle_folder(spec, system_paths.working_directory));
   const bool may_be_command = !words.is_program_explicit && !is_horovodrun;
+  const cli::TypedJob typed{spec, words.options, environment, spec.working_directory};
   if (!words.says_run) {
-    HVD_TRY(auto warning,
-            cli::check_nested_launcher(words.command,
-                                       {spec, words.options, environment, spec.working_directory}));
+    HVD_TRY(auto warning, cli::check_nested_launcher(words.command, typed));
     if (!warning.empty()) invocation.notes.push_back(warning_text(warning));
   }
-  spec.starts_torchrun = spec.ranks_per_host == 1 && cli::starts_torchrun(words.command);
+  spec.starts_torchrun = spec.ranks_per_host == 1 && cli::starts_torchrun(words.command, typed);
   if (const auto warning = cli::container_warning(words.command, spec); !warning.empty())
     invocation.notes.push_back(warning_text(warning));
   if (auto note = late_number_note(words.command, spec); !note.empty())

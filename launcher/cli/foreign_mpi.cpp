@@ -36,10 +36,12 @@ constexpr ForeignOption kMpiOptions[] = {
              "use --bind-to core and --cpus-per-rank K; hvdrun chooses the cores"),
     ignored(kMpirun, {"--nooversubscribe"}, "it is the default: --oversubscribe allows more ranks"),
     answered(kMpirun, {"--nolocal", "-skip-launch-node"}, "use --exclude HOST"),
-    answered(kMpirun, {"--use-hwthread-cpus"}, "-H HOST:SLOTS says how many ranks a host may have"),
-    answered(kMpirun, {"--rankfile", "-rf", "--rf"},
-             "use -H n1:2,n2:4, which gives each host its number of ranks, in order"),
-    answered(kMpirun, {"--add-host", "--add-hostfile"}, "use -H HOST,HOST or --hostfile FILE"),
+    naming_hosts(answered(kMpirun, {"--use-hwthread-cpus"},
+                          "-H HOST:SLOTS says how many ranks a host may have")),
+    naming_hosts(answered(kMpirun, {"--rankfile", "-rf", "--rf"},
+                          "use -H n1:2,n2:4, which gives each host its number of ranks, in order")),
+    naming_hosts(
+        answered(kMpirun, {"--add-host", "--add-hostfile"}, "use -H HOST,HOST or --hostfile FILE")),
 
     flag(kMpirun,
          {"--display-map", "--display-devel-map", "--display-diffable-map", "--print-rank-map"},

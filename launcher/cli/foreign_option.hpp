@@ -24,6 +24,7 @@ struct ForeignOption {
   std::string_view text;
   bool batch_only = false;      // only for sbatch and salloc
   bool optional_value = false;  // a value may follow "="
+  bool names_hosts = false;     // `text` says how to name hosts, which a SLURM job gives
 };
 
 }  // namespace hvdrun::cli

@@ -29,8 +29,7 @@ constexpr std::string_view kHorovodrun = "horovodrun";
 // In a SLURM job, in place of every answer that says how to name hosts.
 constexpr std::string_view kHostsOfSlurm =
     "leave it out: in a SLURM job hvdrun finds the hosts and their GPUs, and starts the ranks on "
-    "all "
-    "of them; --include HOST,… and --exclude HOST,… choose hosts";
+    "all of them; --include HOST,… and --exclude HOST,… choose hosts";
 
 using Kind = ForeignOption::Kind;
 
@@ -84,9 +83,9 @@ constexpr ForeignOption kOfHorovodrun[] = {
     refused("--tcp", "hvdrun calls no mpirun; to keep NCCL off InfiniBand: -x NCCL_IB_DISABLE=1"),
     refused("--binding-args", kBinding),
     refused("--thread-affinity", kBinding),
-    refused("--jsrun",
-            "hvdrun starts the ranks itself: through ssh on the hosts of -H or --hostfile, or in a "
-            "SLURM job"),
+    naming_hosts(refused("--jsrun",
+                         "hvdrun starts the ranks itself: through ssh on the hosts of -H or "
+                         "--hostfile, or in a SLURM job")),
 };
 
 // Returns whether the spelling is the known one, or begins as a known one that ends in "*".
@@ -119,9 +118,7 @@ const ForeignOption* find_foreign_option(std::string_view spelling, bool is_batc
 }
 
 std::string_view answer_to(const ForeignOption& option, bool in_slurm_job) {
-  const bool names_hosts = option.text.find("-H ") != std::string_view::npos ||
-                           option.text.find("--hostfile") != std::string_view::npos;
-  return in_slurm_job && names_hosts && !option.batch_only ? kHostsOfSlurm : option.text;
+  return in_slurm_job && option.names_hosts ? kHostsOfSlurm : option.text;
 }
 
 std::string refusal_of(const ForeignOption& option, const std::string& named, bool in_slurm_job) {

@@ -33,10 +33,10 @@ constexpr ForeignOption kSlurmOptions[] = {
     answered(kSrun, {"--cpu-bind", "--hint"}, "use --bind-to core, numa, socket or none"),
     answered(kSrun, {"--mem-bind"}, "use --bind-to numa, or numactl before the program"),
     answered(kSrun, {"--distribution"}, "use --map-by slot (block) or --map-by node (cyclic)"),
-    answered(kSrun, {"-w", "--nodelist"},
-             "use -H HOST,HOST; for a request to SLURM, hvdrun sbatch has "
-             "--sbatch-arg=--nodelist=HOSTS"),
-    answered(kSrun, {"-F", "--nodefile"}, "use --hostfile FILE"),
+    naming_hosts(answered(kSrun, {"-w", "--nodelist"},
+                          "use -H HOST,HOST; for a request to SLURM, hvdrun sbatch has "
+                          "--sbatch-arg=--nodelist=HOSTS")),
+    naming_hosts(answered(kSrun, {"-F", "--nodefile"}, "use --hostfile FILE")),
     answered(kSrun, {"--relative"}, "use --include HOST,… or --exclude HOST,…"),
 
     ignored(kSrun, {"-l"}, kLabels),

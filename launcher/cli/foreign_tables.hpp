@@ -48,6 +48,12 @@ constexpr ForeignOption for_batch(ForeignOption option) {
   return option;
 }
 
+// Returns the option as one whose answer says how to name hosts.
+constexpr ForeignOption naming_hosts(ForeignOption option) {
+  option.names_hosts = true;
+  return option;
+}
+
 // Answers that fit options of several launchers.
 inline constexpr std::string_view kStartedOnce =
     "start hvdrun once, on one host, with -H HOST,HOST: it starts the ranks on all of them";

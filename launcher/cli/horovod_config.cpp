@@ -1,9 +1,9 @@
 #include "cli/horovod_config.hpp"
 
+#include "base/is_one_of.hpp"
 #include "common/text.hpp"
 
 #include <algorithm>
-#include <initializer_list>
 #include <iterator>
 #include <optional>
 #include <string>
@@ -71,10 +71,6 @@ std::optional<std::string_view> between_quotes(std::string_view text) {
   if (inner.find(text.front()) != std::string_view::npos) return std::nullopt;
   if (text.front() == '"' && inner.find('\\') != std::string_view::npos) return std::nullopt;
   return inner;
-}
-
-bool is_one_of(std::string_view text, std::initializer_list<std::string_view> words) {
-  return std::find(words.begin(), words.end(), text) != words.end();
 }
 
 // Returns the type that YAML 1.1 gives to a scalar without quotes (yaml.org/type).

@@ -1,5 +1,6 @@
 #include "cli/launchers.hpp"
 
+#include "base/is_one_of.hpp"
 #include "cli/started_commands.hpp"
 
 #include <algorithm>
@@ -29,6 +30,7 @@ constexpr Launcher kLaunchers[] = {
     {"mlx.launch", {}, "mpirun", false, false, "mlx.distributed_run"},
     {"hvdrun", {}, "hvdrun"},
     {"mpirun*", {}, "mpirun"},
+    {"mpirun_rsh", {}, "mpirun"},
     {"mpiexec*", {}, "mpiexec"},
     {"orterun", {}, "mpirun"},
     {"oshrun", {}, "mpirun"},
@@ -54,8 +56,8 @@ constexpr Launcher kLaunchers[] = {
     {"blaunch", {}, "pbsdsh"},
     {"pdsh", {}, "pbsdsh"},
     {"clush", {}, "pbsdsh"},
-    {"ray", {}, {}, true},
-    {"dask", {}, {}, true},
+    {"ray", "start", {}, true},
+    {"dask", "ssh", {}, true},
     {"dask-ssh", {}, {}, true},
     {"flux", "run", "flux"},
     {"flux", "submit batch alloc bulksubmit", {}, false, true},
@@ -70,9 +72,9 @@ constexpr Launcher kLaunchers[] = {
 };
 
 // Programs that take a number as launchers do, and then a file or a program that is no rank.
-constexpr std::array<std::string_view, 17> kOtherNumbers{
-    "head", "tail", "xargs",  "parallel", "nice", "ionice", "watch", "grep", "egrep",
-    "sed",  "cat",  "pytest", "stress",   "ab",   "make",   "nl",    "ping"};
+constexpr std::array<std::string_view, 19> kOtherNumbers{
+    "echo",  "git", "head", "tail",   "xargs",  "parallel", "nice", "ionice", "watch", "grep",
+    "egrep", "sed", "cat",  "pytest", "stress", "ab",       "make", "nl",     "ping"};
 // Options by which launchers get the number of processes.
 constexpr std::array<std::string_view, 12> kNumbers{"-n",
                                                     "-np",
@@ -87,12 +89,24 @@ constexpr std::array<std::string_view, 12> kNumbers{"-n",
                                                     "--ntasks",
                                                     "--procs"};
 
-bool is_called(std::string_view known, std::string_view name) {
-  if (!known.ends_with('*')) return known == name;
+// Launchers with names that people give their own programs, too, which are "./prun".
+constexpr std::array<std::string_view, 5> kUsualNames{"prun", "poe", "lrun", "yod", "runjob"};
+
+bool is_users_script(std::string_view name) {
+  return name.ends_with(".sh") || name.ends_with(".py");
+}
+
+// Returns whether a first word names this launcher. "mpirun_x" in PATH is a launcher of a site, and
+// "./mpirun_x" a program of the user.
+bool is_called(std::string_view known, std::string_view word) {
+  const auto name = base_name(word);
+  const bool is_path = name.size() != word.size();
+  if (!known.ends_with('*')) return known == name && !(is_path && is_one_of(name, kUsualNames));
   known.remove_suffix(1);
-  if (!name.starts_with(known) || name.ends_with(".sh") || name.ends_with(".py")) return false;
-  return name.size() == known.size() ||
-         std::string_view(".-_").find(name[known.size()]) != std::string_view::npos;
+  if (!name.starts_with(known) || is_users_script(name)) return false;
+  if (name.size() == known.size()) return true;
+  const char next = name[known.size()];
+  return next == '.' || (!is_path && (next == '-' || next == '_'));
 }
 
 // Returns the index of MODULE in `python3 [options] -m MODULE`; 0 without one.
@@ -149,7 +163,7 @@ bool take_number(const std::vector<std::string>& words, std::size_t& at) {
   if (at >= words.size()) return false;
   auto name = words[at].substr(0, words[at].find('='));
   std::replace(name.begin(), name.end(), '_', '-');
-  if (std::find(kNumbers.begin(), kNumbers.end(), name) == kNumbers.end()) return false;
+  if (!is_one_of(name, kNumbers)) return false;
   if (words[at].size() > name.size()) return is_number(words[at++].substr(name.size() + 1));
   if (at + 1 >= words.size() || !is_number(words[at + 1])) return false;
   at += 2;
@@ -160,10 +174,9 @@ bool take_number(const std::vector<std::string>& words, std::size_t& at) {
 std::optional<FoundLauncher> by_options(const std::vector<std::string>& command,
                                         const IsProgram& is_program) {
   const auto& name = command.front();
-  const bool is_users = name.find('/') != std::string::npos;
+  const bool is_users = name.find('/') != std::string::npos || is_users_script(name);
   const bool is_other =
-      std::find(kOtherNumbers.begin(), kOtherNumbers.end(), name) != kOtherNumbers.end() ||
-      name.starts_with("python") || is_wrapper(name);
+      is_one_of(name, kOtherNumbers) || name.starts_with("python") || is_wrapper(name);
   if (is_users || is_other) return std::nullopt;
   std::size_t at = 1;
   const bool has_subcommand =
@@ -190,9 +203,8 @@ std::optional<FoundLauncher> find_launcher(const std::vector<std::string>& comma
                                            const IsProgram& is_program) {
   if (command.empty() || command.front().empty()) return std::nullopt;
   if (auto launcher = by_module(command)) return launcher;
-  const auto name = base_name(command.front());
   for (const auto& launcher : kLaunchers) {
-    if (!is_called(launcher.name, name)) continue;
+    if (!is_called(launcher.name, command.front())) continue;
     const auto called = std::string(launcher.name.substr(0, launcher.name.find('*')));
     if (launcher.subcommands.empty()) return found(called, launcher, command, 1);
     if (command.size() > 1 && has_word(launcher.subcommands, command[1]))

@@ -1,9 +1,11 @@
 #include "cli/nested_launcher.hpp"
 
+#include "base/is_one_of.hpp"
 #include "cli/first_word.hpp"
 #include "cli/launchers.hpp"
 #include "cli/option.hpp"
 #include "cli/program.hpp"
+#include "cli/shell_text.hpp"
 #include "cli/started_commands.hpp"
 #include "cli/translated_command.hpp"
 #include "common/file_content.hpp"
@@ -13,6 +15,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -33,33 +36,53 @@ constexpr std::array<std::string_view, 4> kQuestions{"--version", "-V", "--help"
 // Commands of hvdrun that start ranks.
 constexpr std::array<std::string_view, 3> kStarting{"salloc", "sbatch", "scale"};
 // A script with one of these lets a rank's number decide what it starts.
-constexpr std::array<std::string_view, 6> kOfRanks{"HVD_RANK", "HVD_LOCAL_RANK", "$RANK",
-                                                   "${RANK",   "LOCAL_RANK",     "SLURM_PROCID"};
+constexpr std::array<std::string_view, 7> kOfRanks{
+    "HVD_RANK",  "LOCAL_RANK",          "$RANK", "${RANK", "SLURM_PROCID",
+    "PMIX_RANK", "OMPI_COMM_WORLD_RANK"};
 
-bool is_one_of(const auto& list, std::string_view word) {
-  return std::find(list.begin(), list.end(), word) != list.end();
+// Returns whether the interpreter in the first line of a script is a shell: "#!/bin/sh -e",
+// "#!/usr/bin/env -S bash -e".
+bool names_shell(std::string_view line) {
+  constexpr std::string_view kBlanks = " \t\r";
+  line.remove_prefix(2);
+  while (true) {
+    line.remove_prefix(std::min(line.find_first_not_of(kBlanks), line.size()));
+    if (line.empty()) return false;
+    const auto word = line.substr(0, line.find_first_of(kBlanks));
+    const auto name = base_name(word);
+    if (is_shell(name)) return true;
+    if (name != "env" && !word.starts_with('-') && !is_assignment(word)) return false;
+    line.remove_prefix(word.size());
+  }
 }
 
-// Returns the start of a file if it is a shell's script: named *.sh, or with a shell in its first
-// line, or without such a line but executed by a shell.
+// Returns the start of a file if it is a shell's script: with a shell in its first line, or named
+// *.sh without an interpreter there.
 std::optional<std::string> read_shell_script(const std::filesystem::path& file) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(file, error)) return std::nullopt;
   std::string text = content_of(file, kScriptStart);
   if (text.find('\0') != std::string::npos) return std::nullopt;
   const auto first = std::string_view(text).substr(0, text.find('\n'));
-  const bool has_shell = first.starts_with("#!") && first.find("sh") != std::string_view::npos;
-  if (!has_shell && !(file.extension() == ".sh" && !first.starts_with("#!"))) return std::nullopt;
-  return text;
+  const bool is_script = first.starts_with("#!") ? names_shell(first) : file.extension() == ".sh";
+  return is_script ? std::optional(std::move(text)) : std::nullopt;
 }
 
+struct Nested {
+  StartedCommand started;
+  FoundLauncher launcher;
+  bool is_of_wrap = false;  // --wrap starts it, not the program's words
+};
+
 // Returns the user's own options without those that the launcher's options decide.
-std::string own_options(const TypedJob& job, bool has_count) {
-  constexpr std::array<std::string_view, 5> kCounts{"num-proc", "ranks-per-host", "nnodes", "hosts",
-                                                    "hostfile"};
+std::string own_options(const TypedJob& job, const TranslatedCommand& translated, bool is_of_wrap) {
+  constexpr std::array<std::string_view, 3> kCounts{"num-proc", "ranks-per-host", "nnodes"};
+  constexpr std::array<std::string_view, 2> kHosts{"hosts", "hostfile"};
   std::string text;
   for (const auto& [option, spelling, value] : job.options) {
-    if (has_count && is_one_of(kCounts, option->name)) continue;
+    if (translated.has_count && is_one_of(option->name, kCounts)) continue;
+    if (translated.has_hosts && is_one_of(option->name, kHosts)) continue;
+    if (is_of_wrap && option->name == "wrap") continue;
     text += quote_for_shell(spelling);
     if (takes_value(*option)) text += " " + quote_for_shell(value);
     text += " ";
@@ -68,100 +91,135 @@ std::string own_options(const TypedJob& job, bool has_count) {
 }
 
 // Returns what to type: "hvdrun sbatch -np 2 -- python3 train.py", and what the line leaves out.
-std::string line_for(const StartedCommand& started, const FoundLauncher& found,
+std::string line_for(const Nested& nested, const std::vector<std::string>& command,
                      const TypedJob& job) {
+  const auto& [started, found, is_of_wrap] = nested;
+  const auto& spec = job.spec;
   std::string line = "hvdrun ";
   if (!job.subcommand.empty()) line += std::string(job.subcommand) + " ";
   if (found.launcher.name == "hvdrun") return line + shell_line(found.words);
   // In a job there is one rank per slot; a job that is asked for needs a number.
-  const bool in_job = job.spec.in_slurm_job && job.subcommand.empty();
+  const bool in_job = spec.in_slurm_job && job.subcommand.empty();
+  const bool has_hosts = !spec.hosts.empty() || !spec.hostfile.empty();
   const auto translated =
       translated_command(found.launcher.like, found.words,
-                         {.finds_hosts = in_job || !job.subcommand.empty(), .has_slots = in_job});
-  // Without a number of its own it is the user's.
-  const bool keeps_count = !translated.has_count && job.spec.ranks.has_value();
-  line += own_options(job, translated.has_count);
-  const bool adds_options =
-      !translated.options.empty() && !(keeps_count && translated.options == "-np N");
-  if (adds_options) line += translated.options + " ";
+                         {.finds_hosts = in_job || !job.subcommand.empty(),
+                          .has_hosts = has_hosts,
+                          .has_count = in_job || has_hosts || spec.ranks || spec.ranks_per_host,
+                          .in_script = started.in_shell});
+  line += own_options(job, translated, is_of_wrap);
+  if (!translated.options.empty()) line += translated.options + " ";
   if (!job.subcommand.empty()) line += "-- ";
   auto before = std::span(started.before);
   if (!before.empty() && base_name(before.back()).starts_with("python"))
     before = before.first(before.size() - 1);  // of `python3 torchrun`
-  if (!before.empty()) line += shell_line(before) + " ";
+  for (const auto& word : before)
+    line += (started.in_shell ? quote_with_variables(word) : quote_for_shell(word)) + " ";
   line += translated.program;
-  if (job.subcommand.empty()) line += fmt::format(", or {} without hvdrun", found.called);
+  if (job.subcommand.empty())
+    line += fmt::format(", or {} without hvdrun",
+                        started.script.empty() ? found.called : shell_line(command));
   if (!translated.left_out.empty()) line += "; the line leaves out " + translated.left_out;
   return line;
 }
 
-std::string describe(const StartedCommand& started, const FoundLauncher& found,
+std::string describe(const Nested& nested, const std::vector<std::string>& command,
                      const TypedJob& job) {
+  const auto& [started, found, is_of_wrap] = nested;
   const auto& launcher = found.launcher;
   std::string text;
   if (!started.script.empty())
     text = fmt::format("{} runs {}: ", quote_for_shell(started.script), found.called);
   text += found.called;
-  if (found.is_guess) text += " seems to be a launcher, which";
   text += launcher.submits ? " submits a job" : " starts ranks itself";
   text += ", and hvdrun would start it once in each slot: type ";
   if (launcher.submits || launcher.like.empty())
     text += found.called + (found.words.empty() ? "" : " …") + " without hvdrun";
   else
-    text += line_for(started, found, job);
+    text += line_for(nested, command, job);
   if (launcher.one_per_host && launcher.like == kTorchrunOptions)
     text += "; hvdrun --ranks-per-host 1 starts it once on each host";
-  if (found.is_guess) text += fmt::format("; hvdrun run {} … starts it as it is", found.called);
   return text;
+}
+
+// Returns the warning about a launcher that may not run, or that may be none.
+std::string describe_doubt(const Nested& nested, const std::vector<std::string>& command,
+                           const TypedJob& job) {
+  const auto& [started, found, is_of_wrap] = nested;
+  if (found.is_guess)
+    return fmt::format(
+        "{0} seems to be a launcher, and hvdrun starts it once in each slot; if it starts ranks "
+        "itself, type {1}; hvdrun run {0} … starts it without this warning",
+        found.called, line_for(nested, command, job));
+  return fmt::format("{} may run {}, which {}, once in each slot",
+                     started.script.empty() ? "the program" : quote_for_shell(started.script),
+                     found.called,
+                     found.launcher.submits ? "submits a job" : "starts ranks itself");
 }
 
 // Returns whether the launcher may not start here.
 bool is_refused(const StartedCommand& started, const FoundLauncher& found, const JobSpec& spec) {
   const auto& words = found.words;
-  if (words.size() == 1 && is_one_of(kQuestions, words.front())) return false;
+  if (words.size() == 1 && is_one_of(words.front(), kQuestions)) return false;
   if (found.launcher.one_per_host && spec.ranks_per_host == 1) return false;
   // A script may look at jobs.
   const bool only_looks = found.launcher.name == "hvdrun" && started.in_shell && !words.empty() &&
-                          is_one_of(command_names(), words.front()) &&
-                          !is_one_of(kStarting, words.front());
+                          is_one_of(words.front(), command_names()) &&
+                          !is_one_of(words.front(), kStarting);
   return !only_looks;
 }
 
-struct Nested {
-  StartedCommand started;
-  FoundLauncher launcher;
+// The commands that a job starts: those of the program's words, then those of --wrap with them.
+struct JobCommands {
+  std::vector<StartedCommand> all;
+  std::size_t of_program = 0;    // the number of the first ones
+  bool chooses_by_rank = false;  // a script or text of a shell looks at the rank's number
 };
+
+JobCommands commands_of_job(const std::vector<std::string>& command, const TypedJob& job) {
+  JobCommands commands;
+  const auto note_choice = [&](const std::string& text) {
+    commands.chooses_by_rank |= std::ranges::any_of(
+        kOfRanks, [&](std::string_view name) { return text.find(name) != std::string::npos; });
+  };
+  const auto read_script = [&](const std::string& file) {
+    auto text = read_shell_script(job.folder / file);
+    if (text) note_choice(*text);
+    return text;
+  };
+  for (const auto& word : command) note_choice(word);
+  commands.all = started_commands(command, read_script);
+  commands.of_program = commands.all.size();
+  if (const auto& wrap = job.spec.wrap.command; !wrap.empty()) {
+    note_choice(wrap);
+    auto more = started_commands({"sh", "-c", wrap + " " + shell_line(command)}, read_script);
+    std::ranges::move(more, std::back_inserter(commands.all));
+  }
+  return commands;
+}
+
 struct NestedLaunchers {
-  std::vector<Nested> found;     // in the order in which they would start
-  bool chooses_by_rank = false;  // a script looks at the rank's number
+  std::vector<Nested> found;  // in the order in which they would start
+  bool chooses_by_rank = false;
 };
 
 NestedLaunchers nested_launchers(const std::vector<std::string>& command, const TypedJob& job) {
-  NestedLaunchers all;
-  const auto read_script = [&](const std::string& file) {
-    auto text = read_shell_script(job.folder / file);
-    if (text)
-      all.chooses_by_rank |= std::ranges::any_of(
-          kOfRanks, [&](std::string_view name) { return text->find(name) != std::string::npos; });
-    return text;
-  };
   const IsProgram is_program = [&](const std::string& word) {
     std::error_code error;
     return static_cast<bool>(find_program(word, job.environment, job.folder)) ||
            (word.ends_with(".py") && std::filesystem::exists(job.folder / word, error));
   };
-  auto words = command;
-  if (!job.spec.wrap.command.empty())
-    words = {"sh", "-c", job.spec.wrap.command + " " + shell_line(command)};
-  auto started = started_commands(words, read_script);
+  auto commands = commands_of_job(command, job);
+  NestedLaunchers all{{}, commands.chooses_by_rank};
   for (const bool guesses : {false, true}) {
     if (guesses && !all.found.empty()) break;
-    for (auto& each : started) {
-      const auto found =
-          find_launcher(each.words, guesses && !each.may_be_value ? is_program : IsProgram());
+    for (std::size_t i = 0; i < commands.all.size(); ++i) {
+      auto& each = commands.all[i];
+      if (guesses && (each.in_shell || !each.is_certain)) continue;
+      const auto found = find_launcher(each.words, guesses ? is_program : IsProgram());
       if (!found || !is_refused(each, *found, job.spec)) continue;
       // The launcher's words are those of the command, which keep their place when it is moved.
-      all.found.push_back(Nested{std::move(each), *found});
+      all.found.push_back(Nested{std::move(each), *found, i >= commands.of_program});
     }
   }
   return all;
@@ -187,13 +245,10 @@ Result<std::string> check_nested_launcher(const std::vector<std::string>& comman
   if (command.empty() || job.spec.ranks == 1) return std::string();
   const auto [nested, chooses_by_rank] = nested_launchers(command, job);
   std::string warning;
-  for (const auto& [started, found] : nested) {
-    if (started.is_certain) return fail(describe(started, found, job), kExitUsage);
-    if (!chooses_by_rank && warning.empty())
-      warning = fmt::format(
-          "{} may run {}, which {}, once in each slot",
-          started.script.empty() ? "the program" : quote_for_shell(started.script), found.called,
-          found.launcher.submits ? "submits a job" : "starts ranks itself");
+  for (const auto& each : nested) {
+    const bool is_certain = each.started.is_certain && !each.launcher.is_guess;
+    if (is_certain) return fail(describe(each, command, job), kExitUsage);
+    if (!chooses_by_rank && warning.empty()) warning = describe_doubt(each, command, job);
   }
   return warning;
 }
@@ -201,15 +256,16 @@ Result<std::string> check_nested_launcher(const std::vector<std::string>& comman
 bool is_script_with_launcher(const std::vector<std::string>& command, const TypedJob& job) {
   if (command.empty()) return false;
   const auto all = nested_launchers(command, job).found;
-  return std::any_of(all.begin(), all.end(), [](const Nested& nested) {
-    return nested.started.in_shell && !nested.launcher.launcher.submits;
+  return std::ranges::any_of(all, [](const Nested& nested) {
+    return nested.started.in_shell && nested.started.is_certain && !nested.is_of_wrap &&
+           !nested.launcher.launcher.submits;
   });
 }
 
-bool starts_torchrun(const std::vector<std::string>& command) {
+bool starts_torchrun(const std::vector<std::string>& command, const TypedJob& job) {
   if (command.empty()) return false;
-  const auto all = started_commands(command, [](const std::string&) { return std::nullopt; });
-  return std::ranges::any_of(all, [](const StartedCommand& each) {
+  const auto commands = commands_of_job(command, job).all;
+  return std::ranges::any_of(commands, [](const StartedCommand& each) {
     const auto found = find_launcher(each.words, IsProgram());
     return found && found->launcher.like == kTorchrunOptions && found->launcher.one_per_host;
   });

@@ -26,19 +26,20 @@ struct TypedJob {
 
 // Checks the words of the program, and what they start: after `env`, `uv run` and the like, in
 // `bash -c` and in shell scripts. One rank may be a launcher, and so may one rank per host if it is
-// torchrun or accelerate. Returns a warning if the launcher is in a branch of a script, so that it
-// may not run; otherwise "". Error (kExitUsage): it says what to type, with the launcher's options
-// translated, and which of them that leaves out.
+// torchrun or accelerate. Returns a warning if the launcher may not run, because it is in a branch
+// of a script, or may be none, because only its options look like a launcher's; otherwise "". Error
+// (kExitUsage): it says what to type, with the launcher's options translated, and which of them
+// that leaves out.
 Result<std::string> check_nested_launcher(const std::vector<std::string>& command,
                                           const TypedJob& job);
 
-// Returns whether the command is a shell's text or script that starts ranks itself, so that it may
-// be meant to run once in an allocation.
+// Returns whether the command is a shell's text or script that starts ranks itself for certain, so
+// that it is meant to run once in an allocation.
 bool is_script_with_launcher(const std::vector<std::string>& command, const TypedJob& job);
 
-// Returns whether the words start torchrun or a launcher with its options, which read from
+// Returns whether the words may start torchrun or a launcher with its options, which read from
 // variables which of the hosts they are on.
-bool starts_torchrun(const std::vector<std::string>& command);
+bool starts_torchrun(const std::vector<std::string>& command, const TypedJob& job);
 
 // Returns a warning for rank 0 of another launcher, which has started hvdrun several times: by
 // `mpirun -np 2 hvdrun …`, or by a script of which hvdrun starts a copy in each slot. Otherwise

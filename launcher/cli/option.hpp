@@ -1,5 +1,6 @@
 // What an option of hvdrun is: its spellings, the values that it takes, its help, and the function
-// that stores a value. Plain values; the tables of options are constants.
+// that stores a value. Plain values, for any thread: the tables of options are constants. Only the
+// function that stores a value can fail.
 #pragma once
 
 #include "base/result.hpp"

@@ -1,5 +1,7 @@
 #include "cli/shell_text.hpp"
 
+#include "base/is_one_of.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -19,14 +21,25 @@ bool is_name(std::string_view text) {
                      [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
 }
 
-bool is_shells_word(std::string_view word, const auto& words) {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
-
 // Words before a command that do not change whether it runs.
 constexpr std::array<std::string_view, 9> kBefore{"do",   "time",    "!",      "{",      "while",
                                                   "exec", "command", "coproc", "builtin"};
 constexpr std::array<std::string_view, 5> kBranchWords{"then", "else", "elif", "until", "if"};
+// Commands that are asked something, so that what follows "&&" may not run. "-v" is `command -v`.
+constexpr std::array<std::string_view, 17> kConditions{
+    "[",     "[[",    "test",  "-v",  "-V",   "which", "type",       "hash", "grep",
+    "egrep", "fgrep", "pgrep", "cmp", "diff", "false", "mountpoint", "read"};
+
+bool is_condition(const std::vector<std::string>& words) {
+  return is_one_of(words.front(), kConditions) || words.back() == "]]";
+}
+
+// Returns whether the command is an exit with an error. What follows it in a script is for the
+// usual case.
+bool is_error_exit(const std::vector<std::string>& words) {
+  return words.front() == "exit" && words.size() > 1 && words[1] != "0" &&
+         words[1].find_first_not_of("0123456789") == std::string::npos;
+}
 
 class ShellScan {
  public:
@@ -39,7 +52,11 @@ class ShellScan {
   }
 
  private:
-  enum class Block { branch, choice, function, group };
+  enum class Kind { branch, choice, function, group, subshell };
+  struct Block {
+    Kind kind;
+    bool is_in_doubt;  // the block may not run at all
+  };
 
   char peek(std::size_t ahead = 0) const {
     return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0';
@@ -51,7 +68,7 @@ class ShellScan {
       end_word();
       ++at_;
     } else if (c == '\n') {
-      end_command();
+      end_line();
       ++at_;
       skip_here_documents();
     } else if (c == '#' && !has_word_) {
@@ -127,10 +144,7 @@ class ShellScan {
   }
 
   void take_redirection() {
-    if (word_.find_first_not_of("0123456789") == std::string_view::npos) {  // "2>"
-      word_.clear();
-      has_word_ = false;
-    }
+    if (word_.find_first_not_of("0123456789") == std::string_view::npos) drop_word();  // "2>"
     end_word();
     const bool is_here = text_.substr(at_, 2) == "<<" && peek(2) != '<';
     while (at_ < text_.size() &&
@@ -145,29 +159,54 @@ class ShellScan {
     const bool is_or = c == '|' && peek(1) == '|';
     const bool is_and = c == '&' && peek(1) == '&';
     end_command();
-    follows_or_ = is_or || (is_and && follows_or_);
+    continues_ = is_or || is_and || c == '|';
+    is_in_doubt_ = continues_ && (is_in_doubt_ || is_or || (is_and && was_condition_));
     at_ += is_or || is_and ? 2 : 1;
     if (peek() == ';' || peek() == '&') ++at_;  // ";;", "|&"
   }
 
-  void take_parenthesis(char c) {
-    const bool is_choice = !blocks_.empty() && blocks_.back() == Block::choice;
-    ++at_;
-    if (c == ')' && is_choice && subshells_ == 0) {  // a pattern of `case`
-      words_.clear();
-      word_.clear();
-      has_word_ = false;
-      return;
-    }
-    if (c == '(' && has_word_ && peek() == ')') {  // "name()"
-      ++at_;
-      word_.clear();
-      has_word_ = false;
-      is_function_next_ = true;
-      return;
-    }
-    subshells_ = std::max(0, subshells_ + (c == '(' ? 1 : -1));
+  void end_line() {
     end_command();
+    if (!continues_) is_in_doubt_ = false;
+  }
+
+  void take_parenthesis(char c) {
+    const bool is_choice = !blocks_.empty() && blocks_.back().kind == Kind::choice;
+    if (c == '(' && word_.ends_with('=')) return take_balanced();  // of an array
+    ++at_;
+    if (c == ')' && is_choice) {  // a pattern of `case`
+      words_.clear();
+      drop_word();
+    } else if (c == '(' && has_word_ && peek() == ')') {  // "name()"
+      ++at_;
+      drop_word();
+      is_function_next_ = true;
+    } else if (c == '(' && peek() == '(') {  // "((i < 2))"
+      at_ = std::min(text_.find("))", at_), text_.size() - 2) + 2;
+      was_condition_ = true;
+    } else {
+      end_command();
+      if (c == '(')
+        open(Kind::subshell);
+      else if (!blocks_.empty() && blocks_.back().kind == Kind::subshell)
+        close();
+    }
+  }
+
+  void drop_word() {
+    word_.clear();
+    has_word_ = false;
+  }
+
+  void open(Kind kind) {
+    blocks_.push_back({kind, std::exchange(is_in_doubt_, false)});
+    continues_ = false;
+  }
+
+  void close() {
+    if (blocks_.empty()) return;
+    is_in_doubt_ = blocks_.back().is_in_doubt;
+    blocks_.pop_back();
   }
 
   void end_word() {
@@ -179,6 +218,7 @@ class ShellScan {
       delimiters_.push_back(std::move(word));
       return;
     }
+    continues_ = false;
     if (words_.empty() && take_first(word)) return;
     words_.push_back(std::move(word));
   }
@@ -190,28 +230,38 @@ class ShellScan {
       return true;
     }
     if (std::exchange(names_function_, false)) return true;
-    if (word == "if") blocks_.push_back(Block::branch);
-    if (word == "case") blocks_.push_back(Block::choice);
-    if (word == "{")
-      blocks_.push_back(std::exchange(is_function_next_, false) ? Block::function : Block::group);
+    if (word == "if") open(Kind::branch);
+    if (word == "case") open(Kind::choice);
+    if (word == "{") open(std::exchange(is_function_next_, false) ? Kind::function : Kind::group);
     if (word == "fi" || word == "esac" || word == "}") {
-      if (!blocks_.empty()) blocks_.pop_back();
+      close();
       return true;
     }
     if (word == "exec") is_last_ = true;
-    return is_shells_word(word, kBefore) || is_shells_word(word, kBranchWords) ||
-           is_assignment(word);
+    if (word == "!") is_negated_ = true;
+    return is_one_of(word, kBefore) || is_one_of(word, kBranchWords) || is_assignment(word);
+  }
+
+  bool is_in(auto... kinds) const {
+    return std::any_of(blocks_.begin(), blocks_.end(),
+                       [&](const Block& block) { return ((block.kind == kinds) || ...); });
   }
 
   void end_command() {
     end_word();
-    const bool is_certain =
-        !follows_or_ && std::all_of(blocks_.begin(), blocks_.end(),
-                                    [](Block block) { return block == Block::group; });
-    follows_or_ = false;
     const bool is_last = std::exchange(is_last_, false);
+    const bool is_negated = std::exchange(is_negated_, false);
     if (words_.empty()) return;
-    is_over_ = is_certain && subshells_ == 0 && (is_last || words_.front() == "exit");
+    const bool is_certain = !is_in_doubt_ && !may_be_over_ &&
+                            !is_in(Kind::branch, Kind::choice, Kind::function) &&
+                            std::none_of(blocks_.begin(), blocks_.end(),
+                                         [](const Block& block) { return block.is_in_doubt; });
+    // An exit of a subshell or of a function does not end the text.
+    if ((is_last || words_.front() == "exit") && !is_in(Kind::subshell, Kind::function)) {
+      is_over_ = is_certain;
+      may_be_over_ |= !is_error_exit(words_);
+    }
+    was_condition_ = is_negated || is_condition(words_);
     commands_.push_back({std::exchange(words_, {}), is_certain});
   }
 
@@ -233,14 +283,17 @@ class ShellScan {
   bool has_word_ = false;  // an empty word in quotes is one
   std::vector<std::string> words_;
   std::vector<Block> blocks_;
-  int subshells_ = 0;
-  bool follows_or_ = false;
-  bool is_target_ = false;     // the next word is a redirection's file
-  bool is_delimiter_ = false;  // the next word ends a here-document
+  bool is_in_doubt_ = false;    // the next command may not run, because of "||" or "&&"
+  bool continues_ = false;      // an operator came last, so the next line continues the list
+  bool was_condition_ = false;  // the last command
+  bool may_be_over_ = false;    // an exit came that may not run
+  bool is_target_ = false;      // the next word is a redirection's file
+  bool is_delimiter_ = false;   // the next word ends a here-document
   std::vector<std::string> delimiters_;
   bool is_function_next_ = false;
   bool names_function_ = false;
-  bool is_last_ = false;
+  bool is_last_ = false;  // the command replaces the shell
+  bool is_negated_ = false;
   bool is_over_ = false;
   std::vector<ShellCommand> commands_;
 };

@@ -12,13 +12,15 @@ namespace hvdrun::cli {
 
 struct ShellCommand {
   std::vector<std::string> words;  // without quotes, and assignments before it; "$NAME" stays
-  bool is_certain = true;          // false: in a branch or a function, so it may not run
+  bool is_certain = true;          // false: it may not run
 };
 
 // Returns whether the word sets a variable: "NAME=VALUE", "NAME+=VALUE".
 bool is_assignment(std::string_view word);
 
-// Returns the commands in their order, up to a command after which none runs (`exec`, `exit`).
+// Returns the commands in their order, up to a command after which none runs (`exec`, `exit`). A
+// command is certain unless it is in a branch or a function, follows "||" or a test with "&&", or
+// an exit without an error that may not run.
 std::vector<ShellCommand> commands_of(std::string_view text);
 
 }  // namespace hvdrun::cli

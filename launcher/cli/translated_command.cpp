@@ -1,5 +1,6 @@
 #include "cli/translated_command.hpp"
 
+#include "base/is_one_of.hpp"
 #include "cli/foreign_options.hpp"
 #include "cli/option_sets.hpp"
 #include "cli/words.hpp"
@@ -123,10 +124,6 @@ constexpr std::array<std::string_view, 30> kWithValue{"--host-discovery-script",
                                                       "--cpu-bind",
                                                       "--rank-by"};
 
-bool contains_word(const auto& list, std::string_view word) {
-  return std::find(list.begin(), list.end(), word) != list.end();
-}
-
 std::optional<int> number_in(std::string_view text) {
   if (text.empty() || text.size() > 6 || text.find_first_not_of(kDigits) != kNowhere) return {};
   return std::stoi(std::string(text));
@@ -144,12 +141,12 @@ class Translation {
            words_[next_].front() == '-' && words_[next_] != "--")
       take_option(words_[next_++]);
     settle_counts();
-    if (!has_count_ && !place_.has_slots) options_.insert(options_.begin(), "-np N");
+    if (!has_count_ && !place_.has_count) options_.insert(options_.begin(), "-np N");
     if (launcher_ == "horovodrun") options_.insert(options_.begin(), "--horovod");
     if (launcher_ == "accelerate launch") options_.insert(options_.begin(), "--for accelerate");
     auto program = program_text();
     return {fmt::format("{}", fmt::join(options_, " ")), std::move(program), left_out_text(),
-            has_count_};
+            has_count_, has_hosts_};
   }
 
  private:
@@ -244,7 +241,7 @@ class Translation {
   void leave_out(const std::string& spelling, std::string_view instead, bool has_value) {
     left_out_.push_back({spelling, instead});
     if (has_value) return;
-    if (contains_word(kWithValue, spelling))
+    if (is_one_of(spelling, kWithValue))
       next_word();
     else
       is_lost_ = next_ < words_.size() && !words_[next_].starts_with('-');
@@ -252,12 +249,20 @@ class Translation {
 
   std::string next_word() { return next_ < words_.size() ? words_[next_++] : std::string("VALUE"); }
 
+  std::string quoted(std::string_view word) const {
+    return place_.in_script ? quote_with_variables(word) : quote_for_shell(word);
+  }
+
   void add(std::string_view option, std::string_view value) {
-    constexpr std::array<std::string_view, 9> kCounts{
-        "-np",      "--np", "--num-proc", "--ranks-per-host", "--min-np",
-        "--nnodes", "-H",   "--hosts",    "--hostfile"};
-    if (contains_word(kCounts, option)) has_count_ = true;
-    auto text = fmt::format("{} {}", option, quote_for_shell(value));
+    constexpr std::array<std::string_view, 6> kCounts{"-np",      "--np",     "--num-proc",
+                                                      "--min-np", "--nnodes", "--ranks-per-host"};
+    constexpr std::array<std::string_view, 3> kHosts{"-H", "--hosts", "--hostfile"};
+    const bool is_count = is_one_of(option, kCounts);
+    has_hosts_ |= is_one_of(option, kHosts);
+    has_count_ |= is_count || has_hosts_;
+    // A script's variable has no value where the line is typed.
+    const bool is_unknown = is_count && place_.in_script && value.find('$') != kNowhere;
+    auto text = fmt::format("{} {}", option, is_unknown ? "N" : quoted(value));
     if (option == "-np")  // where people look for it
       options_.insert(options_.begin(), std::move(text));
     else
@@ -276,7 +281,7 @@ class Translation {
       add("-np", each ? std::to_string(*each) : "N");
       return;
     }
-    if (!place_.finds_hosts) options_.emplace_back("-H HOST,…");
+    if (!place_.finds_hosts && !place_.has_hosts) options_.emplace_back("-H HOST,…");
     if (colon != kNowhere && least && most) {
       add("--min-np", each ? std::to_string(*least * *each) : "M");
       add("--max-np", each ? std::to_string(*most * *each) : "X");
@@ -297,12 +302,12 @@ class Translation {
       });
     if (from == words_.end()) return "program";
     std::vector<std::string> parts;
-    const bool starts_scripts = contains_word(kOfPython, launcher_);
+    const bool starts_scripts = is_one_of(launcher_, kOfPython);
     if (is_module_)
       parts.emplace_back("python3 -m");
     else if ((starts_scripts && is_python_) || is_lost_)
       parts.emplace_back("python3");
-    for (; from != words_.end(); ++from) parts.push_back(quote_for_shell(*from));
+    for (; from != words_.end(); ++from) parts.push_back(quoted(*from));
     return fmt::format("{}", fmt::join(parts, " "));
   }
 
@@ -326,6 +331,7 @@ class Translation {
   bool is_module_ = false;
   bool is_python_ = true;
   bool has_count_ = false;
+  bool has_hosts_ = false;
   std::string hosts_;           // torchrun's --nnodes
   std::string ranks_per_host_;  // torchrun's --nproc-per-node
   std::vector<std::string> options_;

@@ -14,12 +14,15 @@ struct TranslatedCommand {
   std::string program;     // with its arguments: "./a"
   std::string left_out;    // "--mca (use …)" or "--rdzv-id and --tee"; empty: nothing
   bool has_count = false;  // the words say how many ranks
+  bool has_hosts = false;  // and where
 };
 
 // Where the line is to be typed.
 struct TypedPlace {
   bool finds_hosts = false;  // SLURM gives the hosts, so the line names none
-  bool has_slots = false;    // and the slots, so it needs no number of ranks
+  bool has_hosts = false;    // the line has them already
+  bool has_count = false;    // and a number of ranks or slots
+  bool in_script = false;    // the words are a script's, in which "$NAME" is a variable
 };
 
 // Translates the words that follow the launcher's name (or `-m MODULE`). `launcher` is the one

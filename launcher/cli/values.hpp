@@ -89,10 +89,10 @@ Result<ProgressMode> parse_progress(std::string_view text);
 // Reads note, allow or refuse.
 Result<LoginNode> parse_login_node(std::string_view text);
 
-// Reads none, all, or a rank.
 // Reads the rank of --tty: a number, "last" or -1.
 Result<int> parse_one_rank(std::string_view text);
 
+// Reads none, all, or a rank.
 Result<InputSpec> parse_input(std::string_view text);
 
 // Adds the frameworks of one --for, "jax,mlx". `none` removes all.

@@ -10,9 +10,11 @@
 #include "slurm/template_folders.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <filesystem>
 #include <set>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -51,6 +53,18 @@ void warn_of_unknown_partition(const std::string& names, const std::vector<Parti
                                quote_if_needed(names), fmt::join(known, ", "))));
 }
 
+// Returns whether sbatch gives each task of an array a file of its own: the name has %a, %j or %J,
+// or one of those with a width, %4a.
+bool differs_by_task(std::string_view name) {
+  for (std::size_t at = name.find('%'); at < name.size(); at = name.find('%', at)) {
+    at = name.find_first_not_of("0123456789", at + 1);
+    if (at >= name.size()) return false;
+    if (std::string_view("ajJ").find(name[at]) != std::string_view::npos) return true;
+    ++at;  // also after "%%", which is one "%"
+  }
+  return false;
+}
+
 // Returns a warning if all tasks of an array write their output to one file.
 std::vector<std::string> shared_output_warnings(const BatchSpec& batch) {
   std::vector<std::string> warnings;
@@ -60,14 +74,11 @@ std::vector<std::string> shared_output_warnings(const BatchSpec& batch) {
     return warnings;
   for (const auto& [name, value, is_own_idea] : options) {
     if (name != "output" && name != "error") continue;
-    if (value == "/dev/null" || value.find("%a") != std::string::npos ||
-        value.find("%j") != std::string::npos || value.find("%J") != std::string::npos)
-      continue;
-    warnings.push_back(
-        warning_text(fmt::format("--{} {}: all tasks of the array write to this file; {{index}} or "
-                                 "%a in its name gives each "
-                                 "its own",
-                                 name, quote_for_shell(value))));
+    if (value == "/dev/null" || differs_by_task(value)) continue;
+    warnings.push_back(warning_text(fmt::format(
+        "--{} {}: all tasks of the array write to this file; {{index}} or %a in its name "
+        "gives each its own",
+        name, quote_for_shell(value))));
   }
   return warnings;
 }
@@ -85,6 +96,14 @@ std::vector<DefaultSetting> defaults_of(const ScriptTemplate& script) {
   for (const auto& option : script.options)
     defaults.push_back({option.name, option.value, fmt::format("{}:{}", script.file, option.line)});
   return defaults;
+}
+
+std::filesystem::path folder_of_job(const BatchSpec& batch) {
+  std::error_code error;
+  auto folder = std::filesystem::current_path(error);
+  for (const auto& option : batch.slurm_options)
+    if (option.name == "chdir") folder /= option.value;
+  return folder;
 }
 
 Offer ask_for_nodes(BatchSpec& batch, const Environment& environment) {
@@ -131,9 +150,10 @@ Result<void> check_array_files(const JobSpec& job, const BatchSpec& batch) {
                                : (file.parent_path() / file.stem()).string() + "-" +
                                      std::string(kIndexPlace) + file.extension().string();
     return fail(
-        fmt::format("{0} {1}: the tasks of an array would overwrite each other's; {0} '{2}' "
-                    "gives each its own",
-                    option, quote_for_shell(name), suggested),
+        fmt::format(
+            "{0} {1}: the tasks of an array would overwrite each other's; {0} {2} gives each "
+            "its own",
+            option, quote_for_shell(name), quote_for_shell(suggested)),
         kExitUsage);
   }
   return {};

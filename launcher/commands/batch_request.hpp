@@ -13,6 +13,7 @@
 #include "slurm/partitions.hpp"
 #include "slurm/script_template.hpp"
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,6 +27,9 @@ Result<ScriptTemplate> find_template(const std::string& name, const BatchSpec& b
 
 // Returns the options that the template sets.
 std::vector<DefaultSetting> defaults_of(const ScriptTemplate& script);
+
+// Returns the folder in which SLURM starts the job: that of --chdir, otherwise the current one.
+std::filesystem::path folder_of_job(const BatchSpec& batch);
 
 // What the nodes of the partition have, as sinfo reports it. nullopt: it is not known here.
 struct Offer {

@@ -65,6 +65,8 @@ class Logs {
   Result<int> run() {
     HVD_TRY(const auto about_json, client_.ask("about", ControlJson::object(), kLogsTimeout));
     const auto about = job_about_from(about_json);
+    if (options_.ranks && options_.ranks->needs_size() && about.ranks_in_all == 0)
+      return fail("the last rank is not known yet: the job has no ranks so far", kExitUsage);
     if (options_.ranks) HVD_CHECK(options_.ranks->settle(about.ranks_in_all));
     if (options_.ranks && about.ranks_in_all > 0 && options_.ranks->highest() >= about.ranks_in_all)
       return fail(fmt::format("there is no rank {}: the job has {}", options_.ranks->highest(),

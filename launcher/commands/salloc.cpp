@@ -62,7 +62,8 @@ enum class Content {
   program,  // hvdrun with the program
 };
 
-// `exit_report`: of Content::program, see kReportExitArgument.
+// Returns the command that salloc runs. `exit_report` is where the hvdrun of Content::program
+// reports its exit code.
 std::vector<std::string> command_over_allocation(Content content, const BatchInvocation& invocation,
                                                  const BatchShape& shape,
                                                  const Environment& environment,
@@ -114,7 +115,7 @@ Result<std::pair<Fd, Fd>> make_exit_report_pair() {
 }
 
 Result<void> check_outside_of_jobs(const Environment& environment) {
-  if (const auto* job = find_variable(environment, "SLURM_JOB_ID"); job != nullptr)
+  if (const auto* job = find_variable(environment, "SLURM_JOB_ID"); job != nullptr && !job->empty())
     return fail("this is inside SLURM job " + *job + " already: hvdrun -np N program uses it",
                 kExitUsage);
   return {};
@@ -126,9 +127,8 @@ Result<Content> session_content(const BatchInvocation& invocation, const Environ
   const auto& command = invocation.command;
   if (command.empty()) return Content::shell;
   if (cli::is_shell_alone(command)) return Content::command;
-  std::error_code error;
   const cli::TypedJob typed{invocation.job, invocation.uses, environment,
-                            std::filesystem::current_path(error), "salloc"};
+                            folder_of_job(invocation.batch), "salloc"};
   if (cli::is_script_with_launcher(command, typed)) {
     print_own_line(quote_for_shell(command.front()) +
                    " runs once, as the shell of the job, because it starts ranks itself");

@@ -4,6 +4,7 @@
 #include "cli/batch_command_line.hpp"
 #include "cli/nested_launcher.hpp"
 #include "cli/program.hpp"
+#include "cli/started_commands.hpp"
 #include "commands/batch_request.hpp"
 #include "commands/batch_script.hpp"
 #include "commands/requeue_request.hpp"
@@ -43,8 +44,7 @@ constexpr auto kUnlessNodes = "; the job fails unless the nodes have it";
 std::string script_of(const std::vector<std::string>& command) {
   if (command.size() < 2 || command[1].starts_with('-')) return {};
   const auto name = std::filesystem::path(command.front()).filename().string();
-  const bool reads_scripts = name.starts_with("python") || name == "bash" || name == "sh";
-  return reads_scripts ? command[1] : std::string();
+  return name.starts_with("python") || cli::is_shell(name) ? command[1] : std::string();
 }
 
 // Prints a warning if the program, its script or --venv cannot be found here. The nodes may still
@@ -55,9 +55,7 @@ void warn_of_missing(const BatchSpec& batch, const std::vector<std::string>& com
   if (!batch.container.empty()) return;
   const auto& program = command.front();
   std::error_code error;
-  auto folder = fs::current_path(error);
-  for (const auto& option : batch.slurm_options)
-    if (option.name == "chdir") folder /= option.value;
+  const auto folder = folder_of_job(batch);
   const bool changes_path = !batch.modules.empty() || !batch.conda.empty() || !batch.venv.empty();
   const bool is_path = program.find('/') != std::string::npos;
   const bool is_file_here = fs::exists(folder / program, error);
@@ -103,7 +101,7 @@ Result<void> check_program(const std::vector<std::string>& command, const cli::T
   HVD_CHECK(cli::check_command(command, kUsage));
   HVD_TRY(const auto warning, cli::check_nested_launcher(command, job));
   if (!warning.empty()) print_own_line(warning_text(warning));
-  if (is_batch_script(command.front()))
+  if (is_batch_script(job.folder / command.front()))
     return fail(quote_if_needed(command.front()) +
                     " is a batch script already, which SLURM's sbatch submits: sbatch " +
                     quote_for_shell(command.front()),
@@ -138,10 +136,9 @@ Result<int> run_sbatch(const std::vector<std::string>& args, const Environment& 
         "--wrap of hvdrun starts the program by another one, such as a profiler; give the program "
         "and its arguments after the options",
         kExitUsage);
-  std::error_code error;
-  HVD_CHECK(check_program(invocation.command, {invocation.job, invocation.uses, environment,
-                                               std::filesystem::current_path(error), "sbatch"}));
   auto& batch = invocation.batch;
+  HVD_CHECK(check_program(invocation.command, {invocation.job, invocation.uses, environment,
+                                               folder_of_job(batch), "sbatch"}));
   HVD_CHECK(check_script_file(batch.script_file));
   HVD_CHECK(check_array_files(invocation.job, batch));
   warn_of_missing(batch, invocation.command, environment);

@@ -1,4 +1,5 @@
-// A set of ranks as users write it: "0,4-7", "last". A value, for one thread at a time.
+// A set of ranks as users write it: "0,4-7", "last". A value, for one thread. Wrong text is an
+// error.
 #pragma once
 
 #include "base/result.hpp"

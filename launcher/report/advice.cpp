@@ -27,25 +27,23 @@ bool has_said(const RankReport& rank, std::string_view message) {
          std::any_of(rank.last_stderr.begin(), rank.last_stderr.end(), has);
 }
 
-// Returns the program and its arguments, with a blank before.
-std::string program_of(const JobSpec& spec) {
-  return " " + shell_line(spec.command);
+// Returns the words for a shell, with a blank before; " …" for more than anyone pastes.
+std::string pasted(std::span<const std::string> words) {
+  constexpr std::size_t kMostBytes = 2000;
+  if (words.empty()) return {};
+  const auto line = " " + shell_line(words);
+  return line.size() > kMostBytes ? " …" : line;
 }
 
 // Returns the command line of the job as it was typed, with these words added to its options.
-// Leaves out what is too long to be pasted.
 std::string command_with(std::string_view options, const Report& report, const JobSpec& spec) {
-  constexpr std::size_t kMostBytes = 2000;
   auto typed = spec.typed;
   if (typed.empty()) typed = {"hvdrun", "-np", std::to_string(report.ranks.size())};
   const std::size_t first = typed.size() > 1 && typed[1] == "run" ? 2 : 1;
   const std::span<const std::string> words(typed);
   auto line = shell_line(words.first(first));
   if (!options.empty()) line += fmt::format(" {}", options);
-  const auto size = line.size();
-  if (first < words.size()) line += " " + shell_line(words.subspan(first));
-  line += program_of(spec);
-  return line.size() > kMostBytes ? line.substr(0, size) + " …" : line;
+  return line + pasted(words.subspan(std::min(first, words.size()))) + pasted(spec.command);
 }
 
 std::optional<std::string> module_advice(const Report& report, const RankReport& rank,
@@ -139,7 +137,7 @@ std::optional<std::string> mpich_advice(const Report& report, const RankReport& 
   return fmt::format(
       "the program is built with MPICH, whose ranks hvdrun cannot bring together: "
       "mpiexec -n {}{}, with the mpiexec of MPICH (Debian's mpiexec.mpich)",
-      report.ranks.size(), program_of(spec));
+      report.ranks.size(), pasted(spec.command));
 }
 
 // A signal that hvdrun passes on, which the program does not handle. SLURM sends it before the time
@@ -171,33 +169,47 @@ std::optional<std::string> terminal_advice(const Report& report, const RankRepor
                      command_with(fmt::format("--tty {}", number), report, spec));
 }
 
+// Removes the options that set this variable. Returns how many there were.
+std::size_t erase_variable(std::vector<std::string>& typed, std::string_view name) {
+  const auto sets = [name](std::string_view word) {
+    return word.starts_with(name) && (word.size() == name.size() || word[name.size()] == '=');
+  };
+  std::size_t erased = 0;
+  for (std::size_t i = 0; i < typed.size();) {
+    const std::string_view word = typed[i];
+    std::ptrdiff_t words = 0;
+    if (word == "-x")
+      words = i + 1 < typed.size() && sets(typed[i + 1]) ? 2 : 0;
+    else if (word.starts_with("-x"))
+      words = sets(word.substr(word.starts_with("-x=") ? 3 : 2)) ? 1 : 0;
+    const auto at = typed.begin() + static_cast<std::ptrdiff_t>(i);
+    typed.erase(at, at + words);
+    if (words > 0)
+      ++erased;
+    else
+      ++i;
+  }
+  return erased;
+}
+
 // A port that the user or the program has chosen. Source: strerror(EADDRINUSE), and libuv's name.
 std::optional<std::string> port_advice(const Report& report, const RankReport& rank,
                                        const JobSpec& spec) {
+  constexpr std::string_view kPort = "MASTER_PORT";
   if (!has_said(rank, "ddress already in use") && !has_said(rank, "EADDRINUSE"))
     return std::nullopt;
-  const auto chosen =
-      std::find_if(spec.environment.begin(), spec.environment.end(),
-                   [](const EnvironmentChange& change) { return change.name == "MASTER_PORT"; });
+  const auto chosen = std::ranges::find(spec.environment, kPort, &EnvironmentChange::name);
   if (chosen == spec.environment.end())
     return fmt::format(
         "rank {} needs a port that another process has; hvdrun gives each job free ports, the one "
         "in MASTER_PORT and the 64 after it: let the program use them",
         rank.placement.rank);
   auto without = spec;
-  std::erase_if(without.environment,
-                [](const auto& change) { return change.name == "MASTER_PORT"; });
-  for (std::size_t i = 0; i < without.typed.size(); ++i) {
-    auto& typed = without.typed;
-    const auto at = typed.begin() + static_cast<std::ptrdiff_t>(i);
-    if (typed[i].starts_with("-xMASTER_PORT=") || typed[i].starts_with("-x=MASTER_PORT="))
-      typed.erase(at);
-    else if (typed[i] == "-x" && i + 1 < typed.size() && typed[i + 1].starts_with("MASTER_PORT"))
-      typed.erase(at, at + 2);
-  }
+  const bool is_typed = erase_variable(without.typed, kPort) > 0;
+  if (!is_typed || !chosen->value || !has_said(rank, *chosen->value)) return std::nullopt;
   return fmt::format(
-      "another process has the port of -x MASTER_PORT{}; hvdrun chooses a free one: {}",
-      chosen->value ? "=" + *chosen->value : std::string(), command_with("", report, without));
+      "another process has the port of -x MASTER_PORT={}; hvdrun chooses a free one: {}",
+      *chosen->value, command_with("", report, without));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // The report for people: a few lines if the job succeeded, otherwise the true reason first. Pure
-// functions.
+// functions, for any thread, that cannot fail.
 #pragma once
 
 #include "model/report.hpp"

@@ -1,5 +1,7 @@
 #include "resources/chosen_devices.hpp"
 
+#include "base/is_one_of.hpp"
+#include "common/text.hpp"
 #include "slurm/job_environment.hpp"
 
 #include <algorithm>
@@ -22,20 +24,12 @@ constexpr std::string_view kNone = "NoDevFiles";
 
 using Entries = std::vector<std::string>;
 
-template <class List>
-bool is_one_of(const List& list, std::string_view text) {
-  return std::find(list.begin(), list.end(), text) != list.end();
-}
-
-Entries split_list(std::string_view text) {
-  constexpr std::string_view kBlank = " \t";
+// Returns the entries of a list, with empty ones in their places.
+Entries entries_of(std::string_view text) {
   Entries entries;
   while (true) {
     const auto comma = std::min(text.find(','), text.size());
-    auto entry = text.substr(0, comma);
-    entry.remove_prefix(std::min(entry.find_first_not_of(kBlank), entry.size()));
-    entry = entry.substr(0, entry.find_last_not_of(kBlank) + 1);
-    entries.emplace_back(entry);
+    entries.emplace_back(trim(text.substr(0, comma)));
     if (comma == text.size()) return entries;
     text.remove_prefix(comma + 1);
   }
@@ -83,7 +77,7 @@ Entries counting(std::size_t count) {
 // Reads "0,2-3". Returns nothing for what is no list of numbers.
 Entries expand_numbers(std::string_view text) {
   Entries all;
-  for (const auto& entry : split_list(text)) {
+  for (const auto& entry : entries_of(text)) {
     const auto dash = entry.find('-');
     const auto first = numbered(entry.substr(0, dash));
     const auto last = dash == std::string::npos ? first : numbered(entry.substr(dash + 1));
@@ -107,7 +101,7 @@ Cut cut_to(const Entries& own, const Entries& choice, bool counted) {
     const auto number = numbered(entry);
     if (!number)
       cut.left.push_back(entry);
-    else if (!counted && is_one_of(own, entry))
+    else if (!counted && is_one_of(entry, own))
       cut.left.push_back(entry);
     else if (counted && number->number < own.size() && is_device(own[number->number]))
       cut.left.push_back(own[number->number] + number->part);
@@ -134,8 +128,8 @@ std::optional<bool> find_numbering(const Environment& environment, const Entries
   for (const auto name : kSlurmDeviceVariables) {
     if (name == kCuda) continue;  // the one that users set
     const auto* value = find_variable(environment, name);
-    if (value != nullptr && split_list(*value) == ids) return true;
-    if (value != nullptr && split_list(*value) == from_zero) return false;
+    if (value != nullptr && entries_of(*value) == ids) return true;
+    if (value != nullptr && entries_of(*value) == from_zero) return false;
   }
   return std::nullopt;
 }
@@ -171,7 +165,7 @@ bool is_unset_by_user(const Environment& environment) {
 // Takes a variable that SLURM sets, on a host where SLURM has given GPUs.
 void take_from_slurm(const Given& given, const std::string& name, std::string& value,
                      ChosenDevices& chosen) {
-  const auto entries = split_list(value);
+  const auto entries = entries_of(value);
   const auto from_zero = counting(given.ids.size());
   const bool is_by_id = given.by_id.value_or(false);
   if (value == kNone || entries == given.ids || (entries == from_zero && !is_by_id)) return;
@@ -183,7 +177,7 @@ void take_from_slurm(const Given& given, const std::string& name, std::string& v
   }
   Cut places{entries, false};  // numbers from 0 among those that SLURM gave
   const bool known =
-      std::ranges::all_of(entries, [&](const auto& entry) { return is_one_of(given.ids, entry); });
+      std::ranges::all_of(entries, [&](const auto& entry) { return is_one_of(entry, given.ids); });
   if (known && given.by_id.value_or(true)) {
     for (auto& entry : places.left)
       entry = std::to_string(std::ranges::find(given.ids, entry) - given.ids.begin());
@@ -205,7 +199,7 @@ void take_from_slurm(const Given& given, const std::string& name, std::string& v
 bool is_device_variable(std::string_view name) {
   constexpr std::array<std::string_view, 4> kEnds{"_VISIBLE_DEVICES", "_VISIBLE_CORES",
                                                   "_VISIBLE_MODULES", "_VISIBLE_CHIPS"};
-  return is_one_of(kSlurmDeviceVariables, name) || name == "ONEAPI_DEVICE_SELECTOR" ||
+  return is_one_of(name, kSlurmDeviceVariables) || name == "ONEAPI_DEVICE_SELECTOR" ||
          std::ranges::any_of(kEnds, [name](const auto end) { return name.ends_with(end); });
 }
 
@@ -216,12 +210,12 @@ ChosenDevices choose_devices(Environment& environment) {
   const bool in_job = job != nullptr && !job->empty();
   for (auto& [name, value] : environment) {
     if (!is_device_variable(name)) continue;
-    const bool is_slurms = is_one_of(kSlurmDeviceVariables, name);
+    const bool is_slurms = is_one_of(name, kSlurmDeviceVariables);
     if (given && is_slurms)
       take_from_slurm(*given, name, value, chosen);
     else if (in_job && is_slurms && value == kNone)
       continue;
-    else if (has_names(split_list(value)))
+    else if (has_names(entries_of(value)))
       chosen.notes_elsewhere.push_back(
           fmt::format("{} names devices of this host; other hosts use theirs", name));
     else
@@ -241,9 +235,9 @@ std::vector<std::string> apply_choices(const std::vector<DeviceChoice>& choices,
   std::vector<std::string> notes;
   for (const auto& choice : choices) {
     const auto* own = find_variable(environment, choice.name);
-    const auto entries = split_list(choice.value);
-    const auto of_host = own == nullptr ? Entries() : split_list(*own);
-    if (own == nullptr || !has_numbers(entries) || is_one_of(of_host, "all")) {
+    const auto entries = entries_of(choice.value);
+    const auto of_host = own == nullptr ? Entries() : entries_of(*own);
+    if (own == nullptr || !has_numbers(entries) || is_one_of("all", of_host)) {
       environment[choice.name] = choice.value;
       continue;
     }
@@ -261,7 +255,7 @@ int count_chosen_gpus(const std::vector<DeviceChoice>& choices, int gpus) {
   const auto choice = std::ranges::find(choices, kCuda, &DeviceChoice::name);
   if (choice == choices.end()) return gpus;
   int count = 0;
-  for (const auto& entry : split_list(choice->value)) {
+  for (const auto& entry : entries_of(choice->value)) {
     const auto number = numbered(entry);
     if (!number) break;  // CUDA stops there
     if (number->number < static_cast<std::size_t>(gpus)) ++count;

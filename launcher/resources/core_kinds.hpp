@@ -1,7 +1,7 @@
 // Which cores of the running machine are of a slower kind, from its sysfs. hwloc knows it too, but
 // opens several files for each hardware thread of any machine. This opens two files on most
-// machines, and one more per core on small ones. It cannot fail: what the kernel does not say stays
-// unknown.
+// machines, and one more per core on small ones. For any thread. It cannot fail: what the kernel
+// does not say stays unknown.
 #pragma once
 
 #include "model/placement.hpp"

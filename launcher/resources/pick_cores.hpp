@@ -1,5 +1,5 @@
 // How many cores each rank of a host gets, and which of those that are free. Pure functions, for
-// any thread, that know no GPUs: bind_cores decides what is near a rank.
+// any thread, that cannot fail. They know no GPUs: bind_cores decides what is near a rank.
 #pragma once
 
 #include "model/placement.hpp"

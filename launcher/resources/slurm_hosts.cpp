@@ -52,7 +52,7 @@ Result<void> check_visible_gpus(const JobSpec& spec, const SlurmJob& job, const 
     return fail(
         fmt::format(
             "SLURM job {} has {} on {}, but --gpus-per-task hides all but {} of them from this "
-            "step, and would hide the ranks' GPUs from each other, which NCCL needs; ask for them "
+            "step, and NCCL needs ranks that see each other's GPUs; ask for GPUs "
             "by host: #SBATCH --nodes={} --gpus-per-node={} --ntasks-per-node={}",
             job.id, plural(promised, "GPU"), host.name, visible,
             std::max<std::size_t>(job.hosts.size(), 1), promised, promised),

@@ -18,7 +18,7 @@ namespace hvdrun {
 // reports the inventory, as for any other host.
 //
 // Error (kExitUsage): --gpus-per-task hides GPUs of this host from the step that hvdrun runs in,
-// and so from the ranks. The message has an sbatch line that hides none.
+// and so from the ranks. The message has the options for sbatch that hide none.
 Result<Allocation> slurm_hosts(const JobSpec& spec, const SlurmJob& job,
                                const Environment& environment, const LocalMachine& machine);
 

@@ -91,7 +91,7 @@ def test_a_script_of_a_windows_editor_is_named(sandbox: Sandbox, text: bytes, wo
 def test_a_chosen_port_that_is_taken_is_named_at_the_start(sandbox: Sandbox) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        done = sandbox.run("-np", 2, "-x", f"MASTER_PORT={port}", "sh", "-c", "echo 'Address already in use' >&2; exit 1")
+        done = sandbox.run("-np", 2, "-x", f"MASTER_PORT={port}", "sh", "-c", f"echo 'Address already in use: {port}' >&2; exit 1")
     assert f"has the port of -x MASTER_PORT={port}; without -x MASTER_PORT" in done.err_text
     assert "hvdrun chooses a free one: hvdrun " in done.err_text
 

@@ -42,9 +42,10 @@ class TemporaryFolder {
     std::ofstream(file) << text;
     return file;
   }
-  // Writes a shell script that does nothing.
-  std::filesystem::path write_program(const std::string& name) const {
-    const auto file = write(name, "#!/bin/sh\n");
+  // Writes a script, by default one of a shell that does nothing.
+  std::filesystem::path write_program(const std::string& name,
+                                      const std::string& text = "#!/bin/sh\n") const {
+    const auto file = write(name, text);
     std::filesystem::permissions(file, std::filesystem::perms(0755));
     return file;
   }

@@ -275,10 +275,20 @@ TEST_F(CommandLine, NamesNoHostsInASlurmJob) {
 }
 
 TEST_F(CommandLine, KnowsTorchrunThatIsStartedOnceOnEachHost) {
-  EXPECT_TRUE(cli::starts_torchrun({"/opt/bin/torchrun", "t.py"}));
-  EXPECT_TRUE(cli::starts_torchrun({"python3", "-m", "torch.distributed.run", "t.py"}));
-  EXPECT_TRUE(cli::starts_torchrun({"uv", "run", "torchrun", "t.py"}));
-  EXPECT_FALSE(cli::starts_torchrun({"accelerate", "launch", "t.py"}));
+  folder_.write("run.sh", "#!/bin/sh\nif a; then torchrun t.py; fi\n");
+  JobSpec spec;
+  const std::vector<cli::ParsedOption> none;
+  const auto starts_torchrun = [&](const std::vector<std::string>& command) {
+    return cli::starts_torchrun(command, {spec, none, environment_, folder_.path()});
+  };
+  EXPECT_TRUE(starts_torchrun({"/opt/bin/torchrun", "t.py"}));
+  EXPECT_TRUE(starts_torchrun({"python3", "-m", "torch.distributed.run", "t.py"}));
+  EXPECT_TRUE(starts_torchrun({"uv", "run", "torchrun", "t.py"}));
+  EXPECT_TRUE(starts_torchrun({"bash", "run.sh"}));
+  EXPECT_FALSE(starts_torchrun({"accelerate", "launch", "t.py"}));
+  EXPECT_FALSE(starts_torchrun({"t.py"}));
+  spec.wrap.command = "torchrun --nproc-per-node 2";
+  EXPECT_TRUE(starts_torchrun({"t.py"}));
   EXPECT_THAT(error({"-np", "2", "accelerate", "launch", "t.py"}).message,
               Not(HasSubstr("once on each host")));
 }

@@ -20,19 +20,28 @@ using testing::StartsWith;
 class NestedLauncher : public test::CommandLineTest {
  protected:
   NestedLauncher() {
-    for (const auto* name : {"train", "unknown", "head", "bash", "sh", "uv", "env"})
+    for (const auto* name :
+         {"train", "unknown", "head", "bash", "sh", "uv", "env", "python3", "python", "conda",
+          "git", "torchrun.sh", "accelerate", "apptainer", "guix", "timeout", "dask", "strace"})
       folder_.write_program(std::string("bin/") + name);
     folder_.write("t.py", "");
   }
 
-  // Returns the error for `hvdrun -np 2 LINE`; "" if it is accepted.
+  // Returns the error for `hvdrun -np 2 LINE`; "" if it is accepted. Keeps its notes.
   std::string refusal(const std::string& line) {
     std::vector<std::string> words{"-np", "2"};
     for (auto& word : split(line)) words.push_back(word);
     auto invocation = parse(words);
-    if (invocation) notes_ = invocation->notes;
-    return invocation || invocation.error().exit_code != kExitUsage ? ""
-                                                                    : invocation.error().message;
+    notes_ = invocation ? invocation->notes : std::vector<std::string>();
+    return invocation ? "" : invocation.error().message;
+  }
+
+  // Returns the notes for `hvdrun -np 2 LINE`, which is not refused.
+  std::string notes(const std::string& line) {
+    EXPECT_EQ(refusal(line), "") << line;
+    std::string all;
+    for (const auto& note : notes_) all += note + "\n";
+    return all;
   }
 
   static std::vector<std::string> split(const std::string& line) {
@@ -74,7 +83,7 @@ TEST_F(NestedLauncher, IsRefusedWhoeverMadeIt) {
         "pbsdsh ./train",
         "blaunch n1 ./train",
         "ray start --head",
-        "dask worker",
+        "dask ssh n1",
         "bsub ./train",
         "qsub job.sh",
         "sbatch job.sh",
@@ -87,6 +96,8 @@ TEST_F(NestedLauncher, IsRefusedAfterAnyWrapper) {
   const std::string inner = "torchrun --nproc_per_node 2 t.py";
   for (const auto* wrapper : {"uv run",
                               "uv run --with numpy",
+                              "uv run --frozen --no-sync",
+                              "uv run --unknown --",
                               "conda run -n x",
                               "poetry run",
                               "pixi run",
@@ -99,6 +110,9 @@ TEST_F(NestedLauncher, IsRefusedAfterAnyWrapper) {
                               "numactl -N 0 -m 0",
                               "taskset -c 0-3",
                               "apptainer exec --nv -B /data x.sif",
+                              "apptainer exec --nv x.sif",
+                              "bwrap --ro-bind / / --",
+                              "guix shell python --",
                               "singularity run x.sif",
                               "podman run --rm -it -v /a:/b image",
                               "strace -f -o out",
@@ -114,7 +128,8 @@ TEST_F(NestedLauncher, IsRefusedAfterAnyWrapper) {
     EXPECT_THAT(refusal(wrapper + (" " + inner)), HasSubstr("torchrun starts ranks itself"))
         << wrapper;
   for (const auto* line : {"bash -c 'cd sub && torchrun t.py'", "bash -lc 'exec torchrun t.py'",
-                           "sh -e -c 'A=1 torchrun t.py'", "script -c 'torchrun t.py' log",
+                           "sh -e -c 'A=1 torchrun t.py'", "bash -euo pipefail -c 'torchrun t.py'",
+                           "nix develop -c torchrun t.py", "script -c 'torchrun t.py' log",
                            "uv run -m torch.distributed.run t.py",
                            "python3 -m cProfile -o out -m torch.distributed.run t.py"})
     EXPECT_THAT(refusal(line), HasSubstr("torchrun starts ranks itself")) << line;
@@ -125,33 +140,92 @@ TEST_F(NestedLauncher, IsFoundInAShellScript) {
   EXPECT_THAT(refusal("sh run.sh"), StartsWith("run.sh runs torchrun: torchrun starts ranks"));
   EXPECT_THAT(refusal("bash -x run.sh 1"), HasSubstr("type hvdrun -np 2 python3 t.py, or"));
   EXPECT_THAT(refusal("./run.sh"), StartsWith("./run.sh runs torchrun: "));
-  folder_.write("bind.sh", "#!/bin/sh\nexport A=1\nexec numactl -N $LOCAL_RANK \"$@\"\n");
+  folder_.write_program("bind.sh", "#!/bin/sh\nexport A=1\nexec numactl -N $LOCAL_RANK \"$@\"\n");
   EXPECT_THAT(refusal("./bind.sh mpirun -n 2 ./train"), HasSubstr("mpirun starts ranks itself"));
   EXPECT_EQ(refusal("./bind.sh ./train"), "");
   folder_.write("two.sh", "if [ -n \"$A\" ]; then torchrun t.py; else python3 t.py; fi\n");
   EXPECT_EQ(refusal("bash two.sh"), "");
   EXPECT_THAT(notes_, testing::Contains(HasSubstr("two.sh may run torchrun, which starts ranks")));
-  folder_.write("rank.sh", "[ $HVD_RANK = 0 ] || exit\nif a; then srun ./train; fi\n");
-  EXPECT_EQ(refusal("bash rank.sh"), "");
-  EXPECT_THAT(notes_, Not(testing::Contains(HasSubstr("may run"))));
+  EXPECT_THAT(refusal("bash -euo pipefail run.sh"), StartsWith("run.sh runs torchrun: "));
+  folder_.write_program("venv/bin/sh/python", "#!/shared/python\ntorchrun t.py\n");
+  EXPECT_EQ(refusal("./venv/bin/sh/python"), "");
+  folder_.write_program("share.x", "#!/shared/venv/bin/python\ntorchrun = 1\n");
+  EXPECT_EQ(refusal("./share.x"), "");
+  folder_.write_program("env.x", "#!/usr/bin/env -S bash -e\ntorchrun t.py\n");
+  EXPECT_THAT(refusal("./env.x"), StartsWith("./env.x runs torchrun: "));
 }
 
-TEST_F(NestedLauncher, OfAnUnknownNameIsTakenForOneByItsNumberOfProcesses) {
-  EXPECT_THAT(refusal("unknown -n 2 train"),
-              StartsWith("unknown seems to be a launcher, which starts ranks itself, and"));
-  EXPECT_THAT(refusal("unknown run -n 2 train"), HasSubstr("type hvdrun -np 2 train, or"));
-  EXPECT_THAT(refusal("unknown --nproc_per_node=2 t.py"), EndsWith("starts it as it is"));
-  EXPECT_THAT(refusal("unknown --ntasks 4 --x y train"), HasSubstr("seems to be a launcher"));
+TEST_F(NestedLauncher, InAScriptIsLeftToTheRankThatTheScriptChooses) {
+  for (const auto* text : {"[ $HVD_RANK = 0 ] || exit\nif a; then srun ./train; fi\n",
+                           "[ $HVD_RANK = 0 ] || exit 0\nsrun ./train\n",
+                           "[ $OMPI_COMM_WORLD_RANK = 0 ] && srun ./train\n",
+                           "[ $HVD_RANK != 0 ] || { echo; srun ./train; }\n"}) {
+    folder_.write("rank.sh", text);
+    EXPECT_THAT(notes("bash rank.sh"), Not(HasSubstr("may run"))) << text;
+  }
+  EXPECT_EQ(notes("bash -c '[ $HVD_RANK = 0 ] && srun ./train'"), "");
+  folder_.write("args.sh", "[ -z \"$1\" ] && exit 1\nsrun ./train\n");
+  EXPECT_THAT(refusal("bash args.sh"), StartsWith("args.sh runs srun"));
+}
+
+TEST_F(NestedLauncher, OfAScriptIsAnsweredWithTheVariablesOfTheScript) {
+  folder_.write("run.sh", "mpirun -np $SLURM_NTASKS -x A=$B ./a \"$HOME/x y\"\n");
+  EXPECT_THAT(refusal("bash run.sh 'a b'"),
+              EndsWith(": type hvdrun -np N -x \"A=$B\" ./a \"$HOME/x y\", or bash run.sh 'a b' "
+                       "without hvdrun"));
+}
+
+TEST_F(NestedLauncher, OfAnUnknownNameIsOnlyWarnedOf) {
+  EXPECT_THAT(
+      notes("unknown -n 2 train"),
+      HasSubstr("unknown seems to be a launcher, and hvdrun starts it once in each slot; if "
+                "it starts ranks itself, type hvdrun -np 2 train, or unknown without "
+                "hvdrun; hvdrun run unknown … starts it without this warning"));
+  EXPECT_THAT(notes("unknown run -n 2 train"), HasSubstr("type hvdrun -np 2 train, or"));
+  EXPECT_THAT(notes("unknown --nproc_per_node=2 t.py"), HasSubstr("seems to be a launcher"));
+  EXPECT_THAT(notes("unknown --ntasks 4 --x y train"), HasSubstr("seems to be a launcher"));
+  folder_.write_program("bin/my.py");
+  for (const auto* line :
+       {"python t.py -n 2 t.py", "python t.py -n 100 train", "my.py -n 2 train",
+        "git log -n 1 t.py", "bash -c 'unknown -n 2 train'", "./bin/unknown -n 2 train"})
+    EXPECT_EQ(notes(line), "") << line;
+}
+
+TEST_F(NestedLauncher, IsOnlyWarnedOfWhereItMayBeAValueOrAnArgument) {
+  for (const auto* line :
+       {"uv run --with deepspeed python t.py", "conda run -n deepspeed python t.py",
+        "apptainer exec --nv x.sif ./bench deepspeed", "uv run --frozen train deepspeed",
+        "apptainer exec --nv torchrun train", "guix shell python deepspeed -- python t.py",
+        "uv run -m pkg.train torchrun", "strace -f -o torchrun train"})
+    EXPECT_EQ(notes(line), "") << line;
+  for (const auto* line : {"uv run --unknown deepspeed python t.py", "uv run --unknown x deepspeed",
+                           "apptainer exec --unknown 1 x.sif torchrun t.py"})
+    EXPECT_THAT(notes(line), HasSubstr("the program may run ")) << line;
 }
 
 TEST_F(NestedLauncher, IsNotSeenInWhatOnlyLooksLikeOne) {
-  for (const auto* line :
-       {"head -n 2 train", "unknown -n 2", "unknown -n two train", "unknown -np 2 file",
-        "./bin/unknown -n 2 train", "train torchrun", "python3 t.py --launcher torchrun",
-        "python3 t.py torchrun", "env A=torchrun train", "bash -c 'echo torchrun'",
-        "bash -c 'which mpirun'", "train -m torch.distributed.run", "uv run train torchrun",
-        "bash -c 'hvdrun jobs; train'", "sh torchrun.sh", "torchrun.sh", "accelerate config"})
-    EXPECT_EQ(refusal(line), "") << line;
+  for (const auto* name : {"mpirun_test", "torchrun-debug", "prun"}) folder_.write_program(name);
+  for (const auto* line : {"head -n 2 train",
+                           "unknown -n 2",
+                           "unknown -n two train",
+                           "unknown -np 2 file",
+                           "train torchrun",
+                           "./mpirun_test",
+                           "./torchrun-debug",
+                           "./prun",
+                           "dask worker x",
+                           "python3 t.py --launcher torchrun",
+                           "python3 t.py torchrun",
+                           "env A=torchrun train",
+                           "bash -c 'echo torchrun'",
+                           "bash -c 'which mpirun'",
+                           "train -m torch.distributed.run",
+                           "uv run train torchrun",
+                           "bash -c 'hvdrun jobs; train'",
+                           "sh torchrun.sh",
+                           "torchrun.sh",
+                           "accelerate config"})
+    EXPECT_EQ(notes(line), "") << line;
 }
 
 TEST_F(NestedLauncher, IsAnsweredWithTheUsersOwnOptionsAndWrapper) {
@@ -171,7 +245,30 @@ TEST_F(NestedLauncher, IsAnsweredWithTheUsersOwnOptionsAndWrapper) {
               StartsWith("sbatch submits a job, and hvdrun would start it once in each slot: type "
                          "sbatch … without hvdrun"));
   EXPECT_THAT(error({"-np", "2", "--wrap", "torchrun --nproc_per_node 2", "t.py"}).message,
-              HasSubstr("torchrun starts ranks itself"));
+              HasSubstr(": type hvdrun -np 2 python3 t.py, or torchrun without hvdrun"));
+  EXPECT_THAT(
+      error({"--wrap", "nsys profile", "torchrun", "--nproc_per_node", "2", "t.py"}).message,
+      HasSubstr(": type hvdrun --wrap 'nsys profile' -np 2 python3 t.py, or"));
+}
+
+TEST_F(NestedLauncher, WithoutANumberIsAnsweredWithTheUsers) {
+  EXPECT_THAT(refusal("accelerate launch t.py"),
+              HasSubstr(": type hvdrun -np 2 --for accelerate python3 t.py, or"));
+  EXPECT_THAT(refusal("horovodrun python t.py"),
+              HasSubstr(": type hvdrun -np 2 --horovod python t.py, or"));
+  EXPECT_THAT(refusal("mpirun -x A=1 ./a"), HasSubstr(": type hvdrun -np 2 -x A=1 ./a, or"));
+  EXPECT_THAT(error({"mpirun", "-x", "A=1", "./a"}).message,
+              HasSubstr(": type hvdrun -np N -x A=1 ./a, or"));
+}
+
+TEST_F(NestedLauncher, WithoutHostsIsAnsweredWithTheUsers) {
+  EXPECT_THAT(error({"-H", "a:2,b:2", "mpirun", "-np", "4", "./a"}).message,
+              HasSubstr(": type hvdrun -H a:2,b:2 -np 4 ./a, or"));
+  EXPECT_THAT(error({"-H", "a:2", "mpirun", "-H", "b:2", "./a"}).message,
+              HasSubstr(": type hvdrun -H b:2 ./a, or"));
+  EXPECT_THAT(
+      error({"-H", "a,b", "torchrun", "--nnodes", "2", "--nproc-per-node", "4", "t.py"}).message,
+      HasSubstr(": type hvdrun -H a,b --nnodes 2 --ranks-per-host 4 python3 t.py, or"));
 }
 
 TEST_F(NestedLauncher, MayBeOneRankOrOneOnEachHost) {
@@ -186,7 +283,8 @@ TEST_F(NestedLauncher, InAScriptMeansThatTheScriptMayRunOnce) {
   const std::vector<cli::ParsedOption> none;
   const cli::TypedJob job{spec, none, environment_, folder_.path(), "salloc"};
   EXPECT_TRUE(cli::is_script_with_launcher({"bash", "-c", "hvdrun ./train"}, job));
-  EXPECT_TRUE(cli::is_script_with_launcher({"bash", "-c", "if a; then srun ./train; fi"}, job));
+  EXPECT_FALSE(cli::is_script_with_launcher({"bash", "-c", "if a; then srun ./train; fi"}, job));
+  EXPECT_FALSE(cli::is_script_with_launcher({"bash", "-c", "unknown -n 2 train"}, job));
   EXPECT_FALSE(cli::is_script_with_launcher({"bash", "-c", "hvdrun jobs; ./train"}, job));
   EXPECT_FALSE(cli::is_script_with_launcher({"hvdrun", "./train"}, job));
   EXPECT_FALSE(cli::is_script_with_launcher({"./train"}, job));

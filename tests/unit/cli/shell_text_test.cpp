@@ -45,6 +45,29 @@ TEST(ShellText, KnowsWhichCommandsMayNotRun) {
   EXPECT_THAT(certain("(a; { b; })"), ElementsAre("a", "b"));
   EXPECT_THAT(certain("exec a\nb"), ElementsAre("a"));
   EXPECT_THAT(certain("a; exit 3; b"), ElementsAre("a", "exit"));
+  EXPECT_THAT(certain("[ -n \"$A\" ] && a; b"), ElementsAre("[", "b"));
+  EXPECT_THAT(certain("[[ $A = 1 && $B = 2 ]] && a; b"), ElementsAre("[[", "b"));
+  EXPECT_THAT(certain("((A == 1)) && a; b"), ElementsAre("b"));
+  EXPECT_THAT(certain("! a && b; c"), ElementsAre("a", "c"));
+  EXPECT_THAT(certain("command -v a >/dev/null && a"), ElementsAre("-v"));
+  EXPECT_THAT(certain("a || { b; c; }; d"), ElementsAre("a", "d"));
+  EXPECT_THAT(certain("a ||\n  (b; c) | d\ne"), ElementsAre("a", "e"));
+  EXPECT_THAT(certain("a || b && c\nd"), ElementsAre("a", "d"));
+  EXPECT_THAT(certain("A=(a b) c; declare -a A=(d e)"), ElementsAre("c", "declare"));
+}
+
+TEST(ShellText, ContinuesAfterAnUncertainExit) {
+  const auto certain = [](const std::string& text) {
+    std::vector<std::string> names;
+    for (const auto& [words, is_certain] : commands_of(text))
+      names.push_back(words.front() + (is_certain ? "" : "?"));
+    return names;
+  };
+  EXPECT_THAT(certain("[ -z \"$1\" ] && exit 1\na"), ElementsAre("[", "exit?", "a"));
+  EXPECT_THAT(certain("[ $# = 1 ] || { b; exit 1; }\na"), ElementsAre("[", "b?", "exit?", "a"));
+  EXPECT_THAT(certain("[ $HVD_RANK = 0 ] || exit 0\na"), ElementsAre("[", "exit?", "a?"));
+  EXPECT_THAT(certain("if a; then exec b; fi\nc"), ElementsAre("a?", "b?", "c?"));
+  EXPECT_THAT(certain("f() { exit; }\n(exit)\na"), ElementsAre("exit?", "exit", "a"));
 }
 
 }  // namespace

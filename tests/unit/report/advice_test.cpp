@@ -53,8 +53,8 @@ TEST_F(Advice, HasTheWholeLineAsItWasTypedForAShell) {
 
 TEST_F(Advice, SaysThatHvdrunChoosesAFreePort) {
   const std::string failure =
-      "RuntimeError: The server socket has failed to listen … (errno: 98 - Address already in "
-      "use).";
+      "RuntimeError: The server socket has failed to listen … (port: 29500, errno: 98 - Address "
+      "already in use).";
   EXPECT_EQ(
       after({failure}),
       "rank 2 needs a port that another process has; hvdrun gives each job free ports, the one "
@@ -65,6 +65,30 @@ TEST_F(Advice, SaysThatHvdrunChoosesAFreePort) {
       after({failure}),
       "another process has the port of -x MASTER_PORT=29500; hvdrun chooses a free one: hvdrun "
       "-np 4 -x A=1 python 'my train.py'");
+}
+
+TEST_F(Advice, LeavesAloneAPortThatIsNotTheOneInUse) {
+  const std::string failure = "bind: Address already in use: 29500";
+  spec_.environment = {{"MASTER_PORT_X", "29500"}, {"MASTER_PORT", "29500"}};
+  spec_.typed = {"hvdrun", "-x", "MASTER_PORT_X=29500", "-xMASTER_PORT=29500", "-np", "4"};
+  EXPECT_EQ(
+      after({failure}),
+      "another process has the port of -x MASTER_PORT=29500; hvdrun chooses a free one: hvdrun "
+      "-x MASTER_PORT_X=29500 -np 4 python 'my train.py'");
+  EXPECT_EQ(after({"bind: Address already in use: 8080"}), "");
+  spec_.typed = {"hvdrun", "-x", "MASTER_PORT_X=29500"};
+  EXPECT_EQ(after({failure}), "") << "a config file has it, or a variable";
+}
+
+TEST_F(Advice, LeavesOutWhatIsTooLongToBePasted) {
+  spec_.command = {"python", std::string(5000, 'x')};
+  EXPECT_EQ(
+      after({"bdb.BdbQuit"}),
+      "breakpoint() needs a terminal, and rank 2 had none; in a terminal: hvdrun --tty 2 -np 4 "
+      "…");
+  EXPECT_EQ(after({"unsupported PMI version PMIx"}),
+            "the program is built with MPICH, whose ranks hvdrun cannot bring together: mpiexec -n "
+            "4 …, with the mpiexec of MPICH (Debian's mpiexec.mpich)");
 }
 
 TEST_F(Advice, NamesTheMpiexecForAProgramOfMpich) {

@@ -105,6 +105,14 @@ TEST(ReportText, RanksThatFailedForAConnectionAreOneLine) {
   EXPECT_EQ(lines[1], "rank 0: stopped by hvdrun");
 }
 
+TEST(ReportText, SaysWhichRanksWereLostWithTheirAgent) {
+  auto report = failed_job();
+  report.ranks[1].exited = report.ranks[3].exited = false;
+  EXPECT_THAT(report_lines(report),
+              Contains("ranks 1,3: lost with the agent of the host, which has "
+                       "not reported how they ended"));
+}
+
 constexpr const char* kTraceback =
     "Traceback (most recent call last):\n"
     "  File \"train.py\", line 3, in <module>\n"
@@ -650,6 +658,10 @@ TEST(ReportText, SaysHowARankEnded) {
   rank.out_of_memory = true;
   EXPECT_EQ(describe_end(rank),
             "exit code 137; out of memory: the kernel's OOM killer killed a process there");
+  rank = rank_report(0);
+  rank.signal = SIGBUS;
+  rank.dev_shm_is_full = true;
+  EXPECT_EQ(describe_end(rank), "killed by SIGBUS, /dev/shm is full (in a container: --shm-size)");
   rank = rank_report(0);
   rank.signal = SIGSEGV;
   rank.core_dumped = true;

@@ -187,8 +187,8 @@ TEST(SlurmHosts, RefuseGpusThatSlurmHidesFromTheStep) {
   EXPECT_EQ(hidden.error().exit_code, kExitUsage);
   EXPECT_EQ(hidden.error().message,
             "SLURM job 7 has 4 GPUs on n1, but --gpus-per-task hides all but 1 of them from this "
-            "step, and would hide the ranks' GPUs from each other, which NCCL needs; ask for them "
-            "by host: #SBATCH --nodes=2 --gpus-per-node=4 --ntasks-per-node=4");
+            "step, and NCCL needs ranks that see each other's GPUs; ask for GPUs by host: #SBATCH "
+            "--nodes=2 --gpus-per-node=4 --ntasks-per-node=4");
   EXPECT_TRUE(allocate(environment, fake_machine(16, 4, 1, "n1")));
   const auto by_srun = job("n1", 1,
                            {{"SLURM_STEP_ID", "0"},
@@ -201,7 +201,7 @@ TEST(SlurmHosts, RefuseGpusThatSlurmHidesFromTheStep) {
   const auto hidden_by_srun = allocate(by_srun, fake_machine(16, 1, 1, "n1"));
   ASSERT_FALSE(hidden_by_srun);
   EXPECT_THAT(hidden_by_srun.error().message,
-              HasSubstr("ask for them by host: #SBATCH --nodes=1 --gpus-per-node=4"));
+              HasSubstr("ask for GPUs by host: #SBATCH --nodes=1 --gpus-per-node=4"));
   JobSpec without;
   without.gpu_bind = GpuBind::none;
   EXPECT_TRUE(allocate(environment, fake_machine(16, 1, 1, "n1"), without));

@@ -42,6 +42,14 @@ TEST(QuoteForShell, LeavesPlainWordsAsTheyAre) {
   EXPECT_EQ(quote_for_shell("a\nb'c"), "$'a\\nb\\'c'");
 }
 
+TEST(QuoteForShell, KeepsTheVariablesOfAScript) {
+  EXPECT_EQ(common::quote_with_variables("a b"), "'a b'");
+  EXPECT_EQ(common::quote_with_variables("$A/x \"y\""), "\"$A/x \\\"y\\\"\"");
+  EXPECT_EQ(output_of("A=1 bash <<'HVD_END'\nprintf '%s|' " +
+                      common::quote_with_variables("$A \\ ` it's \"b\"") + "\nHVD_END"),
+            "1 \\ ` it's \"b\"|");
+}
+
 TEST(QuoteForShell, BashPutsTheIndexOfAnArraysTaskIntoAWord) {
   const auto read = [](const std::string& value) {
     return output_of("SLURM_ARRAY_TASK_ID=7 bash <<'HVD_END'\nprintf '%s|' " +

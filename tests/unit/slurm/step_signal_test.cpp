@@ -23,12 +23,5 @@ TEST(StepSignal, IsReadFromTheEnvironment) {
   EXPECT_EQ(find_signal_option({{"SBATCH_SIGNAL", "USR1@90"}}), "USR1@90");
 }
 
-TEST(StepSignal, IsForTheBatchShellWithB) {
-  EXPECT_TRUE(is_for_shell("B:USR1@90"));
-  EXPECT_TRUE(is_for_shell("RB:USR1@90"));
-  EXPECT_FALSE(is_for_shell("R:USR1@90"));
-  EXPECT_FALSE(is_for_shell("USR1"));
-}
-
 }  // namespace
 }  // namespace hvdrun

@@ -26,7 +26,7 @@ class NewRanks {
   void begin();
   // Starts processes in the slots that are free, if the job replaces ranks.
   void start();
-  // The members have been told that newcomers are ready. Warns if they do not ask for them.
+  // The members know that newcomers are ready. Warns if they do not ask for them.
   void announced();
   // Takes the members of a generation, and how often they have committed.
   void note(const action::Go& go);

@@ -200,8 +200,8 @@ TEST_F(CommandLine, RefusesInvalidValuesAndNamesTheOption) {
       {{"--exclude", "n[4-1]"}, "--exclude is not valid: \"n[4-1]\" counts backwards at \"4-1\""},
       {{"--nnodes", "0"}, "--nnodes needs a whole number of 1 or more, not \"0\""},
       {{"--nnodes=1:4"},
-       "--nnodes needs one number of hosts, not \"1:4\": --min-np M --max-np X lets the number of "
-       "ranks change"},
+       "--nnodes needs one number of hosts, not \"1:4\": a program that uses libhvd may continue "
+       "with fewer ranks (--min-np M), or with more (--max-np X)"},
       {{"--map-by", "core"}, "--map-by must be slot or node, not \"core\""},
       {{"--hostfile", ""}, "--hostfile needs a name that is not empty"},
       {{"--for", "jax,tf"},

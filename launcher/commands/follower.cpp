@@ -1,5 +1,6 @@
 #include "commands/follower.hpp"
 
+#include "base/severity.hpp"
 #include "base/system.hpp"
 #include "common/text.hpp"
 #include "output/color.hpp"
@@ -170,6 +171,7 @@ void Follower::look() {
 bool Follower::look_at(JobOutput::File& file) {
   if (is_congested(file.is_stderr)) return true;
   const auto seen = file.tail.look(kLook);
+  file.failure.take(seen.bytes);
   show(stream(file.is_stderr), seen.bytes);
   if (const auto text = news_text(seen.news, file.tail); !text.empty()) note(text);
   return !seen.bytes.empty() || !seen.at_end;
@@ -184,6 +186,11 @@ void Follower::report_missing_output() {
 
 void Follower::end_of_job() {
   for (const auto& line : output_.missing()) note(line);
+  if (watch_.end()->exit_code == 0)
+    for (const auto& file : output_.files())
+      if (!file.failure.text().empty())
+        note(warning_text("a hvdrun of the job has failed, and the script has gone on: " +
+                          file.failure.text()));
   note(watch_.end()->text + where_output_is());
   stopping_ = watch_.end()->exit_code;
   stop_when_shown();

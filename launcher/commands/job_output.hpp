@@ -3,6 +3,7 @@
 // thread. Files that cannot be read are reported by OutputTail.
 #pragma once
 
+#include "commands/seen_failure.hpp"
 #include "slurm/job_record.hpp"
 #include "slurm/output_path.hpp"
 #include "slurm/output_tail.hpp"
@@ -23,6 +24,7 @@ class JobOutput {
   struct File {
     OutputTail tail;
     bool is_stderr = false;
+    SeenFailure failure = {};
   };
   // Returns the files, in no order. Empty before the job has started, and for a job without a
   // script.

@@ -80,8 +80,13 @@ GenerationsReport GenerationHistory::report(double now) const {
   if (report.generations.empty()) return report;
   auto& last = report.generations.back();
   if (opened_) last.seconds = now - *opened_;
-  last.committed = std::all_of(commits_.begin(), commits_.end(),
-                               [this](std::uint64_t one) { return one > most_commits_; });
+  std::set<std::size_t> unknown;  // how often they have committed: their agents could not say
+  for (const auto& agent : report.lost_agents)
+    unknown.insert(agent.members.begin(), agent.members.end());
+  last.committed = opened_.has_value();
+  for (std::size_t rank = 0; rank < commits_.size(); ++rank)
+    if (!unknown.contains(last.members[rank]) && commits_[rank] <= most_commits_)
+      last.committed = false;
   return report;
 }
 

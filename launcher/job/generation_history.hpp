@@ -42,7 +42,8 @@ class GenerationHistory {
     return resets_ + (is_reset(next) ? 1 : 0);
   }
 
-  // The last generation's time ends at `now`.
+  // The last generation's time ends at `now`. It has committed if all members have of which that is
+  // known: the loss of an agent is no consequence of a loss before it.
   GenerationsReport report(double now) const;
 
  private:

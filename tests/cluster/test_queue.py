@@ -144,6 +144,14 @@ def test_follow_shows_a_separate_stderr_file_on_stderr(queue: Queue) -> None:
 
 
 @pytest.mark.gate
+def test_follow_names_a_failure_after_which_the_script_has_gone_on(queue: Queue) -> None:
+    follow = queue.follow(queue.submit(f"{HVDRUN} -np 1 sh -c 'exit 3'; echo done"))
+    assert follow.end() == 0
+    assert "hvdrun: warning: a hvdrun of the job has failed, and the script has gone on: rank 0 on n1 failed: exit code 3 (" in follow.err
+    assert follow.err.splitlines()[-1].startswith("hvdrun: note: job") and "succeeded" in follow.err.splitlines()[-1]
+
+
+@pytest.mark.gate
 def test_follow_with_no_output_shows_only_the_state(queue: Queue) -> None:
     follow = queue.follow("--no-output", queue.submit("echo out"))
     assert follow.end() == 0 and follow.out == "" and "succeeded" in follow.err

@@ -376,6 +376,14 @@ def test_a_new_rank_that_does_not_come_to_hvd_init_is_named(sandbox: Sandbox) ->
     assert done.err_text.count("has not called hvd_init within") >= 2, done
 
 
+def test_a_lost_agent_is_to_blame_and_no_loss_that_was_repaired_before(sandbox: Sandbox) -> None:
+    held = Held(sandbox, die="step:2:1:kill:5")
+    held.running.wait_for(b"rank 2 on", "err")
+    os.kill(held.running.helper("hvdrun-agent"), signal.SIGKILL)
+    done = held.wait().expect(125)
+    assert re.search(r"error: job stopped after .*: the agent on .* was lost: killed by SIGKILL; exit code 125", done.err_text), done
+
+
 def test_a_program_that_does_not_ask_for_new_ranks_is_named(sandbox: Sandbox) -> None:
     held = Held(sandbox, "--replace", "auto", "--elastic-timeout", "0.3", die="step:2:1:kill:5")
     warning = f"warning: new rank {RANKS} is ready, and the program has not asked for it within 0.3 s: "

@@ -58,7 +58,7 @@ TEST(BatchScript, GenericTemplateHasEveryDirective) {
 
 module purge
 module load gcc/8.3 cuda || exit 1
-eval "$(conda shell.bash hook)" && conda activate 'tf 2' || exit 1
+eval "$(conda shell.bash hook)" && conda deactivate && conda activate 'tf 2' || exit 1
 exec hvdrun -np 16 -- python3 train.py --name 'a b'
 )SCRIPT");
 }

@@ -86,6 +86,18 @@ TEST(GenerationHistory, AGenerationHasCommittedIfAllItsSurvivorsHave) {
   EXPECT_TRUE(job.history().report(0).generations[1].committed);
 }
 
+TEST(GenerationHistory, AGenerationWhoseAgentsWereLostHasCommittedIfItWasOpen) {
+  NotedJob job(3);
+  for (const std::uint32_t member : {0, 1, 2}) job.come(member, 0, 0);
+  job.wire_up(0);
+  job.lose(0, 0);
+  for (const std::uint32_t member : {1, 2}) job.come(member, 1, 0);
+  job.history().add(LostAgentReport{{1, 2}, "the agent on n2 was lost", 1});
+  EXPECT_FALSE(job.history().report(2).generations[1].committed);
+  job.wire_up(3);
+  EXPECT_TRUE(job.history().report(4).generations[1].committed);
+}
+
 TEST(GenerationHistory, HasLossesBeforeTheFirstGeneration) {
   NotedJob job(2);
   job.lose(1, 0);

@@ -300,10 +300,12 @@ def test_a_signal_for_steps_reaches_all_ranks_and_the_job_continues(jobs: Jobs, 
 def test_ranks_have_the_time_that_slurm_gives_after_sigterm(jobs: Jobs, shared: Path, options: list[str], least: int,  # noqa: F811
                                                             most: int) -> None:
     """KillWait is 10 s here. A job that runs on after the signal has the time until its limit, too."""
-    script = f"#!/bin/sh\nexec {HVDRUN_WORD} sh -c 'trap \"exit 0\" TERM; touch {shared}/up.$HVD_RANK; while :; do sleep 0.1; done'\n"
+    script = f"#!/bin/sh\nexec {HVDRUN_WORD} sh -c 'trap \"\" TERM; touch {shared}/up.$HVD_RANK; until [ -e {shared}/go ]; do sleep 0.1; done'\n"
     job = jobs.cluster.output("sbatch", "--parsable", "-N2", "--ntasks-per-node=1", "-t5", "--output", shared / "out", input=script).strip()
     wait_until(lambda: jobs.cluster.output("ls", shared).count("up.") == 2, "all ranks to start")
     jobs.cluster.output("scancel", *options, job)
+    wait_until(lambda: "with SIGKILL" in jobs.cluster.output("cat", shared / "out"), "hvdrun's stop")
+    jobs.cluster.output("touch", shared / "go")
     jobs.cluster.wait_idle()
     text = jobs.cluster.output("cat", shared / "out")
     found = re.search(r"stopping 2 ranks with SIGTERM, after ([0-9.]+) s with SIGKILL", text)

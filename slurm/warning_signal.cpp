@@ -120,7 +120,7 @@ LimitFault compare_limit(seconds limit, const WarningSignal& warning) {
   if (limit > warning.before + kEarlier) return {};
   const bool is_sure = limit <= warning.before;
   const auto longer = minutes_text(warning.before + kEarlier + seconds(1));
-  return {fmt::format("SLURM sends the signal before the time limit {} s before it, or up to {} s "
+  return {fmt::format("SLURM sends the warning signal {} s before the time limit, or up to {} s "
                       "earlier: the ranks {} stop as soon as they have started; choose a --time of "
                       "at least {}, or a --signal with less time",
                       warning.before.count(), kEarlier.count(), is_sure ? "would" : "may", longer),

@@ -38,7 +38,7 @@ def test_sbatch_prints_the_script(sandbox: Sandbox) -> None:
     (("--signal", "B:TERM@120"), "SIGTERM ends the job"),
     (("--signal", "60"), "type --signal B:USR1@60"),
     (("--sbatch-arg=--signal=B:INT@60",), "SIGINT ends the job"),
-    (("--time", 1), "--requeue with --time 1: SLURM sends the signal before the time limit 120 s before it"),
+    (("--time", 1), "--requeue with --time 1: SLURM sends the warning signal 120 s before the time limit"),
     (("--sbatch-arg=--no-requeue",), "keeps the job from going back into the queue"),
 ])
 def test_what_defeats_a_requeue_is_an_error(sandbox: Sandbox, words: tuple[object, ...], message: str) -> None:

@@ -1,6 +1,6 @@
-// Finds in the output of a job what its last hvdrun said of a failure. A script that goes on after
-// it ends with another code, and SLURM calls the job completed. A plain value of one thread; it
-// cannot fail.
+// Finds the error with which the last hvdrun in the output of a job ended. A script that continues
+// after it ends with another code, and SLURM calls the job completed. A plain value of one thread;
+// it cannot fail.
 #pragma once
 
 #include <string>

@@ -132,8 +132,9 @@ void ConnectionWatch::start(const LaunchMessage& job, const std::vector<HeldPort
 void ConnectionWatch::look() {
   SocketsByNamespace known;
   for (const auto& process : processes_below(::getpid())) {
-    seen_ = seen_ || has_tcp_socket(process.pid, known);
     add_used_libraries(process.pid, used_);
+    // Without PMIx, Open MPI has a connection to a helper that it starts itself.
+    seen_ = seen_ || (!lacks_pmix() && has_tcp_socket(process.pid, known));
   }
   look_at_ports();
 }

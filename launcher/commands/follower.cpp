@@ -189,7 +189,7 @@ void Follower::end_of_job() {
   if (watch_.end()->exit_code == 0)
     for (const auto& file : output_.files())
       if (!file.failure.text().empty())
-        note(warning_text("a hvdrun of the job has failed, and the script has gone on: " +
+        note(warning_text("hvdrun has reported an error, and the script has continued: " +
                           file.failure.text()));
   note(watch_.end()->text + where_output_is());
   stopping_ = watch_.end()->exit_code;

@@ -23,7 +23,7 @@ struct GenerationReport {
   // Members that were lost before the next generation began, in the order in which it was known,
   // and those that had left with hvd_shutdown and then failed.
   std::vector<LostMemberReport> lost = {};
-  bool committed = false;    // its members have committed their state in it
+  bool committed = false;    // its members have committed in it, as far as known
   std::uint64_t step = 0;    // of the training, when it began
   double seconds = 0;        // since it was open
   double pause_seconds = 0;  // from the loss that ended the one before it until it was open

@@ -58,7 +58,7 @@ class DeviceCall {
   // thread.
   void sample(const void* from, std::byte* to, std::size_t bytes) { sample_ = {from, to, bytes}; }
   // Returns page-locked memory of this process, `bytes` long. It is as long as the first call asked
-  // for, and never freed, because copies to it may be on their way. Null: there is none so long.
+  // for, and never freed, because copies to it may be on their way. Null: it is shorter.
   std::byte* sample_memory(std::size_t bytes) const;
   // Returns whether the GPU has done what run() has enqueued; false if CUDA reports an error.
   bool has_happened() const;

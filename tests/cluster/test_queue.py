@@ -147,7 +147,7 @@ def test_follow_shows_a_separate_stderr_file_on_stderr(queue: Queue) -> None:
 def test_follow_names_a_failure_after_which_the_script_has_gone_on(queue: Queue) -> None:
     follow = queue.follow(queue.submit(f"{HVDRUN} -np 1 sh -c 'exit 3'; echo done"))
     assert follow.end() == 0
-    assert "hvdrun: warning: a hvdrun of the job has failed, and the script has gone on: rank 0 on n1 failed: exit code 3 (" in follow.err
+    assert "hvdrun: warning: hvdrun has reported an error, and the script has continued: rank 0 on n1 failed: exit code 3 (" in follow.err
     assert follow.err.splitlines()[-1].startswith("hvdrun: note: job") and "succeeded" in follow.err.splitlines()[-1]
 
 

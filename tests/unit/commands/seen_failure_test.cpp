@@ -34,9 +34,9 @@ TEST(SeenFailure, IsWhatTheLastHvdrunSaid) {
 }
 
 TEST(SeenFailure, KeepsTheBeginningOfALongLine) {
-  const auto text = seen_in("hvdrun: error: " + std::string(1u << 20, 'x') + "\n");
+  const auto text = seen_in("hvdrun: error: " + std::string(1u << 20, 'a') + "\n");
   EXPECT_LT(text.size(), 1024u);
-  EXPECT_EQ(text.substr(0, 3), "xxx");
+  EXPECT_EQ(text.substr(0, 3), "aaa");
 }
 
 }  // namespace

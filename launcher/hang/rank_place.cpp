@@ -100,8 +100,15 @@ bool sleeps(const ThreadLook& thread) {
   return is_poll && thread.waits_for.starts_with("at most ");
 }
 
+std::string compute_words(const ThreadLook& thread) {
+  const auto share = 100 * processor_share(thread);
+  return share > 0 ? fmt::format("using {:.0f} % of a processor", std::min(share, 100.0))
+                   : std::string("running");
+}
+
 std::string wait_words(const ThreadLook& thread, const ProcessLook& look) {
   if (auto words = python_lock_words(thread, look); !words.empty()) return words;
+  if (thread.state == 'R') return "polling, " + compute_words(thread);
   if (sleeps(thread)) return "sleeping";
   const bool says_enough = begins_with(thread.waits_for, {"the file system (", "a page of a file"});
   const bool hangs = thread.state == 'D' && !says_enough;
@@ -124,15 +131,17 @@ std::string time_words(const ThreadLook& thread) {
   return seconds >= kShownWait ? " for " + wait_time_text(seconds) : std::string();
 }
 
-std::string compute_words(const ThreadLook& thread) {
-  const auto share = 100 * processor_share(thread);
-  return share > 0 ? fmt::format("using {:.0f} % of a processor", std::min(share, 100.0))
-                   : std::string("running");
+// Returns whether the thread sleeps, and runs for a moment now and then: it polls. On a busy
+// machine a thread that computes may get little of a processor, but it wants one all the time.
+bool polls(const ThreadLook& thread) {
+  if (!thread.movement || thread.movement->sleeps == 0) return false;
+  const auto& moved = *thread.movement;
+  const double wanted = moved.cpu_seconds + moved.queued_seconds;
+  return wanted > 0 && wanted <= kComputes * moved.seconds;
 }
 
 bool runs(const ThreadLook& thread) {
-  // On a busy machine a thread that computes may get little of a processor.
-  return thread.state == 'R' || processor_share(thread) > kComputes;
+  return (thread.state == 'R' && !polls(thread)) || processor_share(thread) > kComputes;
 }
 
 // What another thread does, for one that waits for it.

@@ -117,9 +117,12 @@ class Look {
       const auto was = before.find(thread.tid);
       const auto is = after.find(thread.tid);
       if (was == before.end() || is == after.end()) continue;
-      thread.movement = Movement{seconds, is->second.cpu_seconds - was->second.cpu_seconds,
-                                 is->second.switches - was->second.switches, false,
-                                 is->second.sleeps - was->second.sleeps};
+      thread.movement = Movement{seconds,
+                                 is->second.cpu_seconds - was->second.cpu_seconds,
+                                 is->second.switches - was->second.switches,
+                                 false,
+                                 is->second.sleeps - was->second.sleeps,
+                                 is->second.queued_seconds - was->second.queued_seconds};
       // It ran meanwhile. The clocks of processors differ: by a second, in a virtual machine.
       if (thread.movement->switches > 0 && thread.waiting_seconds)
         thread.waiting_seconds = std::min(*thread.waiting_seconds, seconds);

@@ -38,11 +38,9 @@ Json thread_json(const ThreadLook& thread) {
   json["merged"] = thread.merged;
   put(json, "problem", thread.problem);
   if (const auto& moved = thread.movement)
-    json["movement"] = {{"seconds", moved->seconds},
-                        {"cpu_s", moved->cpu_seconds},
-                        {"switches", moved->switches},
-                        {"sleeps", moved->sleeps},
-                        {"stack_changed", moved->frame_moved}};
+    json["movement"] = {{"seconds", moved->seconds},         {"cpu_s", moved->cpu_seconds},
+                        {"switches", moved->switches},       {"sleeps", moved->sleeps},
+                        {"queued_s", moved->queued_seconds}, {"stack_changed", moved->frame_moved}};
   return json;
 }
 

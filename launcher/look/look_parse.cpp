@@ -56,6 +56,7 @@ ThreadLook thread_in(const LookJson& json) {
     take(*at, "cpu_s", moved.cpu_seconds);
     take(*at, "switches", moved.switches);
     take(*at, "sleeps", moved.sleeps);
+    take(*at, "queued_s", moved.queued_seconds);
     take(*at, "stack_changed", moved.frame_moved);
   }
   return thread;

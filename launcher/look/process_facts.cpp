@@ -151,6 +151,7 @@ std::map<pid_t, Counters> read_counters(pid_t pid) {
     std::istringstream words(read_proc(pid, task_file(tid, "schedstat")));
     double nanoseconds = 0;
     if (words >> nanoseconds) counter.cpu_seconds = nanoseconds / 1e9;
+    if (words >> nanoseconds) counter.queued_seconds = nanoseconds / 1e9;
     const auto status = read_fields(pid, task_file(tid, "status"));
     counter.sleeps = number_in(status, "voluntary_ctxt_switches");
     counter.switches = counter.sleeps + number_in(status, "nonvoluntary_ctxt_switches");

@@ -38,6 +38,7 @@ void read_woken_again(pid_t pid, const Memory& memory, ThreadCalls& calls, Proce
 // Counters whose difference between two moments shows what moved.
 struct Counters {
   double cpu_seconds = 0;
+  double queued_seconds = 0;
   std::uint64_t switches = 0;
   std::uint64_t sleeps = 0;
 };

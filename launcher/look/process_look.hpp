@@ -29,6 +29,7 @@ struct Movement {
   std::uint64_t switches = 0;  // how often it left a processor
   bool frame_moved = false;    // the stacks differ
   std::uint64_t sleeps = 0;    // how often it left a processor to wait
+  double queued_seconds = 0;   // it could run, and had no processor
 };
 
 struct ThreadLook {

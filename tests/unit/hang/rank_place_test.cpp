@@ -47,6 +47,23 @@ TEST(RankPlace, AThreadThatUsesAProcessorComputes) {
   EXPECT_TRUE(place.moves);
 }
 
+// It is seen on a processor, after `queued` seconds of 0.3 in which it waited for one.
+ProcessLook seen_while_it_polls(double queued) {
+  auto look = computing({native_frame("clock_nanosleep"), native_frame("usleep")});
+  look.threads[0].movement = Movement{0.3, 0.01, 60, false, 60, queued};
+  return look;
+}
+
+TEST(RankPlace, AThreadThatPollsDoesNotCompute) {
+  const auto place = place_of(seen_while_it_polls(0.02));
+  EXPECT_EQ(place.doing, Doing::waits);
+  EXPECT_EQ(place.state, "polling, using 3 % of a processor");
+}
+
+TEST(RankPlace, AThreadThatGetsLittleOfABusyProcessorComputes) {
+  EXPECT_EQ(place_of(seen_while_it_polls(0.28)).doing, Doing::computes);
+}
+
 ProcessLook waiting_in_jax() {
   auto look = sleeping({native_frame("absl::Notification::WaitForNotification"),
                         native_frame("jax::PyArray::BlockUntilReady"),

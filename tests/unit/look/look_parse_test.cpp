@@ -29,7 +29,7 @@ TEST(LookParse, ReadsWhatLookJsonWrites) {
   thread.holds_gil = true;
   thread.stack = {{"read", "", 0, "/lib/libc.so.6", false, false},
                   {"load", "/a.py", 3, "", true, false}};
-  thread.movement = Movement{0.3, 0.1, 2, true, 1};
+  thread.movement = Movement{0.3, 0.1, 2, true, 1, 0.05};
   look.threads.push_back(thread);
   const auto parsed = parse_look(look_json(look));
   ASSERT_TRUE(parsed);

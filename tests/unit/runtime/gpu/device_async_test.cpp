@@ -59,10 +59,8 @@ std::vector<std::string> train_on_equal_data(float difference, bool late = false
                           static_cast<float>(step + 1) + static_cast<float>(rank) * difference);
     Gate gate(gpu, stream);
     for (int step = 0; step < 20; ++step) {
-      if (step == (late ? 15 : 0)) {
-        gate.open();
-        gpu.synchronize(stream);
-      }
+      if (step == (late ? 15 : 0)) gate.open();
+      if (step == 15) gpu.synchronize(stream);  // so the samples are on the host in the next round
       const std::vector<float>& own = values[static_cast<std::size_t>(step)];
       gpu.copy(gradient, own.data(), own.size() * sizeof(float), stream);
       hvd_options options = on_cuda("gradient", stream);

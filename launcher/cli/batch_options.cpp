@@ -177,7 +177,7 @@ constexpr Option kBatchOptions[] = {
      "as many as the ranks need",
      "number of nodes",
      nullptr,
-     [](BatchSpec& batch, Value v) { return store(parse_whole(v, 1), batch.nodes); }},
+     [](BatchSpec& batch, Value v) { return store(parse_hosts_count(v), batch.nodes); }},
     {"gpus-per-node",
      {"--gpus-per-node"},
      number,

@@ -147,11 +147,8 @@ class ConfigReader {
     }
     if (foreign != nullptr && foreign->kind == ForeignOption::Kind::refused)
       return refuse(entry.line, refusal_of(*foreign, quote(entry.key)));
-    std::vector<std::string_view> known;
-    for (const auto table : all_options())
-      for (const auto& option : table)
-        if (is_setting(option)) known.push_back(option.name);
-    const auto nearest = nearest_name(entry.key, known);
+    const auto* const same = find_setting(entry.key);
+    const auto nearest = same != nullptr ? same->name : nearest_name(entry.key, setting_names());
     const std::string hint = nearest.empty() ? "" : "; did you mean " + quote(nearest) + "?";
     return refuse(entry.line, "unknown key " + quote(entry.key) + hint);
   }

@@ -1,6 +1,7 @@
 #include "cli/horovod_config.hpp"
 
 #include "base/is_one_of.hpp"
+#include "cli/option_sets.hpp"
 #include "common/text.hpp"
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace hvdrun::cli {
 namespace {
@@ -45,6 +47,12 @@ constexpr Key kKeys[] = {
     {"logging", "level", "log-level"},
     {"logging", "with_timestamp", "log-with-timestamp"},
 };
+
+std::string with_underscores(std::string_view key) {
+  std::string text(key);
+  std::replace(text.begin(), text.end(), '-', '_');
+  return text;
+}
 
 // Returns the line up to a "#" that begins a comment: at the start, or after a blank and outside of
 // quotes.
@@ -130,27 +138,52 @@ class YamlReader {
       section_ = key;
       return {};
     }
-    if (key != "controller") return take_key("", key, value);
+    if (key != "controller") return take_setting(key, value);
     HVD_TRY(const auto controller, scalar(value));
     if (controller.text != "gloo" && controller.text != "mpi")
       return fail(at() + ": \"controller\" must be gloo or mpi", kExitUsage);
     return add(controller.text, {"", 0, JsonType::boolean, "true"});
   }
 
-  Result<void> take_key(std::string_view section, std::string_view key, std::string_view value) {
+  // Takes a key outside of the sections: horovodrun has none, so it can be one of hvdrun.
+  Result<void> take_setting(std::string_view key, std::string_view value) {
     HVD_TRY(auto read, scalar(value));
-    if (read.type == JsonType::null) return {};
-    if (section.empty() && (key == "compute_environment" || key == "distributed_type"))
+    if (key == "compute_environment" || key == "distributed_type")
       return fail(at() +
                       ": this is accelerate's config file: use --for accelerate, which reads it "
                       "from accelerate's folder or $ACCELERATE_CONFIG_FILE",
                   kExitUsage);
+    const auto* const option = find_setting(key);
+    if (option == nullptr) return note_unknown("", key);
+    if (read.type == JsonType::null) return {};
+    return add(option->name, std::move(read));
+  }
+
+  Result<void> take_key(std::string_view section, std::string_view key, std::string_view value) {
+    HVD_TRY(auto read, scalar(value));
+    if (read.type == JsonType::null) return {};
     const auto known = std::find_if(std::begin(kKeys), std::end(kKeys), [&](const Key& entry) {
-      return entry.section == section && entry.key == key;
+      return entry.section == section && entry.key == with_underscores(key);
     });
     if (known != std::end(kKeys)) return add(known->option, std::move(read));
-    config_.notes.push_back(at() + ": " + quote(key) +
-                            " has no effect: horovodrun does not know it either");
+    if (const auto* const option = find_setting(key); option != nullptr)
+      return fail(at() + ": " + quote(key) + " is not a key of the section " + quote(section) +
+                      ": write " + quote(std::string(option->name) + ": " + std::string(value)) +
+                      " at the beginning of a line",
+                  kExitUsage);
+    return note_unknown(section, key);
+  }
+
+  Result<void> note_unknown(std::string_view section, std::string_view key) {
+    std::vector<std::string_view> known;
+    for (const auto& entry : kKeys)
+      if (entry.section == section) known.push_back(entry.key);
+    if (section.empty()) known = setting_names();
+    const auto nearest = nearest_name(key, known);
+    config_.notes.push_back(
+        at() + ": " + quote(key) +
+        (nearest.empty() ? " has no effect: horovodrun does not know it either"
+                         : " has no effect; did you mean " + quote(nearest) + "?"));
     return {};
   }
 

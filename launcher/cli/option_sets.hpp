@@ -23,4 +23,11 @@ const Option* find_option_by_spelling(std::string_view spelling,
 // Returns the option with that name ("num-proc"), or null.
 const Option* find_option_by_name(std::string_view name, const OptionSet& options = run_options());
 
+// Returns the option of a config file's key: its name, or one of its spellings with one or no dash
+// before it, also with "_" for "-" ("num-proc", "np", "num_proc"). Returns null for any other.
+const Option* find_setting(std::string_view key);
+
+// Returns the names of all options that a config file may hold.
+std::vector<std::string_view> setting_names();
+
 }  // namespace hvdrun::cli

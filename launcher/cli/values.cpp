@@ -1,5 +1,7 @@
 #include "cli/values.hpp"
 
+#include "base/is_one_of.hpp"
+
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -69,6 +71,9 @@ Result<MapBy> parse_map_by(std::string_view text) {
   if (text.starts_with("ppr:"))
     return usage_error("must be slot or node, not " + quote(text) +
                        "; --ranks-per-host K starts K ranks on each host");
+  if (const auto cores = text.find(":PE="); cores != npos)
+    return usage_error("must be slot or node, not " + quote(text) + "; --cpus-per-rank " +
+                       escape(text.substr(cores + 4)) + " gives each rank its cores");
   return parse_choice<MapBy>(text, {{"slot", MapBy::slot}, {"node", MapBy::node}});
 }
 
@@ -288,6 +293,8 @@ Result<void> add_frameworks(std::string_view value, std::set<Framework>& framewo
   }
   do {
     const auto comma = std::min(value.find(','), value.size());
+    if (is_one_of(value.substr(0, comma), {"pytorch", "torch", "PyTorch", "ddp"}))
+      return usage_error("is not needed for " + quote(value.substr(0, comma)) + ": leave it out");
     HVD_TRY(const auto framework,
             parse_choice<Framework>(value.substr(0, comma), {{"accelerate", Framework::accelerate},
                                                              {"jax", Framework::jax},

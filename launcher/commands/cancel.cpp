@@ -2,14 +2,12 @@
 
 #include "base/severity.hpp"
 #include "commands/subcommand.hpp"
-#include "common/shell_words.hpp"
 #include "common/text.hpp"
 #include "output/own_line.hpp"
 #include "slurm/job_state.hpp"
 #include "slurm/slurm_command.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -76,23 +74,6 @@ std::vector<std::string> complaints(const ProgramEnd& end) {
   return lines;
 }
 
-// Error: an option of scancel, with what to type.
-Result<void> check_options(const std::vector<std::string>& args) {
-  constexpr std::string_view kScancels[] = {
-      "-A", "--account",     "-b",      "--batch", "-f", "--full",      "-H", "--hurry",
-      "-i", "--interactive", "-n",      "--name",  "-p", "--partition", "-q", "--qos",
-      "-s", "--signal",      "-t",      "--state", "-u", "--user",      "-w", "--nodelist",
-      "-R", "--reservation", "--wckey", "--ctld",  "-v", "--verbose",   "-Q", "--quiet"};
-  for (const auto& word : args) {
-    const auto name = std::string_view(word).substr(0, word.find('='));
-    if (std::find(std::begin(kScancels), std::end(kScancels), name) != std::end(kScancels))
-      return fail(
-          std::string(name) + " is an option of SLURM's scancel: scancel " + shell_line(args),
-          kExitUsage);
-  }
-  return {};
-}
-
 }  // namespace
 
 CancelPlan plan_cancel(const std::vector<JobId>& ids, const std::vector<JobRecord>& jobs,
@@ -126,7 +107,6 @@ CancelPlan plan_cancel(const std::vector<JobId>& ids, const std::vector<JobRecor
 }
 
 Result<int> run_cancel(const std::vector<std::string>& args, const Environment& environment) {
-  HVD_CHECK(check_options(args));
   bool help = false;
   bool all = false;
   HVD_TRY(const auto operands,

@@ -1,7 +1,9 @@
 #include "commands/subcommand.hpp"
 
 #include "base/severity.hpp"
+#include "cli/option_sets.hpp"
 #include "cli/program.hpp"
+#include "commands/other_tools.hpp"
 #include "common/text.hpp"
 #include "output/own_line.hpp"
 
@@ -10,16 +12,26 @@
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 namespace hvdrun {
 namespace {
 
+constexpr std::size_t kShortestGuess = 4;  // "-a" is near to any other letter
+
 Error unknown(std::string_view command, const std::string& word,
-              const std::vector<CommandFlag>& flags, const std::vector<CommandValue>& values) {
+              const std::vector<std::string>& args, const std::vector<CommandFlag>& flags,
+              const std::vector<CommandValue>& values) {
+  auto answer = answer_of_other_tool(command, word, args);
+  if (!answer.empty()) return fail(std::move(answer), kExitUsage);
+  if (cli::find_option_by_spelling(word, cli::all_options()) != nullptr)
+    return fail(word + " is an option of a job's start, and not of " + std::string(command),
+                kExitUsage);
   std::vector<std::string_view> known;
   for (const auto& value : values) known.push_back(value.spelling);
   for (const auto& flag : flags) known.push_back(flag.spelling);
-  const auto nearest = nearest_name(word, known);
+  const auto nearest =
+      word.size() < kShortestGuess ? std::string_view() : nearest_name(word, known);
   const std::string whose(command);
   return fail("unknown option " + quote_if_needed(word) + " of " + whose +
                   (nearest.empty() ? "; " + whose + " --help lists all"
@@ -80,7 +92,7 @@ Result<std::vector<std::string>> take_flags(std::string_view command,
     }
     std::optional<std::string> attached;
     const auto* const value = find_value(*word, values, attached);
-    if (value == nullptr) return unknown(command, *word, flags, values);
+    if (value == nullptr) return unknown(command, *word, args, flags, values);
     if (!attached && word + 1 == args.end())
       return fail(std::string(value->spelling) + " of " + std::string(command) + " needs a value",
                   kExitUsage);

@@ -203,6 +203,10 @@ TEST_F(CommandLine, RefusesInvalidValuesAndNamesTheOption) {
        "--nnodes needs one number of hosts, not \"1:4\": a program that uses libhvd may continue "
        "with fewer ranks (--min-np M), or with more (--max-np X)"},
       {{"--map-by", "core"}, "--map-by must be slot or node, not \"core\""},
+      {{"--map-by", "slot:PE=2"},
+       "--map-by must be slot or node, not \"slot:PE=2\"; --cpus-per-rank 2 gives each rank its "
+       "cores"},
+      {{"--for", "jax,pytorch"}, "--for is not needed for \"pytorch\": leave it out"},
       {{"--hostfile", ""}, "--hostfile needs a name that is not empty"},
       {{"--for", "jax,tf"},
        "--for must be accelerate, jax, mlx, tensorflow or torchrun, not \"tf\""},

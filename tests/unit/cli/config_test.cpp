@@ -134,6 +134,7 @@ TEST(ParseConfig, RefusesWrongTypes) {
 TEST(ParseConfig, RefusesUnknownKeysAndSuggestsASimilarOne) {
   EXPECT_EQ(file_error("{\n\"num-procs\": 4}"),
             "f:2: unknown key \"num-procs\"; did you mean \"num-proc\"?");
+  EXPECT_EQ(file_error(R"({"np": 2})"), "f:1: unknown key \"np\"; did you mean \"num-proc\"?");
   EXPECT_EQ(file_error(R"({"quux": {"a": 1}})"), "f:1: unknown key \"quux\"");
   EXPECT_EQ(file_error(R"({"help": true})"), "f:1: \"help\" cannot be in a config file");
   EXPECT_EQ(file_error(R"({"config-file": "g"})"),
@@ -205,6 +206,32 @@ TEST(ParseHorovodConfig, ReadsTheYamlOfHorovodrun) {
   const auto windows = parse_config("params:\r\n  cache_capacity: 5\r\n", "f.yaml");
   ASSERT_TRUE(windows) << windows.error().message;
   EXPECT_THAT(names_and_values(windows->settings), ElementsAre("cache-capacity=5 f.yaml:2"));
+}
+
+TEST(ParseHorovodConfig, KeysOfHvdrunAreOutsideOfTheSections) {
+  const auto config = parse_config("np: 2\nmin_np: 1\nparams:\n  cache-capacity: 5\n", "f.yaml");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_THAT(
+      names_and_values(config->settings),
+      ElementsAre("num-proc=2 f.yaml:1", "min-np=1 f.yaml:2", "cache-capacity=5 f.yaml:4"));
+  EXPECT_THAT(config->notes, IsEmpty());
+  const auto in_section = parse_config("elastic:\n  min-np: 2\n", "f.yaml");
+  ASSERT_FALSE(in_section);
+  EXPECT_EQ(in_section.error().message,
+            "f.yaml:2: \"min-np\" is not a key of the section \"elastic\": "
+            "write \"min-np: 2\" at the beginning of a line");
+}
+
+TEST(ParseHorovodConfig, AnUnknownKeyGetsTheNearestOne) {
+  const auto config =
+      parse_config("params:\n  fusion_treshold_mb: 2\nnum-porc: 2\nxyzzy: 1\n", "f.yaml");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_THAT(
+      config->notes,
+      ElementsAre(
+          "f.yaml:2: \"fusion_treshold_mb\" has no effect; did you mean \"fusion_threshold_mb\"?",
+          "f.yaml:3: \"num-porc\" has no effect; did you mean \"num-proc\"?",
+          "f.yaml:4: \"xyzzy\" has no effect: horovodrun does not know it either"));
 }
 
 TEST(ParseHorovodConfig, RefusesOtherYaml) {

@@ -38,5 +38,38 @@ TEST(TakeFlags, SuggestsASimilarFlag) {
   }
 }
 
+std::string answer_to(const std::string& command, const std::vector<std::string>& args) {
+  bool once = false;
+  const auto words = take_flags(command, args, {{"--once", &once}});
+  return words ? "" : words.error().message;
+}
+
+TEST(TakeFlags, AnOptionOfAnotherToolGetsWhatToType) {
+  EXPECT_EQ(answer_to("hvdrun jobs", {"-n", "my run"}),
+            "-n is an option of SLURM's squeue: squeue --me -n 'my run'");
+  EXPECT_EQ(answer_to("hvdrun jobs", {"--states=PD"}),
+            "--states is an option of SLURM's squeue: squeue --me --states=PD");
+  EXPECT_EQ(answer_to("hvdrun cancel", {"-s", "USR1", "7"}),
+            "-s is an option of SLURM's scancel: scancel -s USR1 7");
+  EXPECT_EQ(answer_to("hvdrun top", {"-n5"}), "-n is an option of top: hvdrun top --once");
+  EXPECT_EQ(answer_to("hvdrun logs", {"--tail=5"}),
+            "--tail is an option of kubectl: hvdrun logs -n LINES");
+  EXPECT_EQ(answer_to("hvdrun why", {"-x"}),
+            "unknown option -x of hvdrun why; hvdrun why --help lists all");
+}
+
+TEST(TakeFlags, AnOptionOfAJobsStartIsNamed) {
+  EXPECT_EQ(answer_to("hvdrun top", {"-np", "2"}),
+            "-np is an option of a job's start, and not of hvdrun top");
+}
+
+TEST(TakeFlags, AShortOptionIsNotGuessed) {
+  bool all = false;
+  const auto words = take_flags("hvdrun cancel", {"-x"}, {{"-a", &all}});
+  ASSERT_FALSE(words);
+  EXPECT_EQ(words.error().message,
+            "unknown option -x of hvdrun cancel; hvdrun cancel --help lists all");
+}
+
 }  // namespace
 }  // namespace hvdrun

@@ -1,0 +1,89 @@
+#include "commands/other_tools.hpp"
+
+#include "common/shell_words.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include <fmt/format.h>
+
+namespace hvdrun {
+namespace {
+
+struct OtherTool {
+  std::string_view command;  // of hvdrun
+  std::string_view name;
+  std::string_view options;  // each between blanks
+  std::string_view instead;  // what to type: {args} are all the user's words
+};
+
+// Sources: squeue(1), scancel(1) and sacct(1) of SLURM 22.05; top(1) and htop(1); tail(1);
+// journalctl(1); docker-logs(1); kubectl logs --help; py-spy dump --help.
+constexpr OtherTool kOtherTools[] = {
+    {"hvdrun jobs", "SLURM's squeue",
+     " -A --account --array-unique --clusters --federation -h -i --iterate -j --jobs -l --long "
+     "-L --licenses -M -n --name --noconvert -o --format -O --Format -p --partition -P --priority "
+     "-q --qos -r --array -R --reservation -s --steps -S --sort --start -t --states -v --verbose "
+     "-w --nodelist --only-job-state --noheader ",
+     "squeue --me {args}"},
+    {"hvdrun jobs", "SLURM's sacct",
+     " -b --brief -D --duplicates -E --endtime -N -s --state -S --starttime -X --allocations ",
+     "sacct {args}"},
+    {"hvdrun jobs", "watch", " --watch --interval --follow -f ",
+     "watch hvdrun jobs, or hvdrun follow JOB"},
+    {"hvdrun jobs", "kubectl", " --output ", "hvdrun jobs --json"},
+    {"hvdrun cancel", "SLURM's scancel",
+     " -A --account -b --batch --ctld -c --cron -f --full -H --hurry -i --interactive -M "
+     "--clusters -n --name -p --partition -q --qos -Q --quiet -R --reservation -s --signal "
+     "-t --state -u --user -v --verbose -w --nodelist --wckey ",
+     "scancel {args}"},
+    {"hvdrun cancel", "kill", " -9 -KILL -SIGKILL --force ",
+     "hvdrun cancel without it, which stops the job; its processes are killed after a while"},
+    {"hvdrun top", "top", " -b --batch --batch-mode -n --iterations ", "hvdrun top --once"},
+    {"hvdrun top", "top", " -d --delay --interval --refresh ", "watch -n SECONDS hvdrun top --once"},
+    {"hvdrun top", "top", " -o --sort-override --sort-key ", "hvdrun top --sort KEY"},
+    {"hvdrun top", "top", " -p --pid ", "hvdrun top JOB"},
+    {"hvdrun top", "top", " -u -U --user --filter-only-euser ", "hvdrun top shows your own jobs only"},
+    {"hvdrun logs", "kubectl", " --tail ", "hvdrun logs -n LINES"},
+    {"hvdrun logs", "kubectl",
+     " --since --since-time --until -S -U -t --timestamps --prefix --limit-bytes ",
+     "hvdrun logs knows no times: -n LINES says how many of each rank"},
+    {"hvdrun logs", "kubectl", " -c --container --all-containers -l --selector ",
+     "hvdrun logs --rank RANKS"},
+    {"hvdrun logs", "kubectl", " -p --previous ",
+     "hvdrun logs knows running jobs; of one that has ended: hvdrun follow JOB"},
+    {"hvdrun logs", "tail", " -F --retry ", "hvdrun logs -f"},
+    {"hvdrun logs", "tail", " -c --bytes ", "hvdrun logs -n LINES"},
+    {"hvdrun follow", "tail", " -f -F --follow ", "hvdrun follow JOB needs none: it follows"},
+    {"hvdrun follow", "tail", " -n --lines --tail --since -c --bytes ",
+     "hvdrun follow shows all; the last lines of each rank: hvdrun logs -n LINES JOB"},
+    {"hvdrun follow", "SLURM's squeue", " -j --job --jobs --jobid ", "hvdrun follow JOB"},
+    {"hvdrun why", "py-spy", " -p --pid ", "hvdrun why JOB"},
+    {"hvdrun templates", "ls", " -l -a --list --all ", "hvdrun templates lists all"},
+};
+
+}  // namespace
+
+std::string answer_of_other_tool(std::string_view command, std::string_view word,
+                                 const std::vector<std::string>& args) {
+  const bool is_long = word.starts_with("--");
+  const auto matches = [&](const OtherTool& tool, std::string_view option) {
+    return tool.command == command &&
+           tool.options.find(fmt::format(" {} ", option)) != std::string_view::npos;
+  };
+  const auto find = [&](std::string_view option) {
+    return std::find_if(std::begin(kOtherTools), std::end(kOtherTools),
+                        [&](const OtherTool& tool) { return matches(tool, option); });
+  };
+  auto option = word.substr(0, word.find('='));
+  auto found = find(option);
+  if (found == std::end(kOtherTools) && !is_long && word.size() > 2) {  // "-n5"
+    option = word.substr(0, 2);
+    found = find(option);
+  }
+  if (found == std::end(kOtherTools)) return {};
+  return fmt::format("{} is an option of {}: ", option, found->name) +
+         fmt::format(fmt::runtime(found->instead), fmt::arg("args", shell_line(args)));
+}
+
+}  // namespace hvdrun

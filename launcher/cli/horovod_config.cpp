@@ -180,10 +180,10 @@ class YamlReader {
       if (entry.section == section) known.push_back(entry.key);
     if (section.empty()) known = setting_names();
     const auto nearest = nearest_name(key, known);
-    config_.notes.push_back(
-        at() + ": " + quote(key) +
-        (nearest.empty() ? " has no effect: horovodrun does not know it either"
-                         : " has no effect; did you mean " + quote(nearest) + "?"));
+    config_.notes.push_back(at() + ": " + quote(key) +
+                            (nearest.empty()
+                                 ? " has no effect: horovodrun does not know it either"
+                                 : " has no effect; did you mean " + quote(nearest) + "?"));
     return {};
   }
 

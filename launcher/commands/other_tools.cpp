@@ -29,8 +29,7 @@ constexpr OtherTool kOtherTools[] = {
     {"hvdrun jobs", "SLURM's sacct",
      " -b --brief -D --duplicates -E --endtime -N -s --state -S --starttime -X --allocations ",
      "sacct {args}"},
-    {"hvdrun jobs", "watch", " --watch --interval --follow -f ",
-     "watch hvdrun jobs, or hvdrun follow JOB"},
+    {"hvdrun jobs", "kubectl", " --watch --follow -f ", "watch hvdrun jobs, or hvdrun follow JOB"},
     {"hvdrun jobs", "kubectl", " --output ", "hvdrun jobs --json"},
     {"hvdrun cancel", "SLURM's scancel",
      " -A --account -b --batch --ctld -c --cron -f --full -H --hurry -i --interactive -M "
@@ -38,12 +37,14 @@ constexpr OtherTool kOtherTools[] = {
      "-t --state -u --user -v --verbose -w --nodelist --wckey ",
      "scancel {args}"},
     {"hvdrun cancel", "kill", " -9 -KILL -SIGKILL --force ",
-     "hvdrun cancel without it, which stops the job; its processes are killed after a while"},
+     "hvdrun cancel JOB stops a job, and SLURM kills what is left of it after a while"},
     {"hvdrun top", "top", " -b --batch --batch-mode -n --iterations ", "hvdrun top --once"},
-    {"hvdrun top", "top", " -d --delay --interval --refresh ", "watch -n SECONDS hvdrun top --once"},
+    {"hvdrun top", "top", " -d --delay --interval --refresh ",
+     "watch -n SECONDS hvdrun top --once"},
     {"hvdrun top", "top", " -o --sort-override --sort-key ", "hvdrun top --sort KEY"},
     {"hvdrun top", "top", " -p --pid ", "hvdrun top JOB"},
-    {"hvdrun top", "top", " -u -U --user --filter-only-euser ", "hvdrun top shows your own jobs only"},
+    {"hvdrun top", "top", " -u -U --user --filter-only-euser ",
+     "hvdrun top shows your own jobs only"},
     {"hvdrun logs", "kubectl", " --tail ", "hvdrun logs -n LINES"},
     {"hvdrun logs", "kubectl",
      " --since --since-time --until -S -U -t --timestamps --prefix --limit-bytes ",
@@ -55,7 +56,9 @@ constexpr OtherTool kOtherTools[] = {
     {"hvdrun logs", "tail", " -F --retry ", "hvdrun logs -f"},
     {"hvdrun logs", "tail", " -c --bytes ", "hvdrun logs -n LINES"},
     {"hvdrun follow", "tail", " -f -F --follow ", "hvdrun follow JOB needs none: it follows"},
-    {"hvdrun follow", "tail", " -n --lines --tail --since -c --bytes ",
+    {"hvdrun follow", "kubectl", " --tail --since ",
+     "hvdrun follow shows all; the last lines of each rank: hvdrun logs -n LINES JOB"},
+    {"hvdrun follow", "tail", " -n --lines -c --bytes ",
      "hvdrun follow shows all; the last lines of each rank: hvdrun logs -n LINES JOB"},
     {"hvdrun follow", "SLURM's squeue", " -j --job --jobs --jobid ", "hvdrun follow JOB"},
     {"hvdrun why", "py-spy", " -p --pid ", "hvdrun why JOB"},
@@ -77,13 +80,14 @@ std::string answer_of_other_tool(std::string_view command, std::string_view word
   };
   auto option = word.substr(0, word.find('='));
   auto found = find(option);
-  if (found == std::end(kOtherTools) && !is_long && word.size() > 2) {  // "-n5"
+  const bool has_number = !is_long && word.size() > 2 && word[2] >= '0' && word[2] <= '9';
+  if (found == std::end(kOtherTools) && has_number) {  // "-n5"
     option = word.substr(0, 2);
     found = find(option);
   }
   if (found == std::end(kOtherTools)) return {};
   return fmt::format("{} is an option of {}: ", option, found->name) +
-         fmt::format(fmt::runtime(found->instead), fmt::arg("args", shell_line(args)));
+         fmt::format(fmt::runtime(found->instead), fmt::arg("args", common::shell_line(args)));
 }
 
 }  // namespace hvdrun

@@ -211,9 +211,8 @@ TEST(ParseHorovodConfig, ReadsTheYamlOfHorovodrun) {
 TEST(ParseHorovodConfig, KeysOfHvdrunAreOutsideOfTheSections) {
   const auto config = parse_config("np: 2\nmin_np: 1\nparams:\n  cache-capacity: 5\n", "f.yaml");
   ASSERT_TRUE(config) << config.error().message;
-  EXPECT_THAT(
-      names_and_values(config->settings),
-      ElementsAre("num-proc=2 f.yaml:1", "min-np=1 f.yaml:2", "cache-capacity=5 f.yaml:4"));
+  EXPECT_THAT(names_and_values(config->settings),
+              ElementsAre("num-proc=2 f.yaml:1", "min-np=1 f.yaml:2", "cache-capacity=5 f.yaml:4"));
   EXPECT_THAT(config->notes, IsEmpty());
   const auto in_section = parse_config("elastic:\n  min-np: 2\n", "f.yaml");
   ASSERT_FALSE(in_section);

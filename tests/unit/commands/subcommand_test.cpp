@@ -54,8 +54,8 @@ TEST(TakeFlags, AnOptionOfAnotherToolGetsWhatToType) {
   EXPECT_EQ(answer_to("hvdrun top", {"-n5"}), "-n is an option of top: hvdrun top --once");
   EXPECT_EQ(answer_to("hvdrun logs", {"--tail=5"}),
             "--tail is an option of kubectl: hvdrun logs -n LINES");
-  EXPECT_EQ(answer_to("hvdrun why", {"-x"}),
-            "unknown option -x of hvdrun why; hvdrun why --help lists all");
+  EXPECT_EQ(answer_to("hvdrun why", {"-Z"}),
+            "unknown option -Z of hvdrun why; hvdrun why --help lists all");
 }
 
 TEST(TakeFlags, AnOptionOfAJobsStartIsNamed) {
@@ -65,10 +65,10 @@ TEST(TakeFlags, AnOptionOfAJobsStartIsNamed) {
 
 TEST(TakeFlags, AShortOptionIsNotGuessed) {
   bool all = false;
-  const auto words = take_flags("hvdrun cancel", {"-x"}, {{"-a", &all}});
+  const auto words = take_flags("hvdrun cancel", {"-Z"}, {{"-a", &all}});
   ASSERT_FALSE(words);
   EXPECT_EQ(words.error().message,
-            "unknown option -x of hvdrun cancel; hvdrun cancel --help lists all");
+            "unknown option -Z of hvdrun cancel; hvdrun cancel --help lists all");
 }
 
 }  // namespace

@@ -161,7 +161,7 @@ def parse_arguments(known: list[Step]) -> argparse.Namespace:
     listing = "\n".join(f"  {step.name:<13} {'' if step.depth == GATE else f'(--{step.depth}) '}{step.about}" for step in known)
     parser = argparse.ArgumentParser(
         prog="./check", formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Installs what is missing, builds, and runs the tests that every commit must pass: 13 to 15 minutes on two cores, and "
+        description="Installs what is missing, builds, and runs the tests that every commit must pass: 13 to 17 minutes on two cores, and "
                     "longer the first time.",
         epilog=f"steps:\n{listing}\n\nLogs are in build/check-logs/STEP/. A failed test is run again alone; it is flaky if it "
                f"passes then.\ntests/flaky.txt lists tests that do not gate.")

@@ -125,7 +125,7 @@ class YamlReader {
     if (indent == 0) return take_top(key, value);
     if (section_.empty() || (indent_ != 0 && indent != indent_)) return refuse(quote(words));
     indent_ = indent;
-    return take_key(section_, key, value);
+    return take_key(key, value);
   }
 
   HorovodConfig finish() { return std::move(config_); }
@@ -154,37 +154,41 @@ class YamlReader {
                       "from accelerate's folder or $ACCELERATE_CONFIG_FILE",
                   kExitUsage);
     const auto* const option = find_setting(key);
-    if (option == nullptr) return note_unknown("", key);
-    if (read.type == JsonType::null) return {};
+    if (option == nullptr) note_unknown(key, setting_names());
+    if (option == nullptr || read.type == JsonType::null) return {};
     return add(option->name, std::move(read));
   }
 
-  Result<void> take_key(std::string_view section, std::string_view key, std::string_view value) {
+  Result<void> take_key(std::string_view key, std::string_view value) {
     HVD_TRY(auto read, scalar(value));
     if (read.type == JsonType::null) return {};
     const auto known = std::find_if(std::begin(kKeys), std::end(kKeys), [&](const Key& entry) {
-      return entry.section == section && entry.key == with_underscores(key);
+      return entry.section == section_ && entry.key == with_underscores(key);
     });
     if (known != std::end(kKeys)) return add(known->option, std::move(read));
     if (const auto* const option = find_setting(key); option != nullptr)
-      return fail(at() + ": " + quote(key) + " is not a key of the section " + quote(section) +
+      return fail(at() + ": " + quote(key) + " is not a key of the section " + quote(section_) +
                       ": write " + quote(std::string(option->name) + ": " + std::string(value)) +
                       " at the beginning of a line",
                   kExitUsage);
-    return note_unknown(section, key);
+    note_unknown(key, known_keys());
+    return {};
   }
 
-  Result<void> note_unknown(std::string_view section, std::string_view key) {
+  // Returns the keys of the current section.
+  std::vector<std::string_view> known_keys() const {
     std::vector<std::string_view> known;
     for (const auto& entry : kKeys)
-      if (entry.section == section) known.push_back(entry.key);
-    if (section.empty()) known = setting_names();
+      if (entry.section == section_) known.push_back(entry.key);
+    return known;
+  }
+
+  void note_unknown(std::string_view key, const std::vector<std::string_view>& known) {
     const auto nearest = nearest_name(key, known);
     config_.notes.push_back(at() + ": " + quote(key) +
                             (nearest.empty()
                                  ? " has no effect: horovodrun does not know it either"
                                  : " has no effect; did you mean " + quote(nearest) + "?"));
-    return {};
   }
 
   Result<JsonScalar> scalar(std::string_view value) const {

@@ -71,9 +71,9 @@ Result<MapBy> parse_map_by(std::string_view text) {
   if (text.starts_with("ppr:"))
     return usage_error("must be slot or node, not " + quote(text) +
                        "; --ranks-per-host K starts K ranks on each host");
-  if (const auto cores = text.find(":PE="); cores != npos)
-    return usage_error("must be slot or node, not " + quote(text) + "; --cpus-per-rank " +
-                       escape(text.substr(cores + 4)) + " gives each rank its cores");
+  if (text.find(":PE=") != npos || text.find(":pe=") != npos)
+    return usage_error("must be slot or node, not " + quote(text) +
+                       "; --cpus-per-rank K gives each rank K cores");
   return parse_choice<MapBy>(text, {{"slot", MapBy::slot}, {"node", MapBy::node}});
 }
 

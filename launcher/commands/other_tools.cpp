@@ -67,27 +67,27 @@ constexpr OtherTool kOtherTools[] = {
 
 }  // namespace
 
-std::string answer_of_other_tool(std::string_view command, std::string_view word,
-                                 const std::vector<std::string>& args) {
-  const bool is_long = word.starts_with("--");
-  const auto matches = [&](const OtherTool& tool, std::string_view option) {
-    return tool.command == command &&
-           tool.options.find(fmt::format(" {} ", option)) != std::string_view::npos;
-  };
+std::optional<OtherToolsOption> option_of_other_tool(std::string_view command,
+                                                     std::string_view word,
+                                                     const std::vector<std::string>& args) {
   const auto find = [&](std::string_view option) {
-    return std::find_if(std::begin(kOtherTools), std::end(kOtherTools),
-                        [&](const OtherTool& tool) { return matches(tool, option); });
+    return std::find_if(std::begin(kOtherTools), std::end(kOtherTools), [&](const auto& tool) {
+      return tool.command == command && option.find(' ') == std::string_view::npos &&
+             tool.options.find(fmt::format(" {} ", option)) != std::string_view::npos;
+    });
   };
   auto option = word.substr(0, word.find('='));
   auto found = find(option);
-  const bool has_number = !is_long && word.size() > 2 && word[2] >= '0' && word[2] <= '9';
+  const bool has_number =
+      word.size() > 2 && !word.starts_with("--") && word[2] >= '0' && word[2] <= '9';
   if (found == std::end(kOtherTools) && has_number) {  // "-n5"
     option = word.substr(0, 2);
     found = find(option);
   }
-  if (found == std::end(kOtherTools)) return {};
-  return fmt::format("{} is an option of {}: ", option, found->name) +
-         fmt::format(fmt::runtime(found->instead), fmt::arg("args", common::shell_line(args)));
+  if (found == std::end(kOtherTools)) return std::nullopt;
+  return OtherToolsOption{
+      option, found->name,
+      fmt::format(fmt::runtime(found->instead), fmt::arg("args", common::shell_line(args)))};
 }
 
 }  // namespace hvdrun

@@ -3,15 +3,23 @@
 // Those that start programs have their own table (cli/foreign_options.hpp).
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace hvdrun {
 
-// Returns "-n is an option of SLURM's squeue: squeue --me -n foo" for the word "-n" among the
-// arguments of `command` ("hvdrun jobs"). Returns "" if no such tool has the option.
-std::string answer_of_other_tool(std::string_view command, std::string_view word,
-                                 const std::vector<std::string>& args);
+struct OtherToolsOption {
+  std::string_view option;  // "--tail", of the word "--tail=5"
+  std::string_view tool;    // "kubectl"
+  std::string instead;      // what to type: "squeue --me -n foo"
+};
+
+// Returns the tool whose option the word is, which is among the arguments of `command` ("hvdrun
+// jobs"). Returns nullopt if the tables have none.
+std::optional<OtherToolsOption> option_of_other_tool(std::string_view command,
+                                                     std::string_view word,
+                                                     const std::vector<std::string>& args);
 
 }  // namespace hvdrun

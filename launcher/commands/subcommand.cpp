@@ -12,7 +12,8 @@
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
-#include <utility>
+
+#include <fmt/format.h>
 
 namespace hvdrun {
 namespace {
@@ -22,8 +23,10 @@ constexpr std::size_t kShortestGuess = 4;  // "-a" is near to any other letter
 Error unknown(std::string_view command, const std::string& word,
               const std::vector<std::string>& args, const std::vector<CommandFlag>& flags,
               const std::vector<CommandValue>& values) {
-  auto answer = answer_of_other_tool(command, word, args);
-  if (!answer.empty()) return fail(std::move(answer), kExitUsage);
+  if (const auto other = option_of_other_tool(command, word, args))
+    return fail(
+        fmt::format("{} is an option of {}: {}", other->option, other->tool, other->instead),
+        kExitUsage);
   if (cli::find_option_by_spelling(word, cli::all_options()) != nullptr)
     return fail(word + " is an option of a job's start, and not of " + std::string(command),
                 kExitUsage);

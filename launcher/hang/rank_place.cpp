@@ -108,7 +108,8 @@ std::string compute_words(const ThreadLook& thread) {
 
 std::string wait_words(const ThreadLook& thread, const ProcessLook& look) {
   if (auto words = python_lock_words(thread, look); !words.empty()) return words;
-  if (thread.state == 'R') return "polling, " + compute_words(thread);
+  if (thread.state == 'R')
+    return processor_share(thread) > 0 ? "polling, " + compute_words(thread) : "polling";
   if (sleeps(thread)) return "sleeping";
   const bool says_enough = begins_with(thread.waits_for, {"the file system (", "a page of a file"});
   const bool hangs = thread.state == 'D' && !says_enough;

@@ -204,7 +204,7 @@ TEST_F(CommandLine, RefusesInvalidValuesAndNamesTheOption) {
        "with fewer ranks (--min-np M), or with more (--max-np X)"},
       {{"--map-by", "core"}, "--map-by must be slot or node, not \"core\""},
       {{"--map-by", "slot:PE=2"},
-       "--map-by must be slot or node, not \"slot:PE=2\"; --cpus-per-rank 2 gives each rank its "
+       "--map-by must be slot or node, not \"slot:PE=2\"; --cpus-per-rank K gives each rank K "
        "cores"},
       {{"--for", "jax,pytorch"}, "--for is not needed for \"pytorch\": leave it out"},
       {{"--hostfile", ""}, "--hostfile needs a name that is not empty"},

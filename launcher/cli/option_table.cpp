@@ -435,8 +435,8 @@ constexpr Option kOptions[] = {
      output,
      "auto|on|off",
      "auto",
-     "print lines that several ranks print at about the same time once; auto: in a "
-     "batch job's log, from 16 ranks on",
+     "print lines that several ranks print at about the same time once; auto: "
+     "failures, and from 16 ranks on all lines on a terminal and in a batch job's log",
      [](JobSpec& job, Value v) { return store(parse_folding(v), job.output.fold); }},
     {"progress",
      {"--progress"},

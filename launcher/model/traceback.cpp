@@ -97,6 +97,15 @@ std::string_view without_rank_prefix(std::string_view line) {
   return line;
 }
 
+std::string_view without_rank_prefix(std::string_view line, int rank) {
+  if (!line.starts_with(kRankPrefix)) return line;
+  const auto number = std::to_string(rank);
+  const auto after = line.substr(kRankPrefix.size());
+  return after.starts_with(number) && after.substr(number.size()).starts_with("]:")
+             ? without_rank_prefix(line)
+             : line;
+}
+
 bool continues_traceback(std::string_view line) {
   line = without_rank_prefix(line);
   return line.empty() || line.starts_with(' ') || line == kTracebackHeader || has_any(line, kChain);

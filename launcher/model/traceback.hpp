@@ -1,5 +1,5 @@
-// Tracebacks of Python in what ranks print: where one begins and ends, and whether its exception
-// says only that another rank has gone. Pure functions.
+// Tracebacks of Python, and what C++ says in their place, in what ranks print: where one begins and
+// ends, and whether its exception says only that another rank has gone. Pure functions.
 #pragma once
 
 #include <string>
@@ -10,8 +10,14 @@ namespace hvdrun {
 
 inline constexpr std::string_view kTracebackHeader = "Traceback (most recent call last):";
 
+// How the C++ runtime (libstdc++) begins to say that nothing has caught an exception.
+inline constexpr std::string_view kTerminateHeader = "terminate called ";
+
 // Returns the line without PyTorch's "[rank3]: " before it.
 std::string_view without_rank_prefix(std::string_view line);
+
+// Does so if the prefix names this rank.
+std::string_view without_rank_prefix(std::string_view line, int rank);
 
 // Returns whether a line below the header is still part of the traceback, or leads to the next one
 // of a chain. The first one that is not, is the exception.

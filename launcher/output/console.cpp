@@ -29,6 +29,8 @@ void Console::begin(const Placement& placement) {
   if (err_) err_->labels = Labels(label, placement, err_->options);
   const auto size = static_cast<std::size_t>(placement.size);
   is_closed_.assign(size * 2, false);
+  fails_.assign(size, false);
+  failing_.clear();
   if (shown_.size() == size) return begin_folders();
   assemblers_.clear();
   shown_.clear();
@@ -52,21 +54,52 @@ void Console::add(const std::string& host, const RankPlacement& rank) {
   if (err_) err_->labels.add(host, rank);
   add_streams(rank.rank);
   is_closed_.resize(assemblers_.size(), false);
-  const int streams = streams_to_fold(shown_.size() - 1);
-  if (out_.folder) out_.folder->add_rank(streams);
-  if (err_ && err_->folder) err_->folder->add_rank(streams);
+  fails_.push_back(false);
+  for (auto* each : {&out_, err_ ? &*err_ : nullptr})
+    if (each != nullptr && each->folder)
+      each->folder->add_rank(open_streams(*each, shown_.size() - 1));
 }
 
-int Console::streams_to_fold(std::size_t rank) const {
-  const bool prints = shown_[rank] && (!apart_ || static_cast<std::size_t>(*apart_) != rank);
-  return !prints ? 0 : err_ ? 1 : 2;
+std::vector<int> Console::open_streams(const Face& place) const {
+  std::vector<int> open;
+  for (std::size_t rank = 0; rank < shown_.size(); ++rank)
+    open.push_back(open_streams(place, rank));
+  return open;
+}
+
+int Console::open_streams(const Face& place, std::size_t rank) const {
+  if (!shown_[rank] || (apart_ && static_cast<std::size_t>(*apart_) == rank)) return 0;
+  int count = 0;
+  for (const Stream stream : {Stream::out, Stream::err})
+    if (&face(stream) == &place && !is_closed_[assembler_of(rank, stream)]) ++count;
+  return count;
 }
 
 void Console::begin_folders() {
-  std::vector<int> streams;
-  for (std::size_t rank = 0; rank < shown_.size(); ++rank) streams.push_back(streams_to_fold(rank));
-  if (out_.folder) out_.folder->begin(streams);
-  if (err_ && err_->folder) err_->folder->begin(std::move(streams));
+  for (auto* each : {&out_, err_ ? &*err_ : nullptr})
+    if (each != nullptr && each->folder) each->folder->begin(open_streams(*each));
+}
+
+LineAssembler::Outlet Console::outlet(std::size_t rank, Stream stream) {
+  auto& place = face(stream);
+  const bool fails = fails_[rank] && &place == &face(Stream::err);
+  LineAssembler::Outlet outlet{place.screen, place.labels, held_, nullptr, now_, fails};
+  const bool folds_all = place.folds_from && shown_.size() >= *place.folds_from;
+  if (!place.labels.can_name_several() || !(folds_all || fails)) return outlet;
+  if (!place.folder) {
+    place.folder.emplace(place.screen, place.labels, place.is_terminal);
+    place.folder->begin(open_streams(place));
+  }
+  outlet.folder = &*place.folder;
+  return outlet;
+}
+
+void Console::begin_failure(int rank) {
+  const auto index = static_cast<std::size_t>(rank);
+  const auto& place = face(Stream::err);
+  if (!place.folds_failures || !place.labels.can_name_several() || fails_[index]) return;
+  fails_[index] = true;
+  failing_.push_back(index);
 }
 
 void Console::plan_folders() {
@@ -80,27 +113,42 @@ void Console::plan_folders() {
 void Console::show_folded() {
   for (auto* each : {&out_, err_ ? &*err_ : nullptr})
     if (each != nullptr && each->folder) each->folder->flush();
+  end_failures();
+}
+
+// A rank that has caught an exception prints as before when its traceback has been shown.
+void Console::end_failures() {
+  const auto& folder = face(Stream::err).folder;
+  std::erase_if(failing_, [&](std::size_t rank) {
+    fails_[rank] = folder && folder->holds(static_cast<int>(rank));
+    return !fails_[rank];
+  });
 }
 
 LineAssembler* Console::assembler(int rank, Stream stream) {
   const auto index = static_cast<std::size_t>(rank);
   if (rank < 0 || index >= shown_.size() || !shown_[index]) return nullptr;
-  return &assemblers_[index * 2 + (stream == Stream::err ? 1 : 0)];
+  return &assemblers_[assembler_of(index, stream)];
 }
 
 bool Console::shows_with_notes(int rank, Stream stream) const {
   const auto index = static_cast<std::size_t>(rank);
   if (rank < 0 || index >= shown_.size() || !shown_[index]) return false;
-  // Both streams may have the same terminal, though it is one place only for a shared descriptor.
-  if (stream == Stream::err && err_) return err_->is_terminal;
-  return out_.is_terminal || (out_.is_file && !err_);
+  return shows_notes(face(stream));
+}
+
+std::size_t Console::folded_with_notes() const {
+  std::size_t folded = 0;
+  for (const auto* each : {&out_, err_ ? &*err_ : nullptr})
+    if (each != nullptr && each->folder && shows_notes(*each)) folded += each->folder->folded();
+  return folded;
 }
 
 void Console::write(int rank, Stream stream, std::string_view bytes, OutputTime time, Steady now) {
   LineAssembler* lines = assembler(rank, stream);
   if (lines == nullptr) return;
   now_ = now;
-  auto to = outlet(stream);
+  auto to = outlet(static_cast<std::size_t>(rank), stream);
   lines->feed(to, bytes, time, now);
   if (to.folder != nullptr) plan_folders();
   if (!lines->waits()) return;
@@ -116,12 +164,15 @@ void Console::write(int rank, Stream stream, std::string_view bytes, OutputTime 
 void Console::close(int rank, Stream stream) {
   LineAssembler* lines = assembler(rank, stream);
   if (lines == nullptr) return;
-  auto to = outlet(stream);
+  const auto number = static_cast<std::size_t>(rank);
+  auto to = outlet(number, stream);
   lines->close(to);
-  const auto index = static_cast<std::size_t>(lines - assemblers_.data());
-  if (to.folder == nullptr || is_closed_[index]) return;
+  const auto index = assembler_of(number, stream);
+  if (is_closed_[index]) return;
   is_closed_[index] = true;
-  to.folder->close(rank);
+  auto& folder = face(stream).folder;
+  if (!folder) return;
+  folder->close(rank);
   plan_folders();
 }
 
@@ -130,6 +181,7 @@ void Console::tick(Steady now, bool held_back) {
   now_ = now;
   for (auto* each : {&out_, err_ ? &*err_ : nullptr})
     if (each != nullptr && each->folder) each->folder->tick(now);
+  end_failures();
   // A late call means that hvdrun was stopped or busy. The rest of a line may have arrived
   // meanwhile, so the loop gets one more turn to read it.
   const bool late = now - *next_tick_ > LineAssembler::kQuiet / 2;
@@ -143,7 +195,7 @@ void Console::tick(Steady now, bool held_back) {
   next_tick_.reset();
   std::erase_if(waiting_, [&](std::size_t index) {
     const Stream stream = index % 2 == 0 ? Stream::out : Stream::err;
-    auto to = outlet(stream);
+    auto to = outlet(index / 2, stream);
     LineAssembler& lines = assemblers_[index];
     const auto due = lines.due(to, quiet_from_);
     if (due && *due > now) {

@@ -34,6 +34,8 @@ class Console {
     bool is_file = false;  // a regular one that has stdout and stderr, such as a batch job's
     // From so many ranks on, equal lines of several ranks are shown once; nullopt: never.
     std::optional<std::size_t> folds_from = {};
+    // Equal lines of ranks that fail are shown once, however few ranks there are.
+    bool folds_failures = false;
   };
 
   // `err` has no queue if stdout and stderr are the same place. Error: the label is wrong
@@ -48,10 +50,15 @@ class Console {
 
   // Drops the bytes of ranks that spec.only_ranks leaves out.
   void write(int rank, Stream stream, std::string_view bytes, OutputTime time, Steady now);
+  // What the rank writes next says that it fails. Its lines wait for the equal ones of others,
+  // until all of them have been shown.
+  void begin_failure(int rank);
   void close(int rank, Stream stream);
   // Returns whether what the rank writes to the stream goes to the terminal or file that notes go
   // to.
   bool shows_with_notes(int rank, Stream stream) const;
+  // Returns the bytes of lines that were to go there, and are shown as those of another rank.
+  std::size_t folded_with_notes() const;
   // Lines that wait to be folded are shown first.
   void note(std::string_view text) {
     show_folded();
@@ -80,34 +87,38 @@ class Console {
           is_file(place.is_file),
           options{spec.timestamps, place.color},
           labels({}, {}, options),
-          folds_from(place.folds_from.value_or(0)) {
-      if (place.folds_from) folder.emplace(screen, labels, place.terminal);
-    }
+          folds_from(place.folds_from),
+          folds_failures(place.folds_failures) {}
     Screen screen;
     bool is_terminal;
     bool is_file;
     Labels::Options options;
     Labels labels;
-    std::size_t folds_from;  // ranks
-    std::optional<LineFolder> folder;
+    std::optional<std::size_t> folds_from;  // ranks
+    bool folds_failures;
+    std::optional<LineFolder> folder;  // from the first line on that is folded
   };
 
   Console(std::optional<LabelTemplate> label, const OutputSpec& spec, Place out, Place err);
 
   Face& face(Stream stream) { return stream == Stream::err && err_ ? *err_ : out_; }
+  const Face& face(Stream stream) const { return stream == Stream::err && err_ ? *err_ : out_; }
+  static std::size_t assembler_of(std::size_t rank, Stream stream) {
+    return rank * 2 + (stream == Stream::err ? 1 : 0);
+  }
   Screen& screen(Stream stream) { return face(stream).screen; }
-  LineAssembler::Outlet outlet(Stream stream) {
-    auto& to = face(stream);
-    return {to.screen, to.labels, held_, folder_of(to), now_};
+  void end_failures();
+  // Both streams may have the same terminal, though it is one place only for a shared descriptor.
+  bool shows_notes(const Face& place) const {
+    return place.is_terminal || (place.is_file && !err_);
   }
-  // Returns nullptr if lines are not folded there.
-  LineFolder* folder_of(Face& face) const {
-    const bool folds = shown_.size() >= face.folds_from && face.labels.can_name_several();
-    return face.folder && folds ? &*face.folder : nullptr;
-  }
+  // Has a folder if the lines are folded there.
+  LineAssembler::Outlet outlet(std::size_t rank, Stream stream);
   void begin_folders();
   void add_streams(int rank);
-  int streams_to_fold(std::size_t rank) const;
+  // Returns for each rank how many of its open streams come to the place.
+  std::vector<int> open_streams(const Face& place) const;
+  int open_streams(const Face& place, std::size_t rank) const;
   // Lets next_tick_ be no later than the folders need.
   void plan_folders();
   // Returns nullptr for a rank that is not shown.
@@ -120,6 +131,8 @@ class Console {
   std::size_t held_ = 0;
   std::vector<LineAssembler> assemblers_;  // by rank, two each
   std::vector<bool> shown_;                // by rank
+  std::vector<bool> fails_;                // by rank
+  std::vector<std::size_t> failing_;       // these ranks
 
   std::vector<std::size_t> waiting_;  // assemblers that tick() looks at
   std::vector<bool> is_waiting_;

@@ -30,14 +30,15 @@ void FollowOnErrors::write(int number, std::string_view bytes, OutputTime time, 
   auto& each = rank(number);
   if (each.held.empty()) {
     const auto header = bytes.find(kTracebackHeader);
-    if (header == std::string_view::npos) return show(number, bytes, time);
+    if (header == std::string_view::npos)
+      return show(number, bytes, time, bytes.starts_with(kTerminateHeader));
     const auto begin = begin_of(bytes, header);
     if (begin > 0) show(number, bytes.substr(0, begin), time);
     bytes.remove_prefix(begin);
     // The rest of a chain whose beginning is shown.
     if (each.last_line.find("the above exception") != std::string::npos ||
         each.last_line.find("The above exception") != std::string::npos)
-      return show(number, bytes, time);
+      return show(number, bytes, time, true);
     each.time = time;
     each.until = now + kUnfinished;
     waiting_.insert(number);
@@ -89,7 +90,7 @@ void FollowOnErrors::settle(std::optional<int> first_failure) {
   }
   if (!first_failure || static_cast<std::size_t>(*first_failure) >= ranks_.size()) return;
   auto& each = rank(*first_failure);
-  show(*first_failure, std::exchange(each.aside, {}), each.time);
+  show(*first_failure, std::exchange(each.aside, {}), each.time, true);
 }
 
 std::optional<FollowOnErrors::Steady> FollowOnErrors::next_tick() const {
@@ -110,17 +111,17 @@ void FollowOnErrors::show_held(int number) {
   auto& each = rank(number);
   waiting_.erase(number);
   each.parsed = each.block = 0;
-  show(number, std::exchange(each.held, {}), each.time);
+  show(number, std::exchange(each.held, {}), each.time, true);
 }
 
-void FollowOnErrors::show(int number, std::string_view bytes, OutputTime time) {
+void FollowOnErrors::show(int number, std::string_view bytes, OutputTime time, bool fails) {
   if (bytes.empty()) return;
   auto& last = rank(number).last_line;
   const auto end = bytes.substr(bytes.size() - std::min(bytes.size(), kLastLine));
   last.assign(bytes.size() < kLastLine && last.size() + bytes.size() < 2 * kLastLine
                   ? last + std::string(end)
                   : std::string(end));
-  show_(number, bytes, time);
+  show_(number, bytes, time, fails);
 }
 
 }  // namespace hvdrun

@@ -27,7 +27,8 @@ namespace hvdrun {
 class FollowOnErrors {
  public:
   using Steady = std::chrono::steady_clock::time_point;
-  using Show = std::function<void(int rank, std::string_view bytes, OutputTime time)>;
+  // `fails`: the bytes begin with a traceback, or with what C++ says of an exception.
+  using Show = std::function<void(int rank, std::string_view bytes, OutputTime time, bool fails)>;
 
   static constexpr std::chrono::milliseconds kPatience{1000};
   // Python prints a traceback within this time. If the rest has not come by then, what has is
@@ -68,7 +69,7 @@ class FollowOnErrors {
   };
 
   Rank& rank(int number) { return ranks_[static_cast<std::size_t>(number)]; }
-  void show(int number, std::string_view bytes, OutputTime time);
+  void show(int number, std::string_view bytes, OutputTime time, bool fails = false);
   void show_held(int number);
   void look(int number, Steady now);
   bool has_cause_for(int number) const;

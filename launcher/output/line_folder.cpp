@@ -1,5 +1,7 @@
 #include "output/line_folder.hpp"
 
+#include "model/traceback.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <functional>
@@ -54,7 +56,8 @@ void LineFolder::add_rank(int streams) {
   printing_ += streams > 0 ? 1 : 0;
 }
 
-void LineFolder::add(int rank, Stream stream, std::string_view lines, OutputTime time, Steady now) {
+void LineFolder::add(int rank, Stream stream, std::string_view lines, OutputTime time, Steady now,
+                     bool fails) {
   const auto index = static_cast<std::size_t>(rank);
   while (!lines.empty()) {
     const auto line = lines.substr(0, lines.find('\n') + 1);
@@ -64,41 +67,53 @@ void LineFolder::add(int rank, Stream stream, std::string_view lines, OutputTime
       screen_.whole_lines(labels_.of(rank, stream, time), line);
       continue;
     }
+    const auto text = without_rank_prefix(line, rank);
     // Ranks that print the same find their line in the next group.
     const auto next = std::max(next_[index], first_);
-    if (next < end() && is_equal(group(next), stream, line)) {
-      join(next, rank);
+    if (next < end() && is_equal(group(next), stream, text)) {
+      join(next, rank, now);
       continue;
     }
-    const auto hash = std::hash<std::string_view>()(line);
-    if (const auto found = find(std::max(joined_[index], first_), rank, stream, line, hash)) {
+    const auto hash = std::hash<std::string_view>()(text);
+    if (const auto found = find(std::max(joined_[index], first_), rank, stream, text, hash)) {
       move_own_lines(*found, rank);
-      join(*found, rank);
+      join(*found, rank, now);
       continue;
     }
-    begin_group(rank, stream, line, hash, time, now);
+    begin_group(rank, {.line = std::string(line),
+                       .prefix = line.size() - text.size(),
+                       .stream = stream,
+                       .time = time,
+                       .since = now,
+                       .renewed = now,
+                       .alone = fails ? kTogether : alone_,
+                       .fails = fails,
+                       .hash = hash,
+                       .count = 1,
+                       .open = 1,
+                       .only = rank});
     if (held_ > kMostHeld) show_before(first_ + (groups_.size() + 1) / 2);
   }
   show_complete();
 }
 
-void LineFolder::begin_group(int rank, Stream stream, std::string_view line, std::size_t hash,
-                             OutputTime time, Steady now) {
+void LineFolder::begin_group(int rank, Group group) {
   const auto index = static_cast<std::size_t>(rank);
   const auto number = end();
-  auto& last = last_with_[hash];
-  groups_.push_back({std::string(line), stream, time, now, hash, last, 1, 1, rank, {}});
+  auto& last = last_with_[group.hash];
+  group.previous = last;
+  plan(group.since + group.alone);
+  held_ += group.line.size() + sizeof(Group);
+  groups_.push_back(std::move(group));
   last = next_[index] = number + 1;
   auto& own = own_[index];
   while (!own.empty() && own.front() < first_) own.pop_front();
   own.push_back(number);
   if (printing_ <= 1) complete_ = number + 1;
-  plan(now + alone_);
-  held_ += line.size() + sizeof(Group);
 }
 
 std::optional<std::uint64_t> LineFolder::find(std::uint64_t from, int rank, Stream stream,
-                                              std::string_view line, std::size_t hash) {
+                                              std::string_view text, std::size_t hash) {
   const auto at = last_with_.find(hash);
   if (at == last_with_.end()) return std::nullopt;
   std::optional<std::uint64_t> found;
@@ -107,7 +122,7 @@ std::optional<std::uint64_t> LineFolder::find(std::uint64_t from, int rank, Stre
     const auto number = next - 1;
     const auto& candidate = group(number);
     const bool is_own = candidate.count == 1 && candidate.only == rank;
-    if (!is_own && is_equal(candidate, stream, line)) found = number;
+    if (!is_own && is_equal(candidate, stream, text)) found = number;
     next = candidate.previous;
   }
   return found;
@@ -125,8 +140,10 @@ void LineFolder::move_own_lines(std::uint64_t number, int rank) {
   }
 }
 
-void LineFolder::join(std::uint64_t number, int rank) {
+void LineFolder::join(std::uint64_t number, int rank, Steady now) {
   auto& joined = group(number);
+  folded_ += joined.line.size() - joined.prefix;
+  if (joined.fails) joined.renewed = std::min(now, joined.since + kFailures - kTogether);
   const auto set = [&](int each) {
     joined.ranks[static_cast<std::size_t>(each) / kBits] |=
         std::uint64_t{1} << static_cast<std::size_t>(each) % kBits;
@@ -183,7 +200,7 @@ void LineFolder::tick(Steady now) {
   for (auto number = first_; number < end(); ++number) {
     const auto& each = group(number);
     if (each.count == 0) continue;
-    if (now - each.since < (each.count > 1 ? kTogether : alone_)) break;
+    if (now - each.renewed < patience(each)) break;
     until = number + 1;
   }
   show_before(until);
@@ -195,7 +212,7 @@ void LineFolder::tick(Steady now) {
 void LineFolder::plan_first() {
   for (const auto& each : groups_) {
     if (each.count == 0) continue;
-    plan(each.since + (each.count > 1 ? kTogether : alone_));
+    plan(each.renewed + patience(each));
     break;
   }
 }
@@ -226,7 +243,8 @@ void LineFolder::show(const Group& group) {
     labelled_ = group.ranks;
     ranks_text_ = list_of(group.ranks, group.count);
   }
-  screen_.whole_lines(labels_.of_several(ranks_text_, group.time), group.line);
+  screen_.whole_lines(labels_.of_several(ranks_text_, group.time),
+                      std::string_view(group.line).substr(group.prefix));
 }
 
 }  // namespace hvdrun

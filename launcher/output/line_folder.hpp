@@ -6,7 +6,12 @@
 // only this rank has printed since do not keep it from an older group: they move before it. A group
 // is shown, and all before it, when every rank that still prints has joined it, after kTogether,
 // and when kMostHeld bytes wait. On a terminal, which a user watches, a line that one rank has
-// printed is shown after kAlone, unless a group of several ranks waits before it.
+// printed is shown after kAlone, unless a group of several ranks waits before it. A line of a
+// failure waits longer: until no rank has joined it for kTogether, at most kFailures. The same
+// failure reaches ranks one after the other.
+//
+// PyTorch's "[rank3]: " before a line of rank 3 makes no difference, and is not shown before a line
+// of several ranks.
 //
 // Loop thread only; nothing fails. It has no clock: the caller passes times.
 #pragma once
@@ -33,6 +38,7 @@ class LineFolder {
 
   static constexpr std::chrono::milliseconds kAlone{100};
   static constexpr std::chrono::milliseconds kTogether{1000};
+  static constexpr std::chrono::milliseconds kFailures{5000};
   static constexpr std::size_t kMostHeld = 4 * 1024 * 1024;
   // A longer line is shown at once.
   static constexpr std::size_t kLongestLine = 64 * 1024;
@@ -47,8 +53,12 @@ class LineFolder {
   // Adds a rank, with the next number.
   void add_rank(int streams);
 
-  // Takes lines that each end with a newline.
-  void add(int rank, Stream stream, std::string_view lines, OutputTime time, Steady now);
+  // Takes lines that each end with a newline. `fails`: they may belong to a failure.
+  void add(int rank, Stream stream, std::string_view lines, OutputTime time, Steady now,
+           bool fails = false);
+
+  // Returns whether a line of the rank waits.
+  bool holds(int rank) const { return next_[static_cast<std::size_t>(rank)] > first_; }
 
   // Shows the rank's lines, because something follows that is shown at once.
   void show_lines_of(int rank);
@@ -57,6 +67,9 @@ class LineFolder {
   void close(int rank);
 
   void flush();
+
+  // Returns the bytes of lines that are shown as those of an other rank.
+  std::size_t folded() const { return folded_; }
 
   // Returns when to call tick(); nullopt if nothing waits.
   std::optional<Steady> next_tick() const { return groups_.empty() ? std::nullopt : tick_at_; }
@@ -72,30 +85,38 @@ class LineFolder {
   };
 
   struct Group {
-    std::string line;  // with its newline
+    std::string line;        // with its newline
+    std::size_t prefix = 0;  // bytes of it that only this rank prints
     Stream stream = Stream::out;
     OutputTime time{};
     Steady since{};
+    Steady renewed{};                   // since when it waits
+    std::chrono::milliseconds alone{};  // how long it waits while it is one rank's
+    bool fails = false;
     std::size_t hash = 0;
     std::uint64_t previous = 0;  // the number of the last group before it with that hash, plus one
     std::size_t count = 0;       // of ranks; 0: the line has moved
     std::size_t open = 0;        // of these, the ranks that still print
     int only = 0;                // the rank, if it is one
-    std::vector<std::uint64_t> ranks;  // a bit for each; empty while there is one
-    std::vector<Moved> before = {};    // shown before it
+    std::vector<std::uint64_t> ranks = {};  // a bit for each; empty while there is one
+    std::vector<Moved> before = {};         // shown before it
   };
 
   // Groups have numbers in the order in which they begin. The queue has those from first_ on.
   Group& group(std::uint64_t number) { return groups_[static_cast<std::size_t>(number - first_)]; }
   std::uint64_t end() const { return first_ + groups_.size(); }
-  bool is_equal(const Group& group, Stream stream, std::string_view line) const {
-    return group.stream == stream && group.line == line;
+  // `text`: a line without its prefix.
+  bool is_equal(const Group& group, Stream stream, std::string_view text) const {
+    return group.stream == stream && std::string_view(group.line).substr(group.prefix) == text;
+  }
+  // Returns how long the group waits for more ranks.
+  static std::chrono::milliseconds patience(const Group& group) {
+    return group.count > 1 ? kTogether : group.alone;
   }
   std::optional<std::uint64_t> find(std::uint64_t from, int rank, Stream stream,
-                                    std::string_view line, std::size_t hash);
-  void begin_group(int rank, Stream stream, std::string_view line, std::size_t hash,
-                   OutputTime time, Steady now);
-  void join(std::uint64_t number, int rank);
+                                    std::string_view text, std::size_t hash);
+  void begin_group(int rank, Group group);
+  void join(std::uint64_t number, int rank, Steady now);
   // Moves the rank's own lines in the groups after `number` before that group.
   void move_own_lines(std::uint64_t number, int rank);
   void plan(Steady time);
@@ -110,6 +131,7 @@ class LineFolder {
   std::deque<Group> groups_;
   std::uint64_t first_ = 0;
   std::size_t held_ = 0;
+  std::size_t folded_ = 0;
   std::uint64_t complete_ = 0;  // the number after the newest group that all have joined
   std::optional<Steady> tick_at_;
   std::vector<std::uint64_t> next_;  // by rank: the number after its last group

@@ -38,7 +38,7 @@ constexpr std::size_t kInSight = 1024;
 // The same in a file, where a reader scrolls.
 constexpr std::size_t kInSightInFile = 4096;
 
-// In the log of so many ranks, equal lines are noise.
+// In the log of so many ranks, and on their terminal, equal lines are noise.
 constexpr std::size_t kManyRanks = 16;
 
 struct EventDeleter {
@@ -103,7 +103,8 @@ class Output::Impl {
         part_(spec.part),
         terminal_rank_(spec.terminal_rank),
         events_(std::move(events)),
-        follow_on_([this](int rank, std::string_view bytes, OutputTime time) {
+        follow_on_([this](int rank, std::string_view bytes, OutputTime time, bool fails) {
+          if (fails) console_->begin_failure(rank);
           show(rank, Stream::err, bytes, time);
         }) {}
 
@@ -115,6 +116,8 @@ class Output::Impl {
   bool has_shared_notes() const { return shared_ && sinks_.size() == 1; }
 
   void show(int rank, Stream stream, std::string_view bytes, OutputTime time);
+  // Returns how many bytes of written_ are shown, or will be: equal lines of several ranks once.
+  std::size_t shown() const { return written_ - console_->folded_with_notes(); }
   void pump(Outgoing& outgoing);
   void pump_all();
   void after_lines();
@@ -140,8 +143,8 @@ class Output::Impl {
   bool files_error_said_ = false;
   std::vector<LastLines> last_stderr_;  // by rank
   RecentOutput recent_;
-  std::size_t shown_ = 0;              // bytes of ranks where hvdrun's own lines go
-  std::vector<std::size_t> shown_at_;  // by rank: shown_ at its last stderr; 0: none was shown
+  std::size_t written_ = 0;            // bytes of ranks where hvdrun's own lines go
+  std::vector<std::size_t> shown_at_;  // by rank: shown() at its last stderr; 0: none was shown
   EventPointer later_;                 // writes what this turn of the loop collects
   EventPointer timer_;                 // the next tick of console_ or follow_on_
   std::optional<Steady::time_point> timer_at_;
@@ -186,8 +189,12 @@ Console::Place Output::Impl::place_of(Outgoing* outgoing, const OutputSpec& spec
   place.terminal = sink.is_terminal();
   place.is_file = sink.is_file();
   const bool is_log = place.is_file && sinks_.size() == 1;  // stdout and stderr
-  if (spec.fold == FoldLines::on) place.folds_from = 0;
-  if (spec.fold == FoldLines::in_large_log && is_log) place.folds_from = kManyRanks;
+  const bool is_read_by_people = place.terminal || (spec.fold == FoldLines::in_large_log && is_log);
+  place.folds_failures = spec.fold != FoldLines::off;
+  if (spec.fold == FoldLines::on)
+    place.folds_from = 0;
+  else if (place.folds_failures && is_read_by_people)
+    place.folds_from = kManyRanks;
   if (wants_color(spec.color, sink.is_terminal(), environment))
     place.color = environment.has_256_colors() ? Labels::Color::many : Labels::Color::few;
   return place;
@@ -211,7 +218,8 @@ void Output::Impl::write(int rank, Stream stream, std::string_view bytes, Output
   if (shared_ && rank == terminal_rank_) {
     const auto index = static_cast<std::size_t>(rank);
     last_stderr_[index].add(bytes);
-    shown_at_[index] = shown_ += bytes.size();
+    written_ += bytes.size();
+    shown_at_[index] = shown();
     shared_->write(bytes);
     return after_lines();
   }
@@ -225,11 +233,10 @@ void Output::Impl::write(int rank, Stream stream, std::string_view bytes, Output
 }
 
 void Output::Impl::show(int rank, Stream stream, std::string_view bytes, OutputTime time) {
-  if (console_->shows_with_notes(rank, stream)) {
-    shown_ += bytes.size();
-    if (stream == Stream::err) shown_at_[static_cast<std::size_t>(rank)] = shown_;
-  }
   console_->write(rank, stream, bytes, time, Steady::now());
+  if (!console_->shows_with_notes(rank, stream)) return;
+  written_ += bytes.size();
+  if (stream == Stream::err) shown_at_[static_cast<std::size_t>(rank)] = shown();
 }
 
 void Output::Impl::failed(int rank) {
@@ -469,7 +476,7 @@ std::vector<std::string> Output::Impl::last_stderr(int rank) const {
 bool Output::Impl::stderr_in_sight(int rank) const {
   if (rank < 0 || static_cast<std::size_t>(rank) >= shown_at_.size()) return false;
   const auto at = shown_at_[static_cast<std::size_t>(rank)];
-  return at > 0 && shown_ - at <= (sinks_.back()->sink.is_file() ? kInSightInFile : kInSight);
+  return at > 0 && shown() - at <= (sinks_.back()->sink.is_file() ? kInSightInFile : kInSight);
 }
 
 Result<std::unique_ptr<Output>> Output::open(event_base* loop, const OutputSpec& spec,

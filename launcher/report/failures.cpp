@@ -32,6 +32,22 @@ std::vector<std::string_view> lines_of(std::string_view text) {
   return lines;
 }
 
+// Returns the last exception of a rank that has reported none to libhvd, from its stderr.
+std::string printed_exception(const RankReport& rank) {
+  const bool may_have = !rank.failure.reported && !succeeded(rank);
+  return may_have ? last_exception(rank.last_stderr) : std::string();
+}
+
+// Returns whether the rank has failed by the exception of the first failure.
+bool raised_the_same(const Report& report, const RankReport& rank) {
+  if (!report.first_failure) return false;
+  const auto& first = report.ranks[static_cast<std::size_t>(*report.first_failure)];
+  if (!rank.failure.text.empty() || !first.failure.text.empty())
+    return rank.failure.text == first.failure.text;
+  const auto exception = printed_exception(rank);
+  return !exception.empty() && exception == printed_exception(first);
+}
+
 }  // namespace
 
 std::string clipped(std::string_view line) {
@@ -71,27 +87,25 @@ bool shows_cause(const RankReport& rank) {
   return std::find(shown.begin(), shown.end(), lines_of(rank.failure.text).back()) != shown.end();
 }
 
-bool has_failure_to_show(const RankReport& rank) {
+bool has_failure_to_show(const Report& report, const RankReport& rank) {
+  if (raised_the_same(report, rank)) return true;
   if (rank.failure.text.empty()) return ended_with_peer_error(rank, rank.last_stderr);
   return !(failed_for_a_peer(rank) && rank.stopped_by_us);
 }
 
 std::vector<std::string> other_failures(const Report& report) {
-  std::string_view known;
-  if (report.first_failure)
-    known = report.ranks[static_cast<std::size_t>(*report.first_failure)].failure.text;
   std::vector<int> same;
   std::vector<int> follow_on;
   std::vector<std::pair<std::string, std::vector<int>>> by_exception;
   for (const auto& rank : report.ranks) {
     const int number = rank.placement.rank;
-    if (report.first_failure == number || !has_failure_to_show(rank)) continue;
-    if (rank.failure.text.empty()) {
-      follow_on.push_back(number);
+    if (report.first_failure == number || !has_failure_to_show(report, rank)) continue;
+    if (raised_the_same(report, rank)) {
+      same.push_back(number);
       continue;
     }
-    if (rank.failure.text == known) {
-      same.push_back(number);
+    if (rank.failure.text.empty()) {
+      follow_on.push_back(number);
       continue;
     }
     auto exception = exception_line(rank.failure.text);

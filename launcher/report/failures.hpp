@@ -28,7 +28,7 @@ std::vector<std::string> other_failures(const Report& report);
 bool shows_cause(const RankReport& rank);
 
 // Returns whether other_failures() mentions the rank.
-bool has_failure_to_show(const RankReport& rank);
+bool has_failure_to_show(const Report& report, const RankReport& rank);
 
 // Returns the line, cut so that it is no longer than a line of the report.
 std::string clipped(std::string_view line);

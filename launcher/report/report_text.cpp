@@ -97,7 +97,7 @@ void add_others(const Report& report, std::vector<std::string>& lines) {
   std::vector<std::pair<std::string, std::vector<int>>> by_end;
   for (const auto& rank : report.ranks) {
     const int number = rank.placement.rank;
-    if (report.first_failure == number || has_failure_to_show(rank)) continue;
+    if (report.first_failure == number || has_failure_to_show(report, rank)) continue;
     if (rank.pid == 0) {
       never_started.push_back(number);
     } else if (rank.stopped_by_us && !rank.exited) {

@@ -44,6 +44,7 @@ class TestConsole {
         err{setup.shared ? nullptr : &err_, {}, {}, setup.terminal};
     if (setup.spec.fold == FoldLines::on) out.folds_from = err.folds_from = 0;
     if (setup.spec.fold == FoldLines::in_large_log) out.folds_from = err.folds_from = 16;
+    out.folds_failures = err.folds_failures = setup.spec.fold != FoldLines::off;
     columns_ = setup.columns;
     if (setup.columns >= 0) out.columns = err.columns = [this] { return columns_; };
     auto made = Console::make(setup.spec, out, err);
@@ -55,6 +56,11 @@ class TestConsole {
 
   void write(int rank, std::string_view text, Stream stream = Stream::out) {
     console_->write(rank, stream, text, wall_, now_);
+  }
+  // Writes what says that the rank fails.
+  void fail(int rank, std::string_view text) {
+    console_->begin_failure(rank);
+    write(rank, text, Stream::err);
   }
   void close(int rank, Stream stream = Stream::out) { console_->close(rank, stream); }
   void note(std::string_view text) { console_->note(text); }

@@ -26,8 +26,19 @@ class FollowOnErrorsTest : public testing::Test {
 
   std::string shown_;
   FollowOnErrors::Steady now_{};
-  FollowOnErrors errors_{[this](int, std::string_view bytes, OutputTime) { shown_ += bytes; }};
+  std::string failures_;
+  FollowOnErrors errors_{[this](int, std::string_view bytes, OutputTime, bool fails) {
+    shown_ += bytes;
+    if (fails) failures_ += bytes;
+  }};
 };
+
+TEST_F(FollowOnErrorsTest, MarksWhatBeginsAFailure) {
+  write(0, "step 1\n" + kOwn);
+  write(1, "terminate called after throwing an instance of 'std::bad_alloc'\n");
+  write(2, "a train was to terminate called: no\n");
+  EXPECT_EQ(failures_, kOwn + "terminate called after throwing an instance of 'std::bad_alloc'\n");
+}
 
 TEST_F(FollowOnErrorsTest, AnotherExceptionIsShownAtOnceHoweverItIsCut) {
   write(0, "step 1\n" + kOwn + "rest\n");

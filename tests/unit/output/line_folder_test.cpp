@@ -201,20 +201,90 @@ TEST(LineFolder, HoldsLittle) {
   EXPECT_GT(console.out().size(), LineFolder::kLongestLine);
 }
 
+TEST(LineFolder, AFailureOfSeveralRanksIsShownOnceHoweverFewTheyAre) {
+  for (const bool terminal : {false, true}) {
+    for (const bool shared : {false, true}) {
+      TestConsole console({.ranks = 3, .shared = shared, .terminal = terminal});
+      for (int rank = 0; rank < 3; ++rank) {
+        console.fail(rank, "Traceback\n  File\nrank " + std::to_string(rank) + "\n");
+        console.pass(milliseconds(900));
+      }
+      console.pass(LineFolder::kTogether);
+      EXPECT_EQ(shared ? console.out() : console.err(),
+                "[0-2] Traceback\n[0-2]   File\n[0] rank 0\n[1] rank 1\n[2] rank 2\n");
+    }
+  }
+}
+
+TEST(LineFolder, AFailureWaitsOnlySoLongForMoreRanks) {
+  TestConsole console({.ranks = 9});
+  for (int rank = 0; rank < 8; ++rank) {
+    console.fail(rank, "Traceback\n");
+    console.pass(milliseconds(900));
+  }
+  EXPECT_EQ(console.out(), "[0-5] Traceback\n");
+}
+
+TEST(LineFolder, PyTorchsNumberOfTheRankMakesNoDifference) {
+  TestConsole console({.ranks = 12});
+  for (const int rank : {1, 11}) {
+    const auto prefix = "[rank" + std::to_string(rank) + "]: ";
+    console.fail(rank, prefix + "Traceback\n" + prefix + "bad " + prefix + "\n[rank2]: x\n");
+  }
+  console.pass(LineFolder::kTogether);
+  EXPECT_EQ(console.out(),
+            "[1,11] Traceback\n[1]  [rank1]: bad [rank1]: \n[11] [rank11]: bad [rank11]: \n"
+            "[1,11] [rank2]: x\n");
+}
+
+TEST(LineFolder, WhatARankPrintsBesideItsFailureKeepsItsPlace) {
+  TestConsole console({.ranks = 3});
+  console.write(0, "before\n");
+  console.fail(0, "Traceback\n");
+  console.write(1, "other rank\n");
+  console.write(0, "after\n");
+  EXPECT_EQ(console.out(), "[0] before\n[1] other rank\n");
+  console.pass(LineFolder::kTogether);
+  EXPECT_EQ(console.out(), "[0] Traceback\n[0] after\n");
+  for (int rank = 0; rank < 2; ++rank) console.write(rank, "caught\n", Stream::err);
+  EXPECT_EQ(console.out(), "[0] caught\n[1] caught\n") << "the failure is over";
+}
+
+TEST(LineFolder, AFailureIsShownWhenAllRanksHaveEnded) {
+  TestConsole console({.ranks = 2, .terminal = false});
+  console.close(1);
+  console.close(1, Stream::err);
+  console.fail(0, "Traceback\n");
+  EXPECT_EQ(console.out(), "[0] Traceback\n");
+  console.close(0);
+  console.close(0, Stream::err);
+  EXPECT_FALSE(console.waits());
+}
+
+TEST(LineFolder, ShowsFailuresOfEachRankIfNothingIsToBeFolded) {
+  for (const OutputSpec& spec : {OutputSpec{.fold = FoldLines::off}, OutputSpec{.label = "none"}}) {
+    TestConsole console({.ranks = 2, .spec = spec});
+    for (int rank = 0; rank < 2; ++rank) console.fail(rank, "Traceback\n");
+    const auto out = console.out();
+    EXPECT_EQ(std::count(out.begin(), out.end(), '\n'), 2);
+  }
+}
+
 // What ranks print at random comes out complete, and in order for each rank.
 TEST(LineFolder, LosesNothingOfRandomOutput) {
   for (unsigned seed = 1; seed <= 200; ++seed) {
     std::mt19937 random(seed);
     const int ranks = 1 + static_cast<int>(random() % 5);
     OutputSpec spec{.label = "rank"};
-    auto console = folding(ranks, spec);
+    auto console =
+        seed % 2 == 0 ? TestConsole({.ranks = ranks, .spec = spec}) : folding(ranks, spec);
     std::map<int, std::string> printed, shown;
     std::string out;
     for (int i = 0; i < 60; ++i) {
       const int rank = static_cast<int>(random() % static_cast<unsigned>(ranks));
       const auto line = std::string(1, static_cast<char>('a' + random() % 3)) + "\n";
       printed[rank] += line;
-      console.write(rank, line);
+      seed % 2 == 0 && random() % 4 == 0 ? console.fail(rank, line) : console.write(rank, line);
       if (random() % 8 == 0) console.pass(milliseconds(random() % 300));
       out += console.out();
     }

@@ -145,6 +145,18 @@ TEST(ReportText, QuotesTheReportedExceptionAndFoldsTheOthers) {
           "  | ValueError: bad batch", "rank 0 raised the same", "rank 3: KeyError: 'a"}));
 }
 
+TEST(ReportText, FoldsRanksThatPrintedTheSameException) {
+  auto report = failed_job();
+  const std::vector<std::string> printed{
+      "Traceback (most recent call last):", "  File \"train.py\", line 3, in <module>",
+      "ValueError: bad batch"};
+  for (auto& rank : report.ranks) rank.last_stderr = printed;
+  report.ranks[0] = rank_report(0);  // succeeded after it had caught the same
+  report.ranks[0].last_stderr = printed;
+  report.ranks[3].last_stderr.back() = "KeyError: 'a'";
+  EXPECT_THAT(report_lines(report), Contains("rank 1 raised the same"));
+}
+
 TEST(ReportText, ListsSomeExceptionsAndFoldsTheRest) {
   Report report;
   for (int rank = 0; rank < 12; ++rank) {

@@ -135,7 +135,7 @@ complete -c hvdrun -n '__hvdrun_takes_options' -l stall-check-shutdown-time-seco
 complete -c hvdrun -n '__hvdrun_takes_options' -l label -x -a 'none rank rank@host' -d 'text before each line of output; a TEMPLATE is text with {rank}, {host}, {local_rank}, {size}, {time} or {stream}'
 complete -c hvdrun -n '__hvdrun_takes_options' -o prefix-timestamp -l prefix-output-with-timestamp -f -d 'print the time, in ms, before each line of output'
 complete -c hvdrun -n '__hvdrun_takes_options' -l color -x -a 'auto always never' -d 'colour the labels by rank, and the words error and warning; auto: on a terminal'
-complete -c hvdrun -n '__hvdrun_takes_options' -l fold-lines -x -a 'auto on off' -d 'print lines that several ranks print at about the same time once; auto: in a batch job\'s log, from 16 ranks on'
+complete -c hvdrun -n '__hvdrun_takes_options' -l fold-lines -x -a 'auto on off' -d 'print lines that several ranks print at about the same time once; auto: failures, and from 16 ranks on all lines on a terminal and in a batch job\'s log'
 complete -c hvdrun -n '__hvdrun_takes_options' -l progress -x -a 'auto always never log' -d 'show how far a training is on a line at the bottom of the terminal, or print it every minute (log)'
 complete -c hvdrun -n '__hvdrun_takes_options' -l only-rank -x -d 'show only the output of these ranks, such as 0,4-7'
 complete -c hvdrun -n '__hvdrun_takes_options' -l output-filename -x -a '(__fish_complete_directories)' -d 'also write the output of each rank to DIR/rank.0007/stdout and stderr'

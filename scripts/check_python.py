@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shutil
 import subprocess
@@ -47,6 +48,9 @@ NOTEBOOK = Environment("notebook", ("nbclient==0.11.0", "ipykernel==7.4.0", "clo
 EASYBUILD = Environment("easybuild", ("setuptools==80.9.0", "wheel==0.45.1", "pycodestyle==2.14.0"), "about 3 MB",
                         sources=("easybuild-framework==5.4.1", "easybuild-easyblocks==5.4.1"))
 SITE = Environment("site", ("mkdocs-material==9.8.2", "mkdocs==1.6.1", "pymdown-extensions==13.1.2"), "about 20 MB")
+
+# Pyright with its interpreter, Node.js, in one wheel.
+PYRIGHT = Environment("pyright", ("basedpyright==1.40.2",), "about 70 MB")
 
 # NVIDIA's header of NVML, for the gate's unit tests.
 NVML = Environment("nvml", ("nvidia-nvml-dev==13.5.37",), "less than 1 MB")
@@ -109,24 +113,29 @@ def clang_format(log: Log) -> Path:
 
 
 def check_types(log: Log) -> None:
-    """mypy over the package; the frameworks have types of their own, which are not looked at."""
+    """mypy over the package, and mypy and Pyright over the examples; the frameworks' own types are not looked at."""
     findings = log.folder / "findings.txt"
     if log.run([PYTHON, "-m", "mypy", "--config-file", TOP / "python/mypy.ini", "--cache-dir", TOP / ".cache/mypy",
                 TOP / "python/hvd"], may_fail=True, output=findings) != 0:
         raise StepFailed(findings.read_text()[-4000:])
-    check_example_types(log, [PYTHON, "-m", "mypy", "--config-file", TOP / "python/mypy-examples.ini", "--cache-dir",
-                              TOP / ".cache/mypy-examples"])
+    check_example_types(log)
 
 
-def check_example_types(log: Log, checker: list[object]) -> None:
-    """A type checker over the Python examples of the pages and examples/, with the package as a user has it."""
+def check_example_types(log: Log) -> None:
+    """Type checkers over the Python examples of the pages and examples/, with the package as a user has it."""
     folder = log.folder / "examples"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     pages = [TOP / "README.md", *(page for page in sorted((TOP / "docs").rglob("*.md")) if page.parent.name != "decisions")]
     for name, text in page_examples.modules(pages, TOP):
         (folder / f"{name}.py").write_text(text)
+    settings = {"typeCheckingMode": "standard", "pythonVersion": "3.9", "include": [str(folder), str(TOP / "examples")],
+                "extraPaths": [str(TOP / "python")], "reportMissingImports": False, "reportMissingModuleSource": False}
+    (folder / "pyrightconfig.json").write_text(json.dumps(settings))
     files = [*sorted(folder.glob("*.py")), *sorted((TOP / "examples").rglob("*.py"))]
-    findings = log.folder / "findings-examples.txt"
-    if log.run([*checker, *files], may_fail=True, output=findings, environment={"MYPYPATH": str(TOP / "python")}) != 0:
-        raise StepFailed(findings.read_text()[-4000:])
+    mypy = [PYTHON, "-m", "mypy", "--config-file", TOP / "python/mypy-examples.ini", "--cache-dir", TOP / ".cache/mypy-examples"]
+    pyright = [ensure(log, PYRIGHT).parent / "basedpyright", "--project", folder / "pyrightconfig.json"]
+    for name, command in (("mypy", [*mypy, *files]), ("pyright", pyright)):
+        findings = log.folder / f"findings-{name}.txt"
+        if log.run(command, may_fail=True, output=findings, environment={"MYPYPATH": str(TOP / "python")}) != 0:
+            raise StepFailed(findings.read_text()[-4000:])

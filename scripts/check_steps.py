@@ -74,7 +74,7 @@ def static_steps() -> Iterator[Step]:
     yield Step("format", "clang-format over the C and C++ sources", run_format)
     yield Step("layout", "folders, includes, lengths of files, tests/flaky.txt, the page of all messages", run_layout)
     yield Step("shellcheck", "shellcheck over the shell scripts", run_shellcheck)
-    yield Step("types", "mypy over the Python package, and over the examples of the pages and examples/", run_types)
+    yield Step("types", "mypy over the Python package; mypy and Pyright over the examples of the pages and examples/", run_types)
     yield Step("man", "mandoc's lint over the manual pages", run_man)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -91,7 +91,7 @@ class Run:
         return next((end for end, now in zip(self.ends, self.accuracies) if now >= accuracy), None)
 
 
-def smooth(ranks: list[list[float]]) -> list[float]:
+def smooth(ranks: Sequence[list[float]]) -> list[float]:
     """Returns the average over the ranks, and over WINDOW steps."""
     means = [statistics.fmean(step) for step in zip(*ranks)]
     return [statistics.fmean(means[max(0, step + 1 - WINDOW):step + 1]) for step in range(len(means))]

@@ -11,6 +11,7 @@
 #include "cli/check_build.hpp"
 #include "cli/command_line.hpp"
 #include "cli/help.hpp"
+#include "cli/named_files.hpp"
 #include "commands/allocation_session.hpp"
 #include "commands/commands.hpp"
 #include "common/fd.hpp"
@@ -213,10 +214,23 @@ Result<Allocation> find_hosts(JobSpec& spec, Environment& environment) {
   return allocation;
 }
 
+// Returns a warning if the ranks' command names a file that only other hosts may have; otherwise
+// "". Error: the file is missing on this machine, and ranks may run here.
+Result<std::string> missing_file(const JobSpec& spec, const Plan& plan,
+                                 const Environment& environment) {
+  auto missing =
+      cli::find_missing_file(spec.command, spec.wrap.command, environment, spec.working_directory);
+  if (!missing) return std::string();
+  if (std::ranges::any_of(hosts_to_start(plan), &Host::is_this_machine))
+    return std::move(missing->error);
+  return warning_text(missing->error.message + "; the job fails unless the ranks' hosts have it");
+}
+
 Result<int> run(JobSpec spec, JobContext& context) {
   Plan plan;
   HVD_TRY(plan.allocation, find_hosts(spec, context.environment));
   HVD_CHECK(place_ranks(spec, plan));
+  HVD_TRY(const auto missing, missing_file(spec, plan, context.environment));
   HVD_CHECK(settle_named_ranks(spec, plan));
   if (plan.placement.to_ask.empty()) HVD_CHECK(check_named_ranks(spec, plan.placement.size));
   HVD_TRY(const auto interfaces, own_interfaces(spec, plan));
@@ -230,7 +244,7 @@ Result<int> run(JobSpec spec, JobContext& context) {
   if (is_final(plan.placement))
     for (const auto& line : plan_lines(spec, plan)) print_own_line(line, spec.output.color);
   for (const auto& warning :
-       {missed_signal(spec, plan, context.environment), missing_loopback(plan)})
+       {missing, missed_signal(spec, plan, context.environment), missing_loopback(plan)})
     if (!warning.empty()) print_own_line(warning, spec.output.color);
   HVD_TRY(const auto login, check_login_node(spec, plan.allocation, context.environment));
   if (!login.empty()) print_own_line(login, spec.output.color);

@@ -2,6 +2,7 @@
 
 #include "base/severity.hpp"
 #include "cli/batch_command_line.hpp"
+#include "cli/named_files.hpp"
 #include "cli/nested_launcher.hpp"
 #include "cli/program.hpp"
 #include "cli/started_commands.hpp"
@@ -40,38 +41,59 @@ std::string template_for(const BatchSpec& batch) {
 
 constexpr auto kUnlessNodes = "; the job fails unless the nodes have it";
 
-// Returns the script of `python3 train.py` or `bash run.sh`; an empty text if there is none.
-std::string script_of(const std::vector<std::string>& command) {
-  if (command.size() < 2 || command[1].starts_with('-')) return {};
-  const auto name = std::filesystem::path(command.front()).filename().string();
-  return name.starts_with("python") || cli::is_shell(name) ? command[1] : std::string();
+// Prints a warning for each folder that SLURM needs to start the job, and that is not here. SLURM
+// makes none, and a job whose output has no folder fails without a word.
+void warn_of_missing_folders(const BatchSpec& batch) {
+  namespace fs = std::filesystem;
+  const auto job_folder = folder_of_job(batch);
+  for (const auto& option : batch.slurm_options) {
+    const auto& name = option.name;
+    const bool is_file = name == "output" || name == "error" || name == "input";
+    if (!is_file && name != "chdir") continue;
+    std::error_code error;
+    const auto folder = is_file ? fs::path(option.value).parent_path() : fs::path(option.value);
+    if (folder.empty() || folder.string().find('%') != std::string::npos ||
+        fs::is_directory(job_folder / folder, error))
+      continue;
+    print_own_line(warning_text("--" + name + ": there is no folder " +
+                                quote_if_needed(folder.string()) + " on this host" + kUnlessNodes));
+  }
 }
 
 // Prints a warning if the program, its script or --venv cannot be found here. The nodes may still
-// have it, and modules and the like may put it into PATH there.
-void warn_of_missing(const BatchSpec& batch, const std::vector<std::string>& command,
-                     const Environment& environment) {
+// have it, and modules and the like may put it into PATH there. Error: the program is a file here
+// that cannot be executed, and will not become one that can.
+Result<void> check_files(const BatchSpec& batch, const std::vector<std::string>& command,
+                         const std::string& wrap, const Environment& environment) {
   namespace fs = std::filesystem;
-  if (!batch.container.empty()) return;
+  if (!batch.container.empty()) return {};
   const auto& program = command.front();
   std::error_code error;
   const auto folder = folder_of_job(batch);
   const bool changes_path = !batch.modules.empty() || !batch.conda.empty() || !batch.venv.empty();
   const bool is_path = program.find('/') != std::string::npos;
   const bool is_file_here = fs::exists(folder / program, error);
-  const auto found = cli::find_program(program, environment, folder);
-  if (!found && is_path && !is_file_here)
+  const auto found = cli::find_program(program, environment, folder, {"hvdrun sbatch …", {}});
+  if (!found && is_file_here && (is_path || !changes_path)) return found.error();
+  if (!found && is_path)
     print_own_line(warning_text(quote_if_needed(program) + " is not on this host" + kUnlessNodes));
-  else if (!found && (is_file_here || !changes_path))
+  else if (!found && !changes_path)
     print_own_line(warning_text(found.error().message + kUnlessNodes));
-  const auto script = script_of(command);
-  if (!script.empty() && !fs::exists(folder / script, error))
-    print_own_line(warning_text(quote_if_needed(script) + " is not on this host" + kUnlessNodes));
+  if (const auto missing = cli::find_missing_file(command, wrap, environment, folder)) {
+    const auto& similar = missing->similar;
+    const auto meant = similar.empty() ? "" : "; did you mean " + quote_if_needed(similar) + "?";
+    if (missing->is_script)
+      print_own_line(warning_text(quote_if_needed(missing->name) + " is not on this host" +
+                                  kUnlessNodes + meant));
+    else if (!changes_path)
+      print_own_line(warning_text(missing->error.message + kUnlessNodes));
+  }
   const auto activate = folder / batch.venv / "bin/activate";
   if (!batch.venv.empty() && batch.venv.find('$') == std::string::npos &&
       !fs::exists(activate, error))
     print_own_line(warning_text("--venv: " + quote_if_needed(activate.string()) +
                                 " is not on this host" + kUnlessNodes));
+  return {};
 }
 
 // Returns whether the file is a batch script. A file that cannot be read is none.
@@ -141,7 +163,8 @@ Result<int> run_sbatch(const std::vector<std::string>& args, const Environment& 
                                                folder_of_job(batch), "sbatch"}));
   HVD_CHECK(check_script_file(batch.script_file));
   HVD_CHECK(check_array_files(invocation.job, batch));
-  warn_of_missing(batch, invocation.command, environment);
+  warn_of_missing_folders(batch);
+  HVD_CHECK(check_files(batch, invocation.command, invocation.job.wrap.command, environment));
   complete_request(batch, invocation.command);
   HVD_TRY(const auto doubts, check_requeue_request(batch, environment));
   for (const auto& line : doubts) print_own_line(line);

@@ -106,6 +106,17 @@ def test_a_config_file_that_is_a_directory_or_empty_is_an_error(sandbox: Sandbox
     assert f"{path}:" in refused(sandbox, "--config-file", path).err_text
 
 
+@pytest.mark.parametrize("words, missing", [
+    (("python3", "trian.py"), "\"trian.py\" does not exist; did you mean train.py?"),
+    (("env", "A=1", "sh", "nosuch.sh"), "\"nosuch.sh\" does not exist"),
+    (("--wrap", "nosuchtool -x", "true"), "there is no program \"nosuchtool\" in PATH")])
+def test_a_file_that_every_rank_would_miss_is_an_error_before_they_start(
+        sandbox: Sandbox, words: tuple[str, ...], missing: str) -> None:
+    (sandbox.files / "train.py").write_text("")
+    done = sandbox.run("-np", 4, *words).expect(127)
+    assert done.err_text == f"hvdrun: error: {missing}\n", done
+
+
 def test_the_command_line_overrides_the_config_file(sandbox: Sandbox) -> None:
     path = sandbox.files / "job.json"
     path.write_text(json.dumps({"num-proc": 3, "label": "none"}))

@@ -403,3 +403,29 @@ def test_a_line_of_all_ranks_is_printed_once_with_fold_lines(sandbox: Sandbox) -
         assert shown == [*lines, f"rank {rank}"], done
     assert len(done.out_lines) < 4 * 501
     assert len(sandbox.run(*words).expect(0).out_lines) == 4 * 501
+
+
+# Prints a traceback as PyTorch does, when all ranks have come so far.
+FAILS = """
+import os, sys, time
+rank, folder = os.environ["RANK"], sys.argv[1]
+open(f"{folder}/here{rank}", "w").close()
+while len(os.listdir(folder)) < int(os.environ["WORLD_SIZE"]): time.sleep(0.001)
+lines = ["Traceback (most recent call last):", '  File "t.py", line 3', "ValueError: bad"]
+sys.stderr.write("".join(f"[rank{rank}]: {line}\\n" for line in lines))
+sys.stderr.close()
+sys.stdout.close()
+time.sleep(600 if rank != "0" else 0)
+sys.exit(1)
+"""
+
+
+def test_the_failure_of_all_ranks_is_shown_once(sandbox: Sandbox) -> None:
+    folder = sandbox.files / "ranks"
+    folder.mkdir()
+    done = sandbox.run("-np", 8, "python3", "-c", FAILS, folder).expect(1)
+    lines = done.err_text.splitlines()
+    for text in ("Traceback (most recent call last):", '  File "t.py", line 3', "ValueError: bad"):
+        assert lines.count(f"[0-7] {text}") == 1, done
+    assert "hvdrun: note: ranks 1-7 raised the same" in lines, done
+    assert len([line for line in lines if not line.startswith("hvdrun:   |")]) <= 8, done

@@ -108,19 +108,30 @@ def test_files_that_tasks_of_an_array_would_share_are_refused(sandbox: Sandbox, 
     hvdrun(sandbox, *base, *words, "--", "true").expect(0)
 
 
+@pytest.mark.parametrize("name, line", [("train.py", "hvdrun sbatch … python3 train.py"), ("./train.py", "chmod +x ./train.py")])
+def test_sbatch_refuses_a_file_here_that_cannot_be_executed(sandbox: Sandbox, name: str, line: str) -> None:
+    (sandbox.files / "train.py").write_text("print(1)")
+    done = hvdrun(sandbox, "sbatch", "-np", 4, "--gpus-per-node", 0, "--", name)
+    assert done.code in (126, 127) and line in done.err_text and not done.out_text, done
+
+
 def test_sbatch_notes_what_it_cannot_check_on_this_host(sandbox: Sandbox) -> None:
     unknown = sandbox.run("PATH=/nowhere", HVDRUN, "sbatch", "-np", 4, "--", "./nosuch", tool="/usr/bin/env")
     assert unknown.code == 0 and "no GPUs are requested, because it is not known here what a node has; --gpus-per-node K" in unknown.err_text
     assert "./nosuch is not on this host; the job fails unless the nodes have it" in unknown.err_text
     (sandbox.files / "train.py").write_text("print(1)")
-    script = hvdrun(sandbox, "sbatch", "-np", 4, "--venv", "nosuch", "--", "train.py")
-    assert script.code == 0 and "hvdrun … python3 train.py; the job fails unless the nodes have it" in script.err_text, script
-    assert f"--venv: {sandbox.files}/nosuch/bin/activate is not on this host" in script.err_text
+    missing = hvdrun(sandbox, "sbatch", "-np", 4, "--venv", "nosuch", "--", "python3", "trian.py")
+    assert missing.code == 0 and "trian.py is not on this host; the job fails unless the nodes have it; did you mean train.py?" in missing.err_text
+    assert f"--venv: {sandbox.files}/nosuch/bin/activate is not on this host" in missing.err_text
     for program, script, is_missing in (("python3", "nosuch.py", True), ("bash", "nosuch.sh", True), ("python3", "train.py", False),
                                         ("python3", "-c", False)):
         said = hvdrun(sandbox, "sbatch", "-np", 4, "--gpus-per-node", 0, "--", program, script).err_text
         assert (f"{script} is not on this host" in said) == is_missing, said
-    assert "not executable" in hvdrun(sandbox, "sbatch", "-np", 4, "--", "./train.py").err_text
+    for words, folder in ((("--output", "nosuch/%j.out"), "nosuch"), (("--error", "/nosuch/e"), "/nosuch"), (("--chdir", "/nosuch"), "/nosuch")):
+        said = hvdrun(sandbox, "sbatch", "-np", 4, "--gpus-per-node", 0, *words, "--", "true").err_text
+        assert f"{words[0]}: there is no folder {folder} on this host; the job fails unless the nodes have it" in said, said
+    for words in (("--output", "%j.out"), ("--output", "%x/%j.out"), ("--output", "/dev/null"), ("--chdir", "/tmp")):
+        assert "no folder" not in hvdrun(sandbox, "sbatch", "-np", 4, "--gpus-per-node", 0, *words, "--", "true").err_text
     module = hvdrun(sandbox, "sbatch", "-np", 4, "--module", "mine", "--", "program-of-the-module")
     assert "program-of-the-module" not in module.err_text, "a module may provide the program"
     for words in (("--gpus-per-node", 0), ("--gpus-per-node", 2), ("--sbatch-arg=--gres=gpu:2",)):

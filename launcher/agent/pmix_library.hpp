@@ -64,6 +64,7 @@ class PmixInfoList {
     slot(key, PMIX_STRING).string = strings_.back().data();
   }
   void add(const char* key, bool value) { slot(key, PMIX_BOOL).flag = value; }
+  void add_size(const char* key, std::size_t value) { slot(key, PMIX_SIZE).size = value; }
   void add_uint32(const char* key, std::uint32_t value) { slot(key, PMIX_UINT32).uint32 = value; }
   void add_uint16(const char* key, std::uint16_t value) { slot(key, PMIX_UINT16).uint16 = value; }
   void add_rank(const char* key, pmix_rank_t value) { slot(key, PMIX_PROC_RANK).rank = value; }

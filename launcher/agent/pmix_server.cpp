@@ -97,11 +97,6 @@ pmix_status_t on_notify_event(pmix_status_t, const pmix_proc_t*, pmix_data_range
   return PMIX_OPERATION_SUCCEEDED;
 }
 
-// Without it libpmix answers queries as if the server could not be reached.
-pmix_status_t on_query(pmix_proc_t*, pmix_query_t*, size_t, pmix_info_cbfunc_t, void*) {
-  return PMIX_ERR_NOT_SUPPORTED;
-}
-
 }  // namespace
 
 class PmixServer::Impl {
@@ -261,7 +256,6 @@ pmix_server_module_t PmixServer::Impl::make_module() {
   module.register_events = on_register_events;
   module.deregister_events = on_deregister_events;
   module.notify_event = on_notify_event;
-  module.query = on_query;
   PmixServices::add_to(module);
   return module;
 }

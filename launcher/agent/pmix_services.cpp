@@ -1,6 +1,7 @@
 #include "agent/pmix_services.hpp"
 
 #include "agent/pmix_directives.hpp"
+#include "agent/pmix_queries.hpp"
 #include "common/text.hpp"
 #include "common/wire.hpp"
 
@@ -132,6 +133,7 @@ void PmixServices::add_to(pmix_server_module_t& module) {
   module.publish = &PmixServices::on_publish;
   module.lookup = &PmixServices::on_lookup;
   module.unpublish = &PmixServices::on_unpublish;
+  module.query = &PmixServices::on_query;
   module.connect = &PmixServices::on_connect;
   module.disconnect = &PmixServices::on_disconnect;
   module.group = &PmixServices::on_group;
@@ -296,6 +298,26 @@ pmix_status_t PmixServices::on_group(pmix_group_operation_t operation, char* nam
                        purpose = fmt::format("{} {}", begins ? "group" : "ungroup", name)] {
     self->fences_.join({ranks, status, part, timeout, answer, purpose});
   });
+  return PMIX_SUCCESS;
+}
+
+// --- queries -------------------------------------------------------------------------------------
+
+pmix_status_t PmixServices::on_query(pmix_proc_t*, pmix_query_t* queries, std::size_t count,
+                                     pmix_info_cbfunc_t done, void* context) {
+  auto* const self = current.load();
+  if (self == nullptr) return PMIX_ERR_UNREACH;
+  auto answer = answer_queries(queries, count, self->nspace_);
+  if (answer.infos->size() == 0) return answer.status;
+  // libpmix holds a lock now that `done` takes.
+  self->mailbox_.post(
+      [status = answer.status, infos = std::shared_ptr(std::move(answer.infos)), done, context] {
+        auto* const given = new std::shared_ptr(infos);
+        done(
+            status, infos->data(), infos->size(), context,
+            [](void* released) { delete static_cast<std::shared_ptr<PmixInfoList>*>(released); },
+            given);
+      });
   return PMIX_SUCCESS;
 }
 

@@ -1,10 +1,11 @@
 // The services of a PMIx server beside the exchange of data: names that ranks publish, connections
-// between ranks, groups, texts that ranks log, and clear refusals of what a job cannot do.
+// between ranks, groups, queries, texts that ranks log, and clear refusals of what a job cannot do.
 //
 // The PMIx server owns it. libpmix calls its functions on a thread of its own; they post into the
 // agent's loop and return. What cannot be done is answered with one of PMIx's errors.
 //
-// Source: PMIx Standard 4.1, chapters 9 (publish), 11 (connect, spawn), 13 (groups), 16 (server).
+// Source: PMIx Standard 4.1, chapters 7 (query), 9 (publish), 11 (connect, spawn), 13 (groups), 16
+// (server).
 #pragma once
 
 #include "agent/pmix_fences.hpp"
@@ -65,6 +66,9 @@ class PmixServices {
   static pmix_status_t on_job_control(const pmix_proc_t* proc, const pmix_proc_t targets[],
                                       std::size_t target_count, const pmix_info_t directives[],
                                       std::size_t count, pmix_info_cbfunc_t done, void* context);
+
+  static pmix_status_t on_query(pmix_proc_t* proc, pmix_query_t* queries, std::size_t count,
+                                pmix_info_cbfunc_t done, void* context);
 
   // libpmix finds no reader for what a rank logs (Open MPI 5 logs its help texts), so it is said.
   static void on_log(const pmix_proc_t* client, const pmix_info_t data[], std::size_t count,

@@ -3,10 +3,10 @@
  *   pmix_services [--spawn] [--log TEXT] [--cleanup FILE]
  *
  * publishes a value and looks up that of the next rank; publishes one that is read once; connects
- * all ranks and disconnects them; makes two groups with numbers of their own. --cleanup: FILE is
- * removed when rank 0 ends. --log: rank 0 logs the text. --spawn: expects that a spawn is refused.
- * Rank 0 prints "the groups' numbers differ". Exit code 98 and a line after a result that it does
- * not expect. */
+ * all ranks and disconnects them; asks for namespaces; makes two groups with numbers of their own.
+ * --cleanup: FILE is removed when rank 0 ends. --log: rank 0 logs the text. --spawn: expects that a
+ * spawn is refused. Rank 0 prints "the groups' numbers differ". Exit code 98 and a line after a
+ * result that it does not expect. */
 #include "options.h"
 
 #include <pmix.h>
@@ -126,6 +126,30 @@ static void use_groups(unsigned size) {
   free(all);
 }
 
+/* Asks for namespaces, and for a key that no server knows. */
+static void ask_server(void) {
+  char* known[] = {PMIX_QUERY_NAMESPACES, PMIX_QUERY_SUPPORTED_KEYS, NULL};
+  char* both[] = {PMIX_QUERY_NAMESPACES, "pmix.qry.unknown", NULL};
+  char* unknown[] = {"pmix.qry.unknown", NULL};
+  pmix_query_t query;
+  pmix_info_t* found = NULL;
+  size_t count = 0;
+  PMIX_QUERY_CONSTRUCT(&query);
+  query.keys = known;
+  must(PMIx_Query_info(&query, 1, &found, &count), "PMIx_Query_info");
+  if (count != 2 || strcmp(found[0].value.data.string, self.nspace) != 0 ||
+      strstr(found[1].value.data.string, PMIX_QUERY_NAMESPACES) == NULL) {
+    fprintf(stderr, "rank %u: a query has another answer\n", self.rank);
+    exit(98);
+  }
+  query.keys = both;
+  expect(PMIX_QUERY_PARTIAL_SUCCESS, PMIx_Query_info(&query, 1, &found, &count),
+         "PMIx_Query_info for two keys");
+  query.keys = unknown;
+  expect(PMIX_ERR_NOT_SUPPORTED, PMIx_Query_info(&query, 1, &found, &count),
+         "PMIx_Query_info for an unknown key");
+}
+
 static void register_cleanup(const char* path) {
   pmix_info_t wish;
   pmix_info_t* results = NULL;
@@ -158,6 +182,7 @@ int main(int argc, char** argv) {
   const char* text = option(argv, "--log", NULL);
   if (text != NULL && self.rank == 0) log_text(text);
   if (flag(argv, "--spawn")) expect_no_spawn();
+  ask_server();
   use_names(size);
   use_groups(size);
   must(PMIx_Fence(NULL, 0, NULL, 0), "the last PMIx_Fence");

@@ -230,7 +230,8 @@ Result<Invocation> parse_command_line(const std::vector<std::string>& args,
                          system_paths.working_directory / spec.working_directory)});
     return invocation;
   }
-  HVD_CHECK(cli::check_command(words.command, "hvdrun -np N program … (hvdrun --help says more)"));
+  HVD_CHECK(cli::check_command(words.command, "hvdrun -np N program … (hvdrun --help says more)" +
+                                                  cli::taken_last(words.options, given)));
   HVD_CHECK(settle_folder(spec, system_paths.working_directory));
   const bool may_be_command = !words.is_program_explicit && !is_horovodrun;
   const cli::TypedJob typed{spec, words.options, environment, spec.working_directory};

@@ -318,6 +318,19 @@ class WordWalk {
 
 }  // namespace
 
+std::string taken_text(std::string_view option, std::string_view value) {
+  return "; " + std::string(option) + " took " + quote_if_needed(value) + " as its value";
+}
+
+std::string taken_last(const std::vector<ParsedOption>& options,
+                       const std::vector<std::string>& words) {
+  if (options.empty() || words.size() < 2) return {};
+  const auto& [option, spelling, value] = options.back();
+  const bool is_number = value.find_first_not_of("0123456789") == std::string::npos;
+  const bool is_last = words.back() == value && words[words.size() - 2] == spelling;
+  return is_last && !is_number ? taken_text(spelling, value) : std::string();
+}
+
 Result<SplitWords> split_words(const std::vector<std::string>& args, const OptionSet& options,
                                bool in_slurm_job) {
   return WordWalk(args, options, in_slurm_job).run();

@@ -34,6 +34,14 @@ struct SplitWords {
   bool is_program_explicit = false;   // "run", an option or "--" comes before the program
 };
 
+// Returns "; --report took ./train as its value", for an error about a missing program.
+std::string taken_text(std::string_view option, std::string_view value);
+
+// Returns the same if the last of the words is the value of an option, and no number; otherwise
+// returns an empty text.
+std::string taken_last(const std::vector<ParsedOption>& options,
+                       const std::vector<std::string>& words);
+
 // Splits the words after "hvdrun". Options end at "--" or at the first word that is not an option;
 // the rest is the program's. --help, --version and --check-build end the walk: the words after them
 // are not read. Options of other launchers are taken as foreign_options.hpp says. Errors: an

@@ -18,7 +18,7 @@ struct OtherTool {
 };
 
 // Sources: squeue(1), scancel(1) and sacct(1) of SLURM 22.05; top(1) and htop(1); tail(1);
-// journalctl(1); docker-logs(1); kubectl logs --help; py-spy dump --help.
+// journalctl(1); docker-logs(1); kubectl logs --help; py-spy dump --help; hyperfine(1).
 constexpr OtherTool kOtherTools[] = {
     {"hvdrun jobs", "SLURM's squeue",
      " -A --account --array-unique --clusters --federation -h -i --iterate -j --jobs -l --long "
@@ -62,7 +62,33 @@ constexpr OtherTool kOtherTools[] = {
      "hvdrun follow shows all; the last lines of each rank: hvdrun logs -n LINES JOB"},
     {"hvdrun follow", "SLURM's squeue", " -j --job --jobs --jobid ", "hvdrun follow JOB"},
     {"hvdrun why", "py-spy", " -p --pid ", "hvdrun why JOB"},
+    {"hvdrun scale", "hyperfine", " -r --runs -m --min-runs -M --max-runs ",
+     "hvdrun scale --repeat N"},
+    {"hvdrun scale", "hyperfine", " -w --warmup ",
+     "hvdrun scale leaves out the first epoch of a run; --drop-epochs N leaves out N"},
+    {"hvdrun scale", "hyperfine",
+     " --export-json --export-csv --export-markdown --export-orgmode --export-asciidoc ",
+     "hvdrun scale --report DIR"},
+    {"hvdrun scale", "hyperfine", " -L --parameter-list -P --parameter-scan ",
+     "hvdrun scale -np N,N,…; {{np}} in the program's arguments is the number of a run"},
     {"hvdrun templates", "ls", " -l -a --list --all ", "hvdrun templates lists all"},
+};
+
+struct OwnOptions {
+  std::string_view command;
+  std::string_view options;
+};
+
+constexpr OwnOptions kOwnOptions[] = {
+    {"hvdrun jobs", " --here --me "},
+    {"hvdrun follow", " --no-output "},
+    {"hvdrun cancel", " --all --me "},
+    {"hvdrun top", " --once --sort "},
+    {"hvdrun logs", " --follow --lines --rank "},
+    {"hvdrun templates", " --template-path "},
+    {"hvdrun scale",
+     " --devices --repeat --drop-epochs --metric --epoch-time --loss --accuracy "
+     "--show-output "},
 };
 
 }  // namespace
@@ -88,6 +114,15 @@ std::optional<OtherToolsOption> option_of_other_tool(std::string_view command,
   return OtherToolsOption{
       option, found->name,
       fmt::format(fmt::runtime(found->instead), fmt::arg("args", common::shell_line(args)))};
+}
+
+std::optional<std::string_view> other_command_with(std::string_view option,
+                                                   std::string_view command) {
+  const auto word = fmt::format(" {} ", option.substr(0, option.find('=')));
+  for (const auto& own : kOwnOptions)
+    if (own.command != command && own.options.find(word) != std::string_view::npos)
+      return own.command;
+  return std::nullopt;
 }
 
 }  // namespace hvdrun

@@ -1,6 +1,7 @@
 // Options of other tools that users give to hvdrun's subcommands: those of squeue, scancel, sacct,
-// top, tail, kubectl, docker, journalctl and py-spy. Constants and a pure function, for any thread.
-// Those that start programs have their own table (cli/foreign_options.hpp).
+// top, tail, kubectl, docker, journalctl, py-spy and hyperfine; and of hvdrun's other ones.
+// Constants and a pure function, for any thread. Those that start programs have their own table
+// (cli/foreign_options.hpp).
 #pragma once
 
 #include <optional>
@@ -21,5 +22,10 @@ struct OtherToolsOption {
 std::optional<OtherToolsOption> option_of_other_tool(std::string_view command,
                                                      std::string_view word,
                                                      const std::vector<std::string>& args);
+
+// Returns the command of hvdrun that has the option, and is another one than `command`: "hvdrun
+// top" for "--once". Returns nullopt if none has it.
+std::optional<std::string_view> other_command_with(std::string_view option,
+                                                   std::string_view command);
 
 }  // namespace hvdrun

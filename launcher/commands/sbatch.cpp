@@ -119,8 +119,9 @@ Result<void> check_script_file(const std::filesystem::path& file) {
   return {};
 }
 
-Result<void> check_program(const std::vector<std::string>& command, const cli::TypedJob& job) {
-  HVD_CHECK(cli::check_command(command, kUsage));
+Result<void> check_program(const std::vector<std::string>& command, const cli::TypedJob& job,
+                           const std::vector<std::string>& args) {
+  HVD_CHECK(cli::check_command(command, kUsage + cli::taken_last(job.options, args)));
   HVD_TRY(const auto warning, cli::check_nested_launcher(command, job));
   if (!warning.empty()) print_own_line(warning_text(warning));
   if (is_batch_script(job.folder / command.front()))
@@ -159,8 +160,9 @@ Result<int> run_sbatch(const std::vector<std::string>& args, const Environment& 
         "and its arguments after the options",
         kExitUsage);
   auto& batch = invocation.batch;
-  HVD_CHECK(check_program(invocation.command, {invocation.job, invocation.uses, environment,
-                                               folder_of_job(batch), "sbatch"}));
+  HVD_CHECK(check_program(
+      invocation.command,
+      {invocation.job, invocation.uses, environment, folder_of_job(batch), "sbatch"}, args));
   HVD_CHECK(check_script_file(batch.script_file));
   HVD_CHECK(check_array_files(invocation.job, batch));
   warn_of_missing_folders(batch);

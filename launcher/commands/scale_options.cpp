@@ -3,6 +3,8 @@
 #include "cli/foreign_options.hpp"
 #include "cli/option_sets.hpp"
 #include "cli/values.hpp"
+#include "cli/words.hpp"
+#include "commands/other_tools.hpp"
 #include "commands/scale_numbers.hpp"
 #include "common/text.hpp"
 
@@ -94,6 +96,12 @@ bool is_list_of_numbers(Value word) {
          word.find_first_not_of("0123456789,-") == Value::npos;
 }
 
+std::string nearest_own_option(Value spelling) {
+  std::vector<Value> known{"--submit", "--show-output"};
+  for (const auto& own : kOwnOptions) known.push_back(own.spelling);
+  return spelling.starts_with("--") ? std::string(nearest_name(spelling, known)) : std::string();
+}
+
 bool is_option_word(Value word) {
   return word.size() > 1 && word.front() == '-' && word != "--";
 }
@@ -115,7 +123,9 @@ class OptionsReader {
     if (options_.sizes.empty())
       return fail("hvdrun scale needs the numbers of ranks to run with: -np 1,2,4", kExitUsage);
     if (options_.command.empty())
-      return fail("hvdrun scale needs a program to run; hvdrun scale --help says more", kExitUsage);
+      return fail("hvdrun scale needs a program to run" +
+                      (last_taken_.empty() ? "; hvdrun scale --help says more" : last_taken_),
+                  kExitUsage);
     if (options_.submits && options_.folder.empty())
       return fail(
           "--submit needs --report DIR, a folder that the hosts share: the jobs write there",
@@ -152,6 +162,10 @@ class OptionsReader {
     if (word.starts_with("-np")) return take_own(kOwnOptions[0], word.substr(3));
     if (word.starts_with("-n") && word.size() > 2 && std::isdigit(word[2]) != 0)
       return take_own(kOwnOptions[0], word.substr(2));
+    if (const auto other = option_of_other_tool("hvdrun scale", word, args_))
+      return fail(
+          fmt::format("{} is an option of {}: {}", other->option, other->tool, other->instead),
+          kExitUsage);
     return take_hvdruns(word, spelling, attached.has_value());
   }
 
@@ -159,6 +173,7 @@ class OptionsReader {
     if (!attached && (next_ == args_.size() || args_[next_] == "--"))
       return fail(std::string(own.spelling) + " needs a value", kExitUsage);
     const Value value = attached ? *attached : Value(args_[next_++]);
+    last_taken_ = is_list_of_numbers(value) ? "" : cli::taken_text(own.spelling, value);
     auto applied = own.apply(options_, value);
     if (applied) return {};
     return fail(std::string(own.spelling) + " " + applied.error().message, kExitUsage);
@@ -175,6 +190,10 @@ class OptionsReader {
       takes_value = cli::takes_value(*option);
     } else if (const auto* const foreign = cli::find_foreign_option(spelling)) {
       takes_value = foreign->takes_value;
+    } else if (const auto nearest = nearest_own_option(spelling); !nearest.empty()) {
+      return fail("unknown option " + quote_if_needed(spelling) +
+                      " of hvdrun scale; did you mean " + nearest + "?",
+                  kExitUsage);
     }
     options_.job_options.emplace_back(word);
     if (takes_value && !is_attached && next_ < args_.size())
@@ -185,7 +204,8 @@ class OptionsReader {
   const std::vector<std::string>& args_;
   std::size_t next_ = 0;
   ScaleOptions options_;
-  std::string of_sbatch_;  // the first option of sbatch, as typed
+  std::string of_sbatch_;   // the first option of sbatch, as typed
+  std::string last_taken_;  // "; --report took ./train as its value", of the last own option
 };
 
 }  // namespace

@@ -36,6 +36,9 @@ Error unknown(std::string_view command, const std::string& word,
   const auto nearest =
       word.size() < kShortestGuess ? std::string_view() : nearest_name(word, known);
   const std::string whose(command);
+  if (const auto other = other_command_with(word, command); other && nearest.empty())
+    return fail(word + " is an option of " + std::string(*other) + ", and not of " + whose,
+                kExitUsage);
   return fail("unknown option " + quote_if_needed(word) + " of " + whose +
                   (nearest.empty() ? "; " + whose + " --help lists all"
                                    : "; did you mean " + std::string(nearest) + "?"),

@@ -158,5 +158,15 @@ TEST(SplitWords, AcceptsNoWords) {
   EXPECT_THAT(words->command, IsEmpty());
 }
 
+TEST(SplitWords, SaysWhichOptionTookTheProgram) {
+  const auto taken = [](const std::vector<std::string>& words) {
+    return taken_last(split_words(words, run_options(), false)->options, words);
+  };
+  EXPECT_EQ(taken({"-np", "2", "--report", "./train"}), "; --report took ./train as its value");
+  EXPECT_EQ(taken({"--report", "r.json", "-np", "2"}), "");
+  EXPECT_EQ(taken({"--report=./train"}), "");
+  EXPECT_EQ(taken({}), "");
+}
+
 }  // namespace
 }  // namespace hvdrun::cli

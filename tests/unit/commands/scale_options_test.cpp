@@ -93,7 +93,12 @@ TEST(ScaleOptions, AcceptRegularExpressions) {
 
 TEST(ScaleOptions, RefuseMissingAndInvalidValues) {
   EXPECT_EQ(error_of({"train"}), "hvdrun scale needs the numbers of ranks to run with: -np 1,2,4");
-  EXPECT_THAT(error_of({"-np", "1,2"}), HasSubstr("needs a program to run"));
+  EXPECT_THAT(error_of({"-np", "1,2"}), HasSubstr("needs a program to run; hvdrun scale --help"));
+  EXPECT_THAT(error_of({"-np", "1,2", "--report", "./train"}),
+              HasSubstr("needs a program to run; --report took ./train as its value"));
+  EXPECT_THAT(error_of({"--repaet", "3", "-np", "1", "x"}), HasSubstr("did you mean --repeat?"));
+  EXPECT_THAT(error_of({"--warmup", "3", "-np", "1", "x"}), HasSubstr("of hyperfine: "));
+  EXPECT_THAT(error_of({"-r", "3", "-np", "1", "x"}), HasSubstr("hvdrun scale --repeat N"));
   EXPECT_EQ(error_of({"-np"}), "-np needs a value");
   EXPECT_THAT(error_of({"-np", "1,,2", "train"}),
               HasSubstr("-np needs numbers of ranks such as 1,2,4"));

@@ -63,6 +63,14 @@ TEST(TakeFlags, AnOptionOfAJobsStartIsNamed) {
             "-np is an option of a job's start, and not of hvdrun top");
 }
 
+TEST(TakeFlags, AnOptionOfAnotherCommandIsNamed) {
+  EXPECT_EQ(answer_to("hvdrun why", {"--lines=5"}),
+            "--lines=5 is an option of hvdrun logs, and not of hvdrun why");
+  EXPECT_EQ(answer_to("hvdrun follow", {"--once"}), "");
+  EXPECT_EQ(answer_to("hvdrun jobs", {"--sort", "cpu"}),
+            "--sort is an option of SLURM's squeue: squeue --me --sort cpu");
+}
+
 TEST(TakeFlags, AShortOptionIsNotGuessed) {
   bool all = false;
   const auto words = take_flags("hvdrun cancel", {"-Z"}, {{"-a", &all}});

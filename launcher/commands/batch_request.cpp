@@ -40,17 +40,16 @@ bool asks_for_gpus(const BatchSpec& batch) {
                      });
 }
 
-// Prints a warning if sinfo lists none of these partitions. It may leave out one that is hidden.
-void warn_of_unknown_partition(const std::string& names, const std::vector<PartitionInfo>& all) {
+// Returns a text if sinfo lists none of these partitions. It may leave out one that is hidden.
+std::string doubt_about_partition(const std::string& names, const std::vector<PartitionInfo>& all) {
   std::set<std::string> known;
   for (const auto& info : all) known.insert(info.partition);
   const auto asked = split_list(names);
   if (std::any_of(asked.begin(), asked.end(),
                   [&](const auto& name) { return known.contains(name); }))
-    return;
-  print_own_line(
-      warning_text(fmt::format("--partition {}: there is no such partition; SLURM's sinfo lists {}",
-                               quote_if_needed(names), fmt::join(known, ", "))));
+    return {};
+  return fmt::format("--partition {}: there is no such partition; SLURM's sinfo lists {}",
+                     quote_if_needed(names), fmt::join(known, ", "));
 }
 
 // Returns whether sbatch gives each task of an array a file of its own: the name has %a, %j or %J,
@@ -113,8 +112,11 @@ Offer ask_for_nodes(BatchSpec& batch, const Environment& environment) {
                                   [](const auto& option) { return option.name == "partition"; });
   const auto partition = named == batch.slurm_options.end() ? std::string() : named->value;
   const auto all = query_partitions(query_environment(environment));
-  if (!all.empty() && !partition.empty()) warn_of_unknown_partition(partition, all);
-  Offer offer{find_partition(all, partition), largest_node(all, partition)};
+  Offer offer;
+  offer.each_node = find_partition(all, partition);
+  offer.largest = largest_node(all, partition);
+  if (!all.empty() && !partition.empty()) offer.doubt = doubt_about_partition(partition, all);
+  offer.is_known = !all.empty();
   const auto& each = offer.each_node;
   if (!each && needs_gpus && !asks_for_gpus(batch))
     print_own_line(warning_text(
@@ -127,6 +129,16 @@ Offer ask_for_nodes(BatchSpec& batch, const Environment& environment) {
       fmt::format("a node of partition {} has {} and {} (--gpus-per-node 0: ranks without GPUs)",
                   each->partition, plural(each->gpus, "GPU"), plural(each->cpus, "CPU")));
   return offer;
+}
+
+Result<BatchShape> shape_of_request(const JobSpec& job, const BatchSpec& batch,
+                                    const Offer& offer) {
+  auto shape = batch_shape(job, batch);
+  if (shape && !offer.doubt.empty()) print_own_line(warning_text(offer.doubt));
+  if (shape || (offer.is_known && offer.doubt.empty())) return shape;
+  return fail(shape.error().message + "; " +
+                  (offer.is_known ? offer.doubt : "SLURM's sinfo does not answer here"),
+              shape.error().exit_code);
 }
 
 Result<void> check_array_files(const JobSpec& job, const BatchSpec& batch) {

@@ -35,12 +35,18 @@ std::filesystem::path folder_of_job(const BatchSpec& batch);
 struct Offer {
   std::optional<PartitionInfo> each_node;  // also nullopt if they differ
   std::optional<PartitionInfo> largest;
+  bool is_known = false;  // sinfo has answered
+  std::string doubt;      // what is wrong with the partition's name; empty: nothing
 };
 
 // Fills in how many GPUs and CPUs a node has, if the user did not give the GPUs. The numbers are
 // those of the partition, from this machine's SLURM. Prints a note about them, or that they are
 // unknown. Fills in nothing if the partition's nodes have no GPUs.
 Offer ask_for_nodes(BatchSpec& batch, const Environment& environment);
+
+// Returns the shape of the job. Prints a warning if sinfo does not know the partition. Error: a
+// number is missing or does not fit; it says what is not known of the nodes.
+Result<BatchShape> shape_of_request(const JobSpec& job, const BatchSpec& batch, const Offer& offer);
 
 // Error: the job needs more nodes than the partition has.
 Result<void> check_nodes(const BatchShape& shape, const Offer& offer);

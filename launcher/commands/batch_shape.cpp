@@ -33,6 +33,10 @@ Result<int> number_of_ranks(const JobSpec& job, const BatchSpec& batch, std::opt
                   kExitUsage);
     return *nodes * *capacity;
   }
+  if (const auto capacity = capacity_of_node(job, batch))
+    return fail(fmt::format("how many ranks? -np N, or --nodes N; --nodes 1 has {}",
+                            plural(*capacity, "rank")),
+                kExitUsage);
   if (batch.gpus_per_node == 0)
     return fail("how many ranks? without GPUs: -np N, or --nodes N with --ranks-per-host K",
                 kExitUsage);

@@ -157,7 +157,7 @@ Result<int> run_salloc(const std::vector<std::string>& args, const Environment& 
   complete_request(
       batch, content == Content::shell ? std::vector<std::string>{"shell"} : invocation.command);
   const auto offer = ask_for_nodes(batch, environment);
-  HVD_TRY(const auto shape, batch_shape(invocation.job, batch));
+  HVD_TRY(const auto shape, shape_of_request(invocation.job, batch, offer));
   HVD_CHECK(check_nodes(shape, offer));
   for (const auto& line : request_warnings(shape, invocation.job, batch, offer))
     print_own_line(line);

@@ -171,7 +171,7 @@ Result<int> run_sbatch(const std::vector<std::string>& args, const Environment& 
   HVD_TRY(const auto doubts, check_requeue_request(batch, environment));
   for (const auto& line : doubts) print_own_line(line);
   const auto offer = ask_for_nodes(batch, environment);
-  HVD_TRY(const auto shape, batch_shape(invocation.job, batch));
+  HVD_TRY(const auto shape, shape_of_request(invocation.job, batch, offer));
   HVD_CHECK(check_nodes(shape, offer));
   for (const auto& line : request_warnings(shape, invocation.job, batch, offer))
     print_own_line(line);

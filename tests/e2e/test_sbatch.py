@@ -181,3 +181,9 @@ def test_sbatch_submit_without_slurm_suggests_printing_the_script(sandbox: Sandb
 def test_sbatch_reports_a_full_disk(sandbox: Sandbox) -> None:
     done = hvdrun(sandbox, "sbatch", "-np", 1, "-o", "/dev/full", "--", "true")
     assert done.code == 125 and "cannot write the script to /dev/full: No space left on device" in done.err_text
+
+
+def test_how_many_ranks_is_asked_with_what_is_known(sandbox: Sandbox) -> None:
+    for command in ("sbatch", "salloc"):
+        asked = hvdrun(sandbox, command, "--gpus-per-node", 4, "--", "true").expect(2).err_text
+        assert "how many ranks? -np N, or --nodes N; --nodes 1 has 4 ranks; SLURM's sinfo does not answer here" in asked

@@ -218,8 +218,7 @@ Result<Allocation> find_hosts(JobSpec& spec, Environment& environment) {
 // "". Error: the file is missing on this machine, and ranks may run here.
 Result<std::string> missing_file(const JobSpec& spec, const Plan& plan,
                                  const Environment& environment) {
-  auto missing =
-      cli::find_missing_file(spec.command, spec.wrap.command, environment, spec.working_directory);
+  auto missing = cli::find_missing_file(spec.command, spec, environment, spec.working_directory);
   if (!missing) return std::string();
   if (std::ranges::any_of(hosts_to_start(plan), &Host::is_this_machine))
     return std::move(missing->error);

@@ -1,12 +1,13 @@
 // The files that a command line names beside its program: the script of Python or of a shell, and
-// the program behind `nice`, `env` and the like. Without one of them every rank fails alike.
+// the program behind `nice`, `env A=1` and the like. Without one of them every rank fails alike.
 //
-// For any thread; reads the folder. A file that may be in another place when the ranks start, in a
-// container or behind a `cd`, is not looked for.
+// For any thread; reads folders. It looks only for what the words say for certain: after an option
+// that may have a value or not, in a container or behind a shell's expansions it looks for nothing.
 #pragma once
 
 #include "base/environment.hpp"
 #include "base/result.hpp"
+#include "model/job_spec.hpp"
 
 #include <filesystem>
 #include <optional>
@@ -22,12 +23,11 @@ struct MissingFile {
   Error error;          // kExitNotFound or kExitNotExecutable; it says all of this
 };
 
-// Returns the first of these files that is not here; nullopt if all are. The program itself is not
-// among them. `wrap`: the command of --wrap that starts it, or an empty text. `folder`: that of the
-// ranks.
+// Returns the first of these files that is not here; nullopt if all are. The program itself, which
+// find_program() looks for, is not among them. `spec`: has --wrap and the ranks' own variables.
+// `folder`: that of the ranks.
 std::optional<MissingFile> find_missing_file(const std::vector<std::string>& command,
-                                             const std::string& wrap,
-                                             const Environment& environment,
+                                             const JobSpec& spec, const Environment& environment,
                                              const std::filesystem::path& folder);
 
 }  // namespace hvdrun::cli

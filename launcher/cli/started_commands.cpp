@@ -10,7 +10,6 @@
 #include <iterator>
 #include <span>
 #include <string_view>
-#include <tuple>
 #include <utility>
 
 namespace hvdrun::cli {
@@ -304,16 +303,6 @@ bool may_have_value(const Wrapper& wrapper, std::string_view word) {
   return is_letter || word.starts_with("--");
 }
 
-// Returns the index of the word that says what Python runs: "-c", "-m", or a script.
-std::size_t after_options_of_python(const std::vector<std::string>& words) {
-  std::size_t at = 1;
-  for (; at < words.size() && is_option(words[at]); ++at) {
-    if (words[at] == "-c" || words[at] == "-m") break;
-    if (words[at] == "-X" || words[at] == "-W") ++at;
-  }
-  return at;
-}
-
 class Follow {
  public:
   explicit Follow(const ReadScript& read_script) : read_script_(read_script) {}
@@ -423,12 +412,19 @@ class Follow {
 
   void take_python(const StartedCommand& command, int depth) {
     const auto& words = command.words;
-    const auto at = after_options_of_python(words);
-    if (at >= words.size() || words[at] == "-c") return;
-    if (words[at] != "-m") return take(from(command, at), depth + 1);
-    if (at + 1 >= words.size()) return;
-    const auto* const tool = find_module(words[at + 1]);
-    if (tool != nullptr) take_wrapper(*tool, from(command, at + 1), depth);
+    for (std::size_t at = 1; at < words.size(); ++at) {
+      if (words[at] == "-c") return;
+      if (words[at] == "-m") {
+        if (at + 1 >= words.size()) return;
+        const auto* const tool = find_module(words[at + 1]);
+        if (tool != nullptr) take_wrapper(*tool, from(command, at + 1), depth);
+        return;
+      }
+      if (words[at] == "-X" || words[at] == "-W")
+        ++at;
+      else if (!is_option(words[at]))
+        return take(from(command, at), depth + 1);
+    }
   }
 
   const ReadScript& read_script_;
@@ -442,18 +438,6 @@ std::vector<StartedCommand> started_commands(const std::vector<std::string>& com
   Follow follow(read_script);
   follow.take({command, {}, false, {}, true});
   return follow.finish();
-}
-
-std::string script_of(const std::vector<std::string>& command) {
-  const auto name = base_name(command.front());
-  std::size_t at = command.size();
-  bool has_text = false;
-  if (name.starts_with("python"))
-    at = after_options_of_python(command);
-  else if (is_shell(name) && name != "busybox")
-    std::tie(at, has_text) = after_options_of_shell(command);
-  if (at >= command.size() || has_text || command[at].starts_with('-')) return {};
-  return command[at];
 }
 
 bool is_shell(std::string_view name) {

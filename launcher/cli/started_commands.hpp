@@ -33,10 +33,6 @@ std::vector<StartedCommand> started_commands(const std::vector<std::string>& com
 // has neither a text nor a script.
 bool is_shell_alone(const std::vector<std::string>& command);
 
-// Returns the file that this command of Python or of a shell runs; an empty text if it is another
-// command, or runs a text, a module or its stdin.
-std::string script_of(const std::vector<std::string>& command);
-
 // Returns whether a program of this name is a shell.
 bool is_shell(std::string_view name);
 

@@ -64,7 +64,7 @@ void warn_of_missing_folders(const BatchSpec& batch) {
 // have it, and modules and the like may put it into PATH there. Error: the program is a file here
 // that cannot be executed, and will not become one that can.
 Result<void> check_files(const BatchSpec& batch, const std::vector<std::string>& command,
-                         const std::string& wrap, const Environment& environment) {
+                         const JobSpec& job, const Environment& environment) {
   namespace fs = std::filesystem;
   if (!batch.container.empty()) return {};
   const auto& program = command.front();
@@ -79,7 +79,7 @@ Result<void> check_files(const BatchSpec& batch, const std::vector<std::string>&
     print_own_line(warning_text(quote_if_needed(program) + " is not on this host" + kUnlessNodes));
   else if (!found && !changes_path)
     print_own_line(warning_text(found.error().message + kUnlessNodes));
-  if (const auto missing = cli::find_missing_file(command, wrap, environment, folder)) {
+  if (const auto missing = cli::find_missing_file(command, job, environment, folder)) {
     const auto& similar = missing->similar;
     const auto meant = similar.empty() ? "" : "; did you mean " + quote_if_needed(similar) + "?";
     if (missing->is_script)
@@ -166,7 +166,7 @@ Result<int> run_sbatch(const std::vector<std::string>& args, const Environment& 
   HVD_CHECK(check_script_file(batch.script_file));
   HVD_CHECK(check_array_files(invocation.job, batch));
   warn_of_missing_folders(batch);
-  HVD_CHECK(check_files(batch, invocation.command, invocation.job.wrap.command, environment));
+  HVD_CHECK(check_files(batch, invocation.command, invocation.job, environment));
   complete_request(batch, invocation.command);
   HVD_TRY(const auto doubts, check_requeue_request(batch, environment));
   for (const auto& line : doubts) print_own_line(line);

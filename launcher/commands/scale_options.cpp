@@ -194,6 +194,11 @@ class OptionsReader {
       return fail("unknown option " + quote_if_needed(spelling) +
                       " of hvdrun scale; did you mean " + nearest + "?",
                   kExitUsage);
+    } else if (spelling.starts_with("--")) {
+      return fail(
+          "unknown option " + quote_if_needed(spelling) +
+              " of hvdrun scale; hvdrun scale --help lists its own, hvdrun --help the others",
+          kExitUsage);
     }
     options_.job_options.emplace_back(word);
     if (takes_value && !is_attached && next_ < args_.size())

@@ -11,6 +11,7 @@ namespace {
 using Lines = std::vector<std::string>;
 
 constexpr std::string_view kRankPrefix = "[rank";
+constexpr std::string_view kGroupPrefix = "  + Exception Group ";
 
 // Python's words between two tracebacks of a chain.
 constexpr std::array<std::string_view, 2> kChain = {
@@ -134,7 +135,8 @@ std::vector<std::string> cause_lines(const Lines& lines) {
   if (const auto header = find_header(lines)) {
     Lines cause(lines.begin() + static_cast<std::ptrdiff_t>(*header), lines.end());
     const auto at = *header_in(cause.front());
-    if (!without_rank_prefix(cause.front()).starts_with(kTracebackHeader))
+    const auto line = without_rank_prefix(cause.front());
+    if (!line.starts_with(kTracebackHeader) && !line.starts_with(kGroupPrefix))
       cause.front().erase(0, at);
     return cause;
   }

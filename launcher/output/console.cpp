@@ -29,8 +29,7 @@ void Console::begin(const Placement& placement) {
   if (err_) err_->labels = Labels(label, placement, err_->options);
   const auto size = static_cast<std::size_t>(placement.size);
   is_closed_.assign(size * 2, false);
-  fails_.assign(size, false);
-  failing_.clear();
+  failed_at_.assign(size, std::nullopt);
   if (shown_.size() == size) return begin_folders();
   assemblers_.clear();
   shown_.clear();
@@ -54,10 +53,10 @@ void Console::add(const std::string& host, const RankPlacement& rank) {
   if (err_) err_->labels.add(host, rank);
   add_streams(rank.rank);
   is_closed_.resize(assemblers_.size(), false);
-  fails_.push_back(false);
-  for (auto* each : {&out_, err_ ? &*err_ : nullptr})
-    if (each != nullptr && each->folder)
-      each->folder->add_rank(open_streams(*each, shown_.size() - 1));
+  failed_at_.emplace_back();
+  for_folders([this](const Face& place, LineFolder& folder) {
+    folder.add_rank(open_streams(place, shown_.size() - 1));
+  });
 }
 
 std::vector<int> Console::open_streams(const Face& place) const {
@@ -75,54 +74,60 @@ int Console::open_streams(const Face& place, std::size_t rank) const {
   return count;
 }
 
+void Console::for_folders(const std::function<void(const Face& place, LineFolder& folder)>& call) {
+  for (auto* place : {&out_, err_ ? &*err_ : nullptr}) {
+    if (place == nullptr) continue;
+    for (auto* folder : {&place->folder, &place->failures})
+      if (*folder) call(*place, **folder);
+  }
+}
+
 void Console::begin_folders() {
-  for (auto* each : {&out_, err_ ? &*err_ : nullptr})
-    if (each != nullptr && each->folder) each->folder->begin(open_streams(*each));
+  for_folders([this](const Face& place, LineFolder& folder) { folder.begin(open_streams(place)); });
+}
+
+LineFolder& Console::made(std::optional<LineFolder>& folder, Face& place, LineFolder::For use) {
+  if (!folder) {
+    folder.emplace(place.screen, place.labels, use);
+    folder->begin(open_streams(place));
+  }
+  return *folder;
 }
 
 LineAssembler::Outlet Console::outlet(std::size_t rank, Stream stream) {
   auto& place = face(stream);
-  const bool fails = fails_[rank] && &place == &face(Stream::err);
-  LineAssembler::Outlet outlet{place.screen, place.labels, held_, nullptr, now_, fails};
-  const bool folds_all = place.folds_from && shown_.size() >= *place.folds_from;
-  if (!place.labels.can_name_several() || !(folds_all || fails)) return outlet;
-  if (!place.folder) {
-    place.folder.emplace(place.screen, place.labels, place.is_terminal);
-    place.folder->begin(open_streams(place));
-  }
-  outlet.folder = &*place.folder;
+  LineAssembler::Outlet outlet{place.screen, place.labels, held_, nullptr, now_};
+  if (!place.labels.can_name_several()) return outlet;
+  if (failed_at_[rank] && &place == &face(Stream::err))
+    outlet.folder = &made(place.failures, place, LineFolder::For::failures);
+  else if (place.folds_from && shown_.size() >= *place.folds_from)
+    outlet.folder = &made(place.folder, place,
+                          place.is_terminal ? LineFolder::For::terminal : LineFolder::For::file);
   return outlet;
 }
 
-void Console::begin_failure(int rank) {
-  const auto index = static_cast<std::size_t>(rank);
-  const auto& place = face(Stream::err);
-  if (!place.folds_failures || !place.labels.can_name_several() || fails_[index]) return;
-  fails_[index] = true;
-  failing_.push_back(index);
+void Console::begin_failure(int rank, Steady now) {
+  auto& place = face(Stream::err);
+  if (!place.folds_failures || !place.labels.can_name_several()) return;
+  if (place.folder) place.folder->show_lines_of(rank);
+  failed_at_[static_cast<std::size_t>(rank)] = now;
+}
+
+// A rank that has caught an exception prints as before.
+void Console::end_failure(std::size_t rank) {
+  failed_at_[rank].reset();
+  if (auto& failures = face(Stream::err).failures) failures->show_lines_of(static_cast<int>(rank));
 }
 
 void Console::plan_folders() {
-  for (auto* each : {&out_, err_ ? &*err_ : nullptr}) {
-    if (each == nullptr || !each->folder) continue;
-    const auto next = each->folder->next_tick();
+  for_folders([this](const Face&, LineFolder& folder) {
+    const auto next = folder.next_tick();
     if (next && (!next_tick_ || *next_tick_ > *next)) next_tick_ = next;
-  }
+  });
 }
 
 void Console::show_folded() {
-  for (auto* each : {&out_, err_ ? &*err_ : nullptr})
-    if (each != nullptr && each->folder) each->folder->flush();
-  end_failures();
-}
-
-// A rank that has caught an exception prints as before when its traceback has been shown.
-void Console::end_failures() {
-  const auto& folder = face(Stream::err).folder;
-  std::erase_if(failing_, [&](std::size_t rank) {
-    fails_[rank] = folder && folder->holds(static_cast<int>(rank));
-    return !fails_[rank];
-  });
+  for_folders([](const Face&, LineFolder& folder) { folder.flush(); });
 }
 
 LineAssembler* Console::assembler(int rank, Stream stream) {
@@ -139,16 +144,29 @@ bool Console::shows_with_notes(int rank, Stream stream) const {
 
 std::size_t Console::folded_with_notes() const {
   std::size_t folded = 0;
-  for (const auto* each : {&out_, err_ ? &*err_ : nullptr})
-    if (each != nullptr && each->folder && shows_notes(*each)) folded += each->folder->folded();
+  for (const auto* place : {&out_, err_ ? &*err_ : nullptr}) {
+    if (place == nullptr || !shows_notes(*place)) continue;
+    for (const auto* folder : {&place->folder, &place->failures})
+      if (*folder) folded += (*folder)->folded();
+  }
   return folded;
+}
+
+std::size_t Console::bytes_behind(int rank) const {
+  const auto& place = face(Stream::err);
+  std::size_t bytes = 0;
+  for (const auto* folder : {&place.folder, &place.failures})
+    if (*folder) bytes += (*folder)->bytes_behind(rank);
+  return bytes;
 }
 
 void Console::write(int rank, Stream stream, std::string_view bytes, OutputTime time, Steady now) {
   LineAssembler* lines = assembler(rank, stream);
   if (lines == nullptr) return;
   now_ = now;
-  auto to = outlet(static_cast<std::size_t>(rank), stream);
+  const auto number = static_cast<std::size_t>(rank);
+  if (failed_at_[number] && now - *failed_at_[number] > LineFolder::kTogether) end_failure(number);
+  auto to = outlet(number, stream);
   lines->feed(to, bytes, time, now);
   if (to.folder != nullptr) plan_folders();
   if (!lines->waits()) return;
@@ -170,18 +188,16 @@ void Console::close(int rank, Stream stream) {
   const auto index = assembler_of(number, stream);
   if (is_closed_[index]) return;
   is_closed_[index] = true;
-  auto& folder = face(stream).folder;
-  if (!folder) return;
-  folder->close(rank);
+  auto& place = face(stream);
+  if (place.folder) place.folder->close(rank);
+  if (place.failures) place.failures->close(rank);
   plan_folders();
 }
 
 void Console::tick(Steady now, bool held_back) {
   if (!next_tick_ || now < *next_tick_) return;
   now_ = now;
-  for (auto* each : {&out_, err_ ? &*err_ : nullptr})
-    if (each != nullptr && each->folder) each->folder->tick(now);
-  end_failures();
+  for_folders([now](const Face&, LineFolder& folder) { folder.tick(now); });
   // A late call means that hvdrun was stopped or busy. The rest of a line may have arrived
   // meanwhile, so the loop gets one more turn to read it.
   const bool late = now - *next_tick_ > LineAssembler::kQuiet / 2;

@@ -13,6 +13,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -50,15 +51,17 @@ class Console {
 
   // Drops the bytes of ranks that spec.only_ranks leaves out.
   void write(int rank, Stream stream, std::string_view bytes, OutputTime time, Steady now);
-  // What the rank writes next says that it fails. Its lines wait for the equal ones of others,
-  // until all of them have been shown.
-  void begin_failure(int rank);
+  // What the rank writes next says that it fails. For a second its lines wait for the equal ones of
+  // others.
+  void begin_failure(int rank, Steady now);
   void close(int rank, Stream stream);
   // Returns whether what the rank writes to the stream goes to the terminal or file that notes go
   // to.
   bool shows_with_notes(int rank, Stream stream) const;
   // Returns the bytes of lines that were to go there, and are shown as those of another rank.
   std::size_t folded_with_notes() const;
+  // Returns the bytes that wait there behind the rank's lines.
+  std::size_t bytes_behind(int rank) const;
   // Lines that wait to be folded are shown first.
   void note(std::string_view text) {
     show_folded();
@@ -96,7 +99,9 @@ class Console {
     Labels labels;
     std::optional<std::size_t> folds_from;  // ranks
     bool folds_failures;
-    std::optional<LineFolder> folder;  // from the first line on that is folded
+    // Each from its first line on.
+    std::optional<LineFolder> folder;
+    std::optional<LineFolder> failures;
   };
 
   Console(std::optional<LabelTemplate> label, const OutputSpec& spec, Place out, Place err);
@@ -107,7 +112,10 @@ class Console {
     return rank * 2 + (stream == Stream::err ? 1 : 0);
   }
   Screen& screen(Stream stream) { return face(stream).screen; }
-  void end_failures();
+  // Calls it for each folder.
+  void for_folders(const std::function<void(const Face& place, LineFolder& folder)>& call);
+  LineFolder& made(std::optional<LineFolder>& folder, Face& place, LineFolder::For use);
+  void end_failure(std::size_t rank);
   // Both streams may have the same terminal, though it is one place only for a shared descriptor.
   bool shows_notes(const Face& place) const {
     return place.is_terminal || (place.is_file && !err_);
@@ -129,10 +137,9 @@ class Console {
   Face out_;
   std::optional<Face> err_;
   std::size_t held_ = 0;
-  std::vector<LineAssembler> assemblers_;  // by rank, two each
-  std::vector<bool> shown_;                // by rank
-  std::vector<bool> fails_;                // by rank
-  std::vector<std::size_t> failing_;       // these ranks
+  std::vector<LineAssembler> assemblers_;         // by rank, two each
+  std::vector<bool> shown_;                       // by rank
+  std::vector<std::optional<Steady>> failed_at_;  // by rank: its newest failure, for a second
 
   std::vector<std::size_t> waiting_;  // assemblers that tick() looks at
   std::vector<bool> is_waiting_;

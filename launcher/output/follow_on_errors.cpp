@@ -10,12 +10,11 @@ namespace {
 
 constexpr std::size_t kLastLine = 128;  // bytes; enough for the words between tracebacks
 
-// Returns where the traceback begins whose header is at `header`: before PyTorch's "[rank3]: ".
+// Returns where the line begins that has a traceback's header at `header`: after a progress bar,
+// and before PyTorch's "[rank3]: " and Python's "  + Exception Group ".
 std::size_t begin_of(std::string_view bytes, std::size_t header) {
-  const auto newline = bytes.rfind('\n', header);
-  const auto begin = newline == std::string_view::npos || header == 0 ? 0 : newline + 1;
-  const auto line = bytes.substr(begin, header - begin);
-  return without_rank_prefix(line).empty() ? begin : header;
+  const auto end = bytes.substr(0, header).find_last_of("\r\n");
+  return end == std::string_view::npos ? 0 : end + 1;
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ void LineAssembler::feed(Outlet& outlet, std::string_view bytes, OutputTime time
     if (newline != nullptr) {
       const std::string_view lines(from, distance(from, newline + 1));
       if (outlet.folder != nullptr)
-        outlet.folder->add(rank_, stream_, lines, time, outlet.now, outlet.fails);
+        outlet.folder->add(rank_, stream_, lines, time, outlet.now);
       else
         outlet.screen.whole_lines(label(outlet, time), lines);
       from = newline + 1;
@@ -198,8 +198,7 @@ void LineAssembler::show_rows(Outlet& outlet, std::string_view tail) {
 
 void LineAssembler::show_end(Outlet& outlet, std::string_view tail) {
   if (outlet.folder != nullptr && !begun_ && !progress_ && text_.size() < LineFolder::kLongestLine)
-    return outlet.folder->add(rank_, stream_, text_ + std::string(tail), began_, outlet.now,
-                              outlet.fails);
+    return outlet.folder->add(rank_, stream_, text_ + std::string(tail), began_, outlet.now);
   if (outlet.folder != nullptr) outlet.folder->show_lines_of(rank_);
   if (begun_)
     outlet.screen.rest(owner(), label(outlet, began_), text_, tail);

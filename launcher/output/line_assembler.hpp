@@ -62,7 +62,6 @@ class LineAssembler {
     std::size_t& held;             // bytes of unfinished lines, over all streams of the job
     LineFolder* folder = nullptr;  // takes whole lines in place of the screen
     Steady now{};                  // for the folder
-    bool fails = false;            // for the folder
   };
 
   LineAssembler(int rank, Stream stream) : rank_(rank), stream_(stream) {}

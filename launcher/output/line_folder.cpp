@@ -56,8 +56,7 @@ void LineFolder::add_rank(int streams) {
   printing_ += streams > 0 ? 1 : 0;
 }
 
-void LineFolder::add(int rank, Stream stream, std::string_view lines, OutputTime time, Steady now,
-                     bool fails) {
+void LineFolder::add(int rank, Stream stream, std::string_view lines, OutputTime time, Steady now) {
   const auto index = static_cast<std::size_t>(rank);
   while (!lines.empty()) {
     const auto line = lines.substr(0, lines.find('\n') + 1);
@@ -86,8 +85,6 @@ void LineFolder::add(int rank, Stream stream, std::string_view lines, OutputTime
                        .time = time,
                        .since = now,
                        .renewed = now,
-                       .alone = fails ? kTogether : alone_,
-                       .fails = fails,
                        .hash = hash,
                        .count = 1,
                        .open = 1,
@@ -102,7 +99,7 @@ void LineFolder::begin_group(int rank, Group group) {
   const auto number = end();
   auto& last = last_with_[group.hash];
   group.previous = last;
-  plan(group.since + group.alone);
+  plan(group.since + patience(group));
   held_ += group.line.size() + sizeof(Group);
   groups_.push_back(std::move(group));
   last = next_[index] = number + 1;
@@ -136,6 +133,7 @@ void LineFolder::move_own_lines(std::uint64_t number, int rank) {
     auto& from = group(each);
     before.push_back({rank, from.stream, from.time, std::move(from.line)});
     from.line.clear();
+    from.prefix = 0;
     from.count = from.open = 0;
   }
 }
@@ -143,7 +141,7 @@ void LineFolder::move_own_lines(std::uint64_t number, int rank) {
 void LineFolder::join(std::uint64_t number, int rank, Steady now) {
   auto& joined = group(number);
   folded_ += joined.line.size() - joined.prefix;
-  if (joined.fails) joined.renewed = std::min(now, joined.since + kFailures - kTogether);
+  if (use_ == For::failures) joined.renewed = std::min(now, joined.since + kFailures - kTogether);
   const auto set = [&](int each) {
     joined.ranks[static_cast<std::size_t>(each) / kBits] |=
         std::uint64_t{1} << static_cast<std::size_t>(each) % kBits;
@@ -188,6 +186,14 @@ void LineFolder::close(int rank) {
     if (each.open >= printing_) complete_ = number + 1;
   }
   show_complete();
+}
+
+std::size_t LineFolder::bytes_behind(int rank) const {
+  std::size_t bytes = 0;
+  for (auto number = std::max(next_[static_cast<std::size_t>(rank)], first_); number < end();
+       ++number)
+    bytes += groups_[static_cast<std::size_t>(number - first_)].line.size();
+  return bytes;
 }
 
 void LineFolder::flush() {

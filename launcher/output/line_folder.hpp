@@ -7,8 +7,8 @@
 // is shown, and all before it, when every rank that still prints has joined it, after kTogether,
 // and when kMostHeld bytes wait. On a terminal, which a user watches, a line that one rank has
 // printed is shown after kAlone, unless a group of several ranks waits before it. A line of a
-// failure waits longer: until no rank has joined it for kTogether, at most kFailures. The same
-// failure reaches ranks one after the other.
+// failure waits longer: until no rank has joined it for kTogether, at most kFailures, because the
+// same failure reaches ranks one after the other. Such lines have a folder of their own.
 //
 // PyTorch's "[rank3]: " before a line of rank 3 makes no difference, and is not shown before a line
 // of several ranks.
@@ -43,8 +43,10 @@ class LineFolder {
   // A longer line is shown at once.
   static constexpr std::size_t kLongestLine = 64 * 1024;
 
-  LineFolder(Screen& screen, Labels& labels, bool is_terminal)
-      : screen_(screen), labels_(labels), alone_(is_terminal ? kAlone : kTogether) {}
+  enum class For { terminal, file, failures };
+
+  LineFolder(Screen& screen, Labels& labels, For use)
+      : screen_(screen), labels_(labels), use_(use) {}
 
   // Sets the ranks: `streams` has, for each of them, how many of its streams come here. Shows what
   // waits.
@@ -53,12 +55,14 @@ class LineFolder {
   // Adds a rank, with the next number.
   void add_rank(int streams);
 
-  // Takes lines that each end with a newline. `fails`: they may belong to a failure.
-  void add(int rank, Stream stream, std::string_view lines, OutputTime time, Steady now,
-           bool fails = false);
+  // Takes lines that each end with a newline.
+  void add(int rank, Stream stream, std::string_view lines, OutputTime time, Steady now);
 
   // Returns whether a line of the rank waits.
   bool holds(int rank) const { return next_[static_cast<std::size_t>(rank)] > first_; }
+
+  // Returns the bytes of the lines that wait behind those of the rank.
+  std::size_t bytes_behind(int rank) const;
 
   // Shows the rank's lines, because something follows that is shown at once.
   void show_lines_of(int rank);
@@ -90,9 +94,7 @@ class LineFolder {
     Stream stream = Stream::out;
     OutputTime time{};
     Steady since{};
-    Steady renewed{};                   // since when it waits
-    std::chrono::milliseconds alone{};  // how long it waits while it is one rank's
-    bool fails = false;
+    Steady renewed{};  // since when it waits
     std::size_t hash = 0;
     std::uint64_t previous = 0;  // the number of the last group before it with that hash, plus one
     std::size_t count = 0;       // of ranks; 0: the line has moved
@@ -110,8 +112,8 @@ class LineFolder {
     return group.stream == stream && std::string_view(group.line).substr(group.prefix) == text;
   }
   // Returns how long the group waits for more ranks.
-  static std::chrono::milliseconds patience(const Group& group) {
-    return group.count > 1 ? kTogether : group.alone;
+  std::chrono::milliseconds patience(const Group& group) const {
+    return group.count > 1 || use_ != For::terminal ? kTogether : kAlone;
   }
   std::optional<std::uint64_t> find(std::uint64_t from, int rank, Stream stream,
                                     std::string_view text, std::size_t hash);
@@ -127,7 +129,7 @@ class LineFolder {
 
   Screen& screen_;
   Labels& labels_;
-  const std::chrono::milliseconds alone_;
+  const For use_;
   std::deque<Group> groups_;
   std::uint64_t first_ = 0;
   std::size_t held_ = 0;

@@ -104,7 +104,7 @@ class Output::Impl {
         terminal_rank_(spec.terminal_rank),
         events_(std::move(events)),
         follow_on_([this](int rank, std::string_view bytes, OutputTime time, bool fails) {
-          if (fails) console_->begin_failure(rank);
+          if (fails) console_->begin_failure(rank, Steady::now());
           show(rank, Stream::err, bytes, time);
         }) {}
 
@@ -236,7 +236,8 @@ void Output::Impl::show(int rank, Stream stream, std::string_view bytes, OutputT
   console_->write(rank, stream, bytes, time, Steady::now());
   if (!console_->shows_with_notes(rank, stream)) return;
   written_ += bytes.size();
-  if (stream == Stream::err) shown_at_[static_cast<std::size_t>(rank)] = shown();
+  if (stream == Stream::err)
+    shown_at_[static_cast<std::size_t>(rank)] = shown() - console_->bytes_behind(rank);
 }
 
 void Output::Impl::failed(int rank) {

@@ -32,10 +32,14 @@ std::vector<std::string_view> lines_of(std::string_view text) {
   return lines;
 }
 
-// Returns the last exception of a rank that has reported none to libhvd, from its stderr.
-std::string printed_exception(const RankReport& rank) {
-  const bool may_have = !rank.failure.reported && !succeeded(rank);
-  return may_have ? last_exception(rank.last_stderr) : std::string();
+// Returns the traceback that a rank has printed last, if it left by its own exit code after that,
+// and has reported nothing to libhvd. Otherwise returns no lines.
+std::vector<std::string> last_traceback(const RankReport& rank) {
+  const bool left = rank.exited && !rank.stopped_by_us && rank.signal == 0 && rank.exit_code != 0;
+  if (!left || rank.failure.reported || exception_at_end(rank.last_stderr).empty()) return {};
+  auto lines = cause_lines(rank.last_stderr);
+  for (auto& line : lines) line = without_rank_prefix(line, rank.placement.rank);
+  return lines;
 }
 
 // Returns whether the rank has failed by the exception of the first failure.
@@ -44,8 +48,8 @@ bool raised_the_same(const Report& report, const RankReport& rank) {
   const auto& first = report.ranks[static_cast<std::size_t>(*report.first_failure)];
   if (!rank.failure.text.empty() || !first.failure.text.empty())
     return rank.failure.text == first.failure.text;
-  const auto exception = printed_exception(rank);
-  return !exception.empty() && exception == printed_exception(first);
+  const auto printed = last_traceback(rank);
+  return !printed.empty() && rank.exit_code == first.exit_code && printed == last_traceback(first);
 }
 
 }  // namespace
@@ -89,7 +93,8 @@ bool shows_cause(const RankReport& rank) {
 
 bool has_failure_to_show(const Report& report, const RankReport& rank) {
   if (raised_the_same(report, rank)) return true;
-  if (rank.failure.text.empty()) return ended_with_peer_error(rank, rank.last_stderr);
+  if (rank.failure.text.empty())
+    return !succeeded(rank) && ended_with_peer_error(rank, rank.last_stderr);
   return !(failed_for_a_peer(rank) && rank.stopped_by_us);
 }
 

@@ -1,8 +1,8 @@
 """Tests that run inside the ranks of a job.
 
 A module of cases/ has functions case_NAME() without arguments. Each rank of a job calls them one after the other, after
-hvd.init(). A start takes longer than a case, so hvdrun starts one job per module and number of ranks (the module's SIZES,
-else 1, 2 and 3). pytest reports each case with each number of ranks as a test. The gate runs one number of ranks (the
+hvd.init(). A start takes longer than a case, so one job runs all cases of some modules that need the same (run_cases.py),
+once for each number of ranks (the module's SIZES, else 1, 2 and 3). pytest reports each case with each number of ranks as a test. The gate runs one number of ranks (the
 module's GATE_SIZE, else 2; 0 for none); tests with others are marked slow. A case fails if it raises on any rank. A test
 that ends its job, such as the death of a rank, cannot be a case.
 """
@@ -12,11 +12,13 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness import PYTHON, Sandbox, python_environment
 
+MOST_IN_JOB = 6  # modules; several jobs share the processors
 CASES = Path(__file__).resolve().parent / "cases"
 JOB_LIMIT = 300.0  # seconds; a job that takes longer hangs
 RUNNER = Path(__file__).resolve().parent / "run_cases.py"
@@ -38,6 +40,7 @@ class Module:
     framework: str  # "torch", "tensorflow", or "" for none
     environment: tuple[tuple[str, str], ...]
     exit_code: int  # expected of its jobs
+    imports: str  # what takes long to import: "torch", "tensorflow" or ""
 
     @property
     def name(self) -> str:
@@ -56,12 +59,24 @@ def read_module(path: Path) -> Module:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             if node.targets[0].id in ("SIZES", "GATE_SIZE", "FRAMEWORK", "ENVIRONMENT", "EXIT_CODE"):
                 constants[node.targets[0].id] = ast.literal_eval(node.value)
-    return Module(path, tuple(constants.get("SIZES", (1, 2, 3))), tuple(cases), constants.get("GATE_SIZE", 2),
-                  constants.get("FRAMEWORK", ""), tuple(constants.get("ENVIRONMENT", {}).items()), constants.get("EXIT_CODE", 0))
+    framework = constants.get("FRAMEWORK", "")
+    imports = framework or ("torch" if re.search(r"^(import|from) (hvd\.)?torch\b", path.read_text(), re.MULTILINE) else "")
+    return Module(path, tuple(constants.get("SIZES", (1, 2, 3))), tuple(cases), constants.get("GATE_SIZE", 2), framework,
+                  tuple(constants.get("ENVIRONMENT", {}).items()), constants.get("EXIT_CODE", 0), imports)
 
 
 def modules() -> list[Module]:
     return [read_module(path) for path in sorted(CASES.glob("*.py")) if not path.name.startswith("_")]
+
+
+def jobs_of(size: int, chosen: list[Module]) -> dict[str, list[Module]]:
+    """Returns the modules that share a job, by a name of the job. A module whose job fails by design has one of its own."""
+    alike: dict[tuple[object, ...], list[Module]] = {}
+    for module in chosen:
+        alone = module.name if module.exit_code else ""
+        alike.setdefault((module.python, module.imports, module.environment, alone), []).append(module)
+    jobs = [group[at:at + MOST_IN_JOB] for group in alike.values() for at in range(0, len(group), MOST_IN_JOB)]
+    return {f"{job[0].name}-{size}": job for job in jobs}
 
 
 @dataclass(frozen=True)
@@ -82,20 +97,25 @@ class Results:
         return "\n".join(faults)
 
 
-def run_module(module: Module, size: int, sandbox: Sandbox) -> Results:
+def run_modules(modules: list[Module], size: int, sandbox: Sandbox) -> dict[str, Results]:
+    """Runs the modules of one job. Returns their results by their names."""
     folder = sandbox.files / "results"
     folder.mkdir()
-    variables = {"HVD_STALL_SHUTDOWN_TIME_SECONDS": "30", **dict(module.environment)}
-    job = sandbox.start("-np", size, "--bind-to", "none", "-H", f"localhost:{size}", module.python, RUNNER, module.path,
-                       folder, env=python_environment(variables))
+    first = modules[0]
+    variables = {"HVD_STALL_SHUTDOWN_TIME_SECONDS": "30", **dict(first.environment)}
+    job = sandbox.start("-np", size, "--bind-to", "none", "-H", f"localhost:{size}", first.python, RUNNER, folder,
+                        first.imports or "-", *(module.path for module in modules), env=python_environment(variables))
     try:
-        job.wait(JOB_LIMIT).expect(module.exit_code)
+        job.wait(JOB_LIMIT).expect(first.exit_code)
         job_fault = ""
     except AssertionError as error:  # the failure of each case without a result
         job_fault = str(error)
-    by_rank: dict[int, dict[str, str]] = {}
-    for rank in range(size):
-        file = folder / f"rank{rank}.jsonl"
-        lines = file.read_text().splitlines() if file.exists() else []
-        by_rank[rank] = {entry["case"]: entry["text"] for entry in map(json.loads, lines)}
-    return Results(job_fault, by_rank)
+    results = {}
+    for module in modules:
+        by_rank: dict[int, dict[str, str]] = {}
+        for rank in range(size):
+            file = folder / f"{module.name}-{rank}.jsonl"
+            lines = file.read_text().splitlines() if file.exists() else []
+            by_rank[rank] = {entry["case"]: entry["text"] for entry in map(json.loads, lines)}
+        results[module.name] = Results(job_fault, by_rank)
+    return results

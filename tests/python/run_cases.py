@@ -1,12 +1,15 @@
-"""Runs the cases of one module on this rank: run_cases.py MODULE.py FOLDER (see rank_cases.py).
+"""Runs the cases of modules on this rank: run_cases.py FOLDER IMPORT MODULE.py … (see rank_cases.py).
 
-Writes FOLDER/rank<R>.jsonl, one line per case as soon as it has ended. Between cases the ranks wait for each other.
+Writes FOLDER/MODULE-<R>.jsonl, one line per case as soon as it has ended. Between cases the ranks wait for each other. Of
+several modules each has a process of its own, which is forked when IMPORT ("-": none) has been imported once.
 """
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
+import os
 import sys
 import traceback
 from pathlib import Path
@@ -15,8 +18,7 @@ import hvd
 from hvd import _collectives
 
 
-def main() -> None:
-    source, folder = Path(sys.argv[1]), Path(sys.argv[2])
+def run(source: Path, folder: Path) -> None:
     sys.path.insert(0, str(source.parent))
     spec = importlib.util.spec_from_file_location(source.stem, source)
     assert spec and spec.loader
@@ -25,7 +27,7 @@ def main() -> None:
     hvd.init()
     rank = hvd.rank()
     cases = [(name, case) for name, case in vars(module).items() if name.startswith("case_")]
-    with open(folder / f"rank{rank}.jsonl", "w", buffering=1) as results:
+    with open(folder / f"{source.stem}-{rank}.jsonl", "w", buffering=1) as results:
         for name, case in cases:
             text = ""
             try:
@@ -36,6 +38,26 @@ def main() -> None:
             number = _collectives.barrier(_collectives.options(f"after {name}", 0))
             hvd.Handle(number, lambda: None).wait()
     hvd.shutdown()
+
+
+def run_in_child(source: Path, folder: Path) -> int:
+    """Returns the exit code of the child, or 128 + the signal that ended it. The child leaves as a program does."""
+    child = os.fork()
+    if child == 0:
+        run(source, folder)
+        sys.exit()
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return code if code >= 0 else 128 - code
+
+
+def main() -> None:
+    folder, slow, sources = Path(sys.argv[1]), sys.argv[2], [Path(word) for word in sys.argv[3:]]
+    if len(sources) == 1:
+        return run(sources[0], folder)
+    if slow != "-":
+        importlib.import_module(f"hvd.{slow}")
+    codes = [run_in_child(source, folder) for source in sources]
+    sys.exit(next(filter(None, codes), 0))
 
 
 if __name__ == "__main__":

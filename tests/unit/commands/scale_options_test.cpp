@@ -97,6 +97,8 @@ TEST(ScaleOptions, RefuseMissingAndInvalidValues) {
   EXPECT_THAT(error_of({"-np", "1,2", "--report", "./train"}),
               HasSubstr("needs a program to run; --report took ./train as its value"));
   EXPECT_THAT(error_of({"--repaet", "3", "-np", "1", "x"}), HasSubstr("did you mean --repeat?"));
+  EXPECT_THAT(error_of({"--foo", "-np", "1", "x"}),
+              HasSubstr("unknown option --foo of hvdrun scale"));
   EXPECT_THAT(error_of({"--warmup", "3", "-np", "1", "x"}), HasSubstr("of hyperfine: "));
   EXPECT_THAT(error_of({"-r", "3", "-np", "1", "x"}), HasSubstr("hvdrun scale --repeat N"));
   EXPECT_EQ(error_of({"-np"}), "-np needs a value");

@@ -59,7 +59,7 @@ class TestConsole {
   }
   // Writes what says that the rank fails.
   void fail(int rank, std::string_view text) {
-    console_->begin_failure(rank);
+    console_->begin_failure(rank, now_);
     write(rank, text, Stream::err);
   }
   void close(int rank, Stream stream = Stream::out) { console_->close(rank, stream); }

@@ -33,6 +33,12 @@ class FollowOnErrorsTest : public testing::Test {
   }};
 };
 
+TEST_F(FollowOnErrorsTest, KeepsTheFirstLineOfAnExceptionGroupWhole) {
+  write(0, "step 1\n  + Exception Group " + kTraceback);
+  pass(FollowOnErrors::kUnfinished);
+  EXPECT_EQ(failures_, "  + Exception Group " + kTraceback);
+}
+
 TEST_F(FollowOnErrorsTest, MarksWhatBeginsAFailure) {
   write(0, "step 1\n" + kOwn);
   write(1, "terminate called after throwing an instance of 'std::bad_alloc'\n");

@@ -246,8 +246,39 @@ TEST(LineFolder, WhatARankPrintsBesideItsFailureKeepsItsPlace) {
   EXPECT_EQ(console.out(), "[0] before\n[1] other rank\n");
   console.pass(LineFolder::kTogether);
   EXPECT_EQ(console.out(), "[0] Traceback\n[0] after\n");
-  for (int rank = 0; rank < 2; ++rank) console.write(rank, "caught\n", Stream::err);
-  EXPECT_EQ(console.out(), "[0] caught\n[1] caught\n") << "the failure is over";
+}
+
+TEST(LineFolder, ARankThatHasCaughtAnExceptionPrintsAtOnceAfterASecond) {
+  TestConsole console({.ranks = 3, .terminal = false});
+  console.fail(0, "Traceback\n");
+  console.pass(milliseconds(600));
+  console.write(0, "going on\n", Stream::err);
+  console.pass(milliseconds(600));
+  EXPECT_EQ(console.out(), "[0] Traceback\n");
+  console.write(0, "step\n");
+  EXPECT_EQ(console.out(), "[0] going on\n[0] step\n");
+}
+
+TEST(LineFolder, LinesOfHealthyRanksDoNotWaitForFailures) {
+  auto console = folding(16);
+  for (int rank = 0; rank < 4; ++rank) {
+    console.fail(rank, "Traceback\n");
+    console.pass(milliseconds(800));
+  }
+  console.write(9, "step\n");
+  console.pass(LineFolder::kAlone);
+  EXPECT_EQ(console.out(), "[9]  step\n");
+  console.pass(LineFolder::kTogether);
+  EXPECT_EQ(console.out(), "[0-3] Traceback\n");
+}
+
+TEST(LineFolder, ALineBetweenEqualOnesWithPyTorchsNumberMoves) {
+  auto console = folding(3);
+  for (int rank = 0; rank < 3; ++rank) {
+    const auto prefix = "[rank" + std::to_string(rank) + "]: ";
+    console.write(rank, prefix + "a\n" + prefix + std::to_string(rank) + "\n" + prefix + "b\n");
+  }
+  EXPECT_EQ(console.out(), "[0-2] a\n[0] [rank0]: 0\n[1] [rank1]: 1\n[2] [rank2]: 2\n[0-2] b\n");
 }
 
 TEST(LineFolder, AFailureIsShownWhenAllRanksHaveEnded) {

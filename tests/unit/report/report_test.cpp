@@ -146,15 +146,33 @@ TEST(ReportText, QuotesTheReportedExceptionAndFoldsTheOthers) {
 }
 
 TEST(ReportText, FoldsRanksThatPrintedTheSameException) {
-  auto report = failed_job();
+  Report report;
+  for (int rank = 0; rank < 8; ++rank) report.ranks.push_back(rank_report(rank));
+  report.first_failure = 2;
+  report.exit_code = 1;
   const std::vector<std::string> printed{
       "Traceback (most recent call last):", "  File \"train.py\", line 3, in <module>",
       "ValueError: bad batch"};
-  for (auto& rank : report.ranks) rank.last_stderr = printed;
-  report.ranks[0] = rank_report(0);  // succeeded after it had caught the same
-  report.ranks[0].last_stderr = printed;
+  for (auto& rank : report.ranks) {
+    rank.last_stderr = printed;
+    rank.exit_code = 1;
+  }
+  report.ranks[0].exit_code = 0;  // it has caught the same
+  for (auto& line : report.ranks[1].last_stderr) line.insert(0, "[rank1]: ");
   report.ranks[3].last_stderr.back() = "KeyError: 'a'";
-  EXPECT_THAT(report_lines(report), Contains("rank 1 raised the same"));
+  report.ranks[4].exit_code = 3;
+  report.ranks[5].last_stderr.emplace_back("went on, and failed for another reason");
+  report.ranks[6].stopped_by_us = true;  // it may have caught it
+  report.ranks[6].signal = SIGTERM;
+  EXPECT_EQ(report_lines(report)[0], "ranks 1,7 raised the same");
+}
+
+TEST(ReportText, ARankThatSucceededAfterALostConnectionHasNotFailed) {
+  Report report;
+  report.ranks.push_back(rank_report(0));
+  report.ranks[0].last_stderr = {"Traceback (most recent call last):", "  File \"t.py\", line 3",
+                                 "ConnectionResetError: Connection reset by peer"};
+  for (const auto& line : report_lines(report)) EXPECT_THAT(line, Not(HasSubstr("failed")));
 }
 
 TEST(ReportText, ListsSomeExceptionsAndFoldsTheRest) {

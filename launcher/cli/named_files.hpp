@@ -1,8 +1,8 @@
 // The files that a command line names beside its program: the script of Python or of a shell, and
-// the program behind `nice`, `env A=1` and the like. Without one of them every rank fails alike.
+// the program after `nice`, `env A=1` and the like. Without one of them every rank fails alike.
 //
 // For any thread; reads folders. It looks only for what the words say for certain: after an option
-// that may have a value or not, in a container or behind a shell's expansions it looks for nothing.
+// that may have a value or not, in a container or after a shell's expansions it looks for nothing.
 #pragma once
 
 #include "base/environment.hpp"

@@ -152,11 +152,11 @@ std::size_t Console::folded_with_notes() const {
   return folded;
 }
 
-std::size_t Console::bytes_behind(int rank) const {
+std::size_t Console::bytes_after(int rank) const {
   const auto& place = face(Stream::err);
   std::size_t bytes = 0;
   for (const auto* folder : {&place.folder, &place.failures})
-    if (*folder) bytes += (*folder)->bytes_behind(rank);
+    if (*folder) bytes += (*folder)->bytes_after(rank);
   return bytes;
 }
 

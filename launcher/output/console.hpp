@@ -60,8 +60,8 @@ class Console {
   bool shows_with_notes(int rank, Stream stream) const;
   // Returns the bytes of lines that were to go there, and are shown as those of another rank.
   std::size_t folded_with_notes() const;
-  // Returns the bytes that wait there behind the rank's lines.
-  std::size_t bytes_behind(int rank) const;
+  // Returns the bytes that wait there after the rank's lines.
+  std::size_t bytes_after(int rank) const;
   // Lines that wait to be folded are shown first.
   void note(std::string_view text) {
     show_folded();

@@ -188,7 +188,7 @@ void LineFolder::close(int rank) {
   show_complete();
 }
 
-std::size_t LineFolder::bytes_behind(int rank) const {
+std::size_t LineFolder::bytes_after(int rank) const {
   std::size_t bytes = 0;
   for (auto number = std::max(next_[static_cast<std::size_t>(rank)], first_); number < end();
        ++number)

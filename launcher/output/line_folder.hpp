@@ -61,8 +61,8 @@ class LineFolder {
   // Returns whether a line of the rank waits.
   bool holds(int rank) const { return next_[static_cast<std::size_t>(rank)] > first_; }
 
-  // Returns the bytes of the lines that wait behind those of the rank.
-  std::size_t bytes_behind(int rank) const;
+  // Returns the bytes of the lines that wait after those of the rank.
+  std::size_t bytes_after(int rank) const;
 
   // Shows the rank's lines, because something follows that is shown at once.
   void show_lines_of(int rank);

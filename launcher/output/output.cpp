@@ -237,7 +237,7 @@ void Output::Impl::show(int rank, Stream stream, std::string_view bytes, OutputT
   if (!console_->shows_with_notes(rank, stream)) return;
   written_ += bytes.size();
   if (stream == Stream::err)
-    shown_at_[static_cast<std::size_t>(rank)] = shown() - console_->bytes_behind(rank);
+    shown_at_[static_cast<std::size_t>(rank)] = shown() - console_->bytes_after(rank);
 }
 
 void Output::Impl::failed(int rank) {

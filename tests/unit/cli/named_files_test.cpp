@@ -38,7 +38,7 @@ TEST_F(NamedFiles, NamesAMissingScriptAndTheOneThatMayBeMeant) {
             "\"nosuch.py\" does not exist");
 }
 
-TEST_F(NamedFiles, NamesAMissingProgramBehindAnotherOne) {
+TEST_F(NamedFiles, NamesAMissingProgramAfterAnotherOne) {
   EXPECT_EQ(missing({"nice", "nosuch"}), "there is no program \"nosuch\" in PATH");
   EXPECT_EQ(missing({"prog"}, "nosuch -x"), "there is no program \"nosuch\" in PATH");
 }

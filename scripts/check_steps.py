@@ -120,7 +120,7 @@ def all_steps(options: Options) -> Iterator[Step]:
     if os.geteuid() == 0:  # only root can make the systems
         for number, release in DEBIANS.items():
             yield Step(f"debian-{number}", f"README's commands, with the gate, on a fresh Debian {number}", partial(run_fresh, release), ALL,
-                       minutes=60)
+                       minutes=120)
     yield Step("site", "the documents as a site with search; dead links are errors", run_site, ALL, minutes=5)
     yield Step("bench", "the benches, a small round each", run_bench, ALL, needs=("build",))
     if os.geteuid() == 0:  # only root can make the hosts between which it measures

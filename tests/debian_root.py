@@ -28,6 +28,7 @@ mount -t proc proc proc
 mount --rbind /sys sys
 mount -t devpts -o newinstance,ptmxmode=0666,mode=620,gid=5 devpts dev/pts
 mount -t tmpfs -o mode=1777 tmpfs dev/shm
+[ -e dev/fuse ] || mknod -m 666 dev/fuse c 10 229
 if [ -n "$6" ]; then
   mkdir -p "./$7"
   mount --bind "$6" "./$7"

@@ -134,7 +134,9 @@ def check_example_types(log: Log) -> None:
     (folder / "pyrightconfig.json").write_text(json.dumps(settings))
     files = [*sorted(folder.glob("*.py")), *sorted((TOP / "examples").rglob("*.py"))]
     mypy = [PYTHON, "-m", "mypy", "--config-file", TOP / "python/mypy-examples.ini", "--cache-dir", TOP / ".cache/mypy-examples"]
-    pyright = [ensure(log, PYRIGHT).parent / "basedpyright", "--project", folder / "pyrightconfig.json"]
+    # Of its own interpreter, which has no frameworks.
+    python = ensure(log, PYRIGHT)
+    pyright = [python.parent / "basedpyright", "--pythonpath", python, "--project", folder / "pyrightconfig.json"]
     for name, command in (("mypy", [*mypy, *files]), ("pyright", pyright)):
         findings = log.folder / f"findings-{name}.txt"
         if log.run(command, may_fail=True, output=findings, environment={"MYPYPATH": str(TOP / "python")}) != 0:

@@ -202,7 +202,7 @@ def test_wrap_puts_a_command_before_the_program_of_all_or_some_ranks(sandbox: Sa
 
 
 @pytest.mark.parametrize("value, code, said", [
-    ("no-such-profiler -x", 127, "no-such-profiler: not found"), ("2:env", 2, "--wrap names rank 2, but the job has 2 ranks"),
+    ("no-such-profiler -x", 127, 'there is no program "no-such-profiler" in PATH'), ("2:env", 2, "--wrap names rank 2, but the job has 2 ranks"),
     ("1:", 2, "--wrap needs a command such as"), ("2-1:env", 2, "--wrap ")])
 def test_wrap_with_a_bad_command_or_rank_is_an_error(sandbox: Sandbox, value: str, code: int, said: str) -> None:
     assert said in sandbox.run("-np", 2, "--wrap", value, "true").expect(code).err_text

@@ -40,6 +40,7 @@ void PmixClients::set_job(const PmixJob& job) {
 
 void PmixClients::connected(int rank) {
   const bool is_first = states_.empty();
+  if (left_without_finalize(rank)) warn_of_second_start(rank);
   states_[rank] = State::connected;
   if (!is_first || limit_.count() == 0) return;
   waited_ = std::min(limit_, kSoon);
@@ -84,6 +85,19 @@ bool PmixClients::has_second_program(int rank) {
       "as one process: `{} {} …`",
       rank, to_string(clients.back()), kAlone, program_of(clients.back())));
   return true;
+}
+
+// libpmix has taken the end of the earlier process for the rank's. It answers no fence of a later
+// one.
+void PmixClients::warn_of_second_start(int rank) {
+  if (job_size_ == 1 || clients_of(rank).size() > 1 || std::exchange(warned_of_restart_, true))
+    return;
+  events_.on_warning(fmt::format(
+      "rank {} starts MPI, PMIx or libhvd again, and may wait for ever: an earlier process of it "
+      "left without finalize. Processes that follow each other must leave by exit(), not by "
+      "_exit() "
+      "(Python's multiprocessing: get_context(\"spawn\"))",
+      rank));
 }
 
 void PmixClients::on_timer() {

@@ -46,6 +46,7 @@ class PmixClients {
  private:
   enum class State : char { connected, finalized };
   std::vector<ProcessInfo> clients_of(int rank) const;
+  void warn_of_second_start(int rank);
   void on_timer();
   bool warn_of_waiting();
   bool warn_of_waiting_for(const std::string& whom);
@@ -57,7 +58,8 @@ class PmixClients {
   std::chrono::milliseconds limit_{0};
   std::chrono::milliseconds waited_{0};  // when the timer ends
   std::unordered_map<int, State> states_;
-  bool warned_ = false;  // of a second program
+  bool warned_ = false;             // of a second program
+  bool warned_of_restart_ = false;  // and of one after another
   TimeoutTimer timer_;
 };
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import time
 
 import pytest
@@ -98,6 +99,15 @@ def test_a_ranks_second_program_works_after_the_first_has_ended(sandbox: Sandbox
     wait_until(lambda: any(waits(int(pid)) for pid, in sandbox.lines_of("pids")), "rank 0's second program in hvd_init")
     go.touch()
     assert "the ranks add up to 1" in job.wait().expect(0).out_lines
+
+
+def test_a_rank_that_starts_again_after_an_end_without_finalize_is_named(sandbox: Sandbox) -> None:
+    """libpmix's server takes the end of each rank's first program for the rank's, and the fence of hvd_init never ends."""
+    job = sandbox.start("-np", 2, "sh", "-c", f'"{CLIENT}" --quiet --no-finalize $HVD_RANK; exec "{program("../examples/hello")}"')
+    wait_until(lambda: b"left without finalize" in job.err, "the warning")
+    job.signal(signal.SIGINT)
+    done = job.wait()
+    assert re.search(r"warning: \S+ rank [01] starts MPI, PMIx or libhvd again, and may wait for ever", done.err_text), done
 
 
 def test_a_second_client_of_a_rank_is_refused_and_the_first_continues(sandbox: Sandbox) -> None:

@@ -31,6 +31,9 @@ from ._collectives import Handle, options, share_of_rows, shares_failure
 from .process_sets import ProcessSet, global_process_set, id_of
 from .types import Adasum, Average, DataType, Max, Min, Product, ReduceOp, Sum
 
+if _typing.TYPE_CHECKING:
+    from typing_extensions import TypeAlias as _TypeAlias
+
 __all__ = [
     "Adasum", "Average", "Max", "Min", "Product", "Sum", "allgather", "allgather_async", "allreduce", "allreduce_",
     "allreduce_async", "allreduce_async_", "alltoall", "alltoall_async", "broadcast", "broadcast_",
@@ -38,9 +41,9 @@ __all__ = [
     "reducescatter_async",
 ]
 
-Array = npt.NDArray[Any]
+Array: _TypeAlias = npt.NDArray[Any]
 
-_TYPES = {np.dtype(kind.name): kind for kind in DataType if kind is not DataType.bfloat16}
+_TYPES: dict[Any, DataType] = {np.dtype(kind.name): kind for kind in DataType if kind is not DataType.bfloat16}
 
 
 def data_type(array: Array) -> DataType:

@@ -28,7 +28,7 @@ import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Callable, Optional, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Optional, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +40,10 @@ from .._arguments import guarded
 from .._collectives import start_all, wait_for_all
 from ._exceptions import also_tensorflows, is_precondition
 
-Array = npt.NDArray[Any]
+if TYPE_CHECKING:
+    from typing_extensions import TypeAlias
+
+Array: TypeAlias = npt.NDArray[Any]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

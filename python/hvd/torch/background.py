@@ -287,12 +287,13 @@ def alltoall_async(tensor: torch.Tensor, splits: Optional[Splits] = None, name: 
 def _integers(splits: Optional[Splits]) -> Optional[list[int]]:
     if splits is None:
         return None
+    numbers: Any = splits
     if not isinstance(splits, torch.Tensor):
-        splits = torch.as_tensor(splits, dtype=None if len(splits) else torch.int32, device="cpu")
-    if splits.dim() != 1 or splits.is_floating_point() or splits.is_complex() or splits.dtype is torch.bool:
+        numbers = torch.as_tensor(splits, dtype=None if len(splits) else torch.int32, device="cpu")
+    if numbers.dim() != 1 or numbers.is_floating_point() or numbers.is_complex() or numbers.dtype is torch.bool:
         raise errors.InvalidArgumentError(
-            f"hvd: splits of {splits.dtype} and shape {list(splits.shape)}; they are a list of integers, one a rank")
-    return splits.tolist()
+            f"hvd: splits of {numbers.dtype} and shape {list(numbers.shape)}; they are a list of integers, one a rank")
+    return numbers.tolist()
 
 
 # ---- reducescatter ------------------------------------------------------------------------------

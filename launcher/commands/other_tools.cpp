@@ -74,12 +74,12 @@ constexpr OtherTool kOtherTools[] = {
     {"hvdrun templates", "ls", " -l -a --list --all ", "hvdrun templates lists all"},
 };
 
-struct OwnOptions {
+struct OptionsOfCommand {
   std::string_view command;
   std::string_view options;
 };
 
-constexpr OwnOptions kOwnOptions[] = {
+constexpr OptionsOfCommand kOptionsOfCommands[] = {
     {"hvdrun jobs", " --here --me "},
     {"hvdrun follow", " --no-output "},
     {"hvdrun cancel", " --all --me "},
@@ -119,7 +119,7 @@ std::optional<OtherToolsOption> option_of_other_tool(std::string_view command,
 std::optional<std::string_view> other_command_with(std::string_view option,
                                                    std::string_view command) {
   const auto word = fmt::format(" {} ", option.substr(0, option.find('=')));
-  for (const auto& own : kOwnOptions)
+  for (const auto& own : kOptionsOfCommands)
     if (own.command != command && own.options.find(word) != std::string_view::npos)
       return own.command;
   return std::nullopt;

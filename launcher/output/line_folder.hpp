@@ -58,9 +58,6 @@ class LineFolder {
   // Takes lines that each end with a newline.
   void add(int rank, Stream stream, std::string_view lines, OutputTime time, Steady now);
 
-  // Returns whether a line of the rank waits.
-  bool holds(int rank) const { return next_[static_cast<std::size_t>(rank)] > first_; }
-
   // Returns the bytes of the lines that wait after those of the rank.
   std::size_t bytes_after(int rank) const;
 
@@ -72,7 +69,7 @@ class LineFolder {
 
   void flush();
 
-  // Returns the bytes of lines that are shown as those of an other rank.
+  // Returns the bytes of lines that are shown as those of another rank.
   std::size_t folded() const { return folded_; }
 
   // Returns when to call tick(); nullopt if nothing waits.

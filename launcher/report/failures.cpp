@@ -38,7 +38,8 @@ std::vector<std::string> last_traceback(const RankReport& rank) {
   const bool left = rank.exited && !rank.stopped_by_us && rank.signal == 0 && rank.exit_code != 0;
   if (!left || rank.failure.reported || exception_at_end(rank.last_stderr).empty()) return {};
   auto lines = cause_lines(rank.last_stderr);
-  for (auto& line : lines) line = without_rank_prefix(line, rank.placement.rank);
+  for (auto& line : lines)
+    line.erase(0, line.size() - without_rank_prefix(line, rank.placement.rank).size());
   return lines;
 }
 
@@ -92,9 +93,9 @@ bool shows_cause(const RankReport& rank) {
 }
 
 bool has_failure_to_show(const Report& report, const RankReport& rank) {
-  if (raised_the_same(report, rank)) return true;
   if (rank.failure.text.empty())
-    return !succeeded(rank) && ended_with_peer_error(rank, rank.last_stderr);
+    return raised_the_same(report, rank) ||
+           (!succeeded(rank) && ended_with_peer_error(rank, rank.last_stderr));
   return !(failed_for_a_peer(rank) && rank.stopped_by_us);
 }
 

@@ -7,6 +7,7 @@
 #include "cli/started_commands.hpp"
 #include "commands/allocation_session.hpp"
 #include "commands/batch_request.hpp"
+#include "commands/job_dependency.hpp"
 #include "commands/subcommand.hpp"
 #include "common/fd.hpp"
 #include "common/shell_words.hpp"
@@ -161,6 +162,7 @@ Result<int> run_salloc(const std::vector<std::string>& args, const Environment& 
   HVD_CHECK(check_nodes(shape, offer));
   for (const auto& line : request_warnings(shape, invocation.job, batch, offer))
     print_own_line(line);
+  for (const auto& line : dependency_warnings(batch, environment)) print_own_line(line);
   print_own_line(describe(shape));
   Fd ours;
   Fd theirs;

@@ -8,6 +8,7 @@
 #include "cli/started_commands.hpp"
 #include "commands/batch_request.hpp"
 #include "commands/batch_script.hpp"
+#include "commands/job_dependency.hpp"
 #include "commands/requeue_request.hpp"
 #include "commands/subcommand.hpp"
 #include "commands/submit.hpp"
@@ -175,6 +176,7 @@ Result<int> run_sbatch(const std::vector<std::string>& args, const Environment& 
   HVD_CHECK(check_nodes(shape, offer));
   for (const auto& line : request_warnings(shape, invocation.job, batch, offer))
     print_own_line(line);
+  for (const auto& line : dependency_warnings(batch, environment)) print_own_line(line);
   HVD_TRY(const auto made,
           batch_script(*script, batch, shape, inner_command(invocation, shape, environment)));
   print_own_line(describe(shape));

@@ -256,6 +256,17 @@ def test_a_job_that_stops_early_fails_in_slurm(cluster: Cluster, shared: Path) -
     assert hvdrun(cluster, shared, "cancel", after).returncode == 0
 
 
+@pytest.mark.gate
+def test_a_dependency_on_a_job_that_slurm_does_not_know_is_warned_of(cluster: Cluster, shared: Path) -> None:
+    """SLURM starts such a job at once."""
+    job = hvdrun(cluster, shared, "sbatch", "-np", 1, "--submit", "--", "true").stdout.strip()
+    done = hvdrun(cluster, shared, "sbatch", "-np", 1, "--dependency", f"afterok:{job}:99999", "--", "true")
+    warnings = [line for line in done.stderr.splitlines() if "hvdrun: warning: " in line]
+    assert done.returncode == 0 and warnings == [
+        f"hvdrun: warning: --dependency afterok:{job}:99999: SLURM knows no job 99999: there was none, or it ended some time ago; the new "
+        "job may start without waiting for it"], done.stderr
+
+
 def test_sbatch_follow_skips_the_output_of_an_earlier_job(cluster: Cluster, shared: Path) -> None:
     for word in ("first", "second"):
         done = hvdrun(cluster, shared, "sbatch", "-np", 1, "--requeue", "--output", "train.log", "--follow", "--", "echo", word)

@@ -60,10 +60,9 @@ std::vector<std::string> dependency_warnings(const BatchSpec& batch,
   if (!known) return {};
   std::vector<std::string> warnings;
   for (const auto& id : ids) {
-    if (std::any_of(known->begin(), known->end(),
-                    [&](const auto& job) {
-                      return job.number == id.number || belongs_to(job.id, id.number);
-                    }))
+    if (std::any_of(known->begin(), known->end(), [&](const auto& job) {
+          return job.number == id.number || belongs_to(job.id, id.number);
+        }))
       continue;
     warnings.push_back(warning_text(
         fmt::format("--dependency {}: SLURM knows no job {}: there was none, or it ended some time "

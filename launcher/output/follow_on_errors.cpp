@@ -75,6 +75,11 @@ void FollowOnErrors::failed(int number) {
     if (other != number && rank(other).block > 0) put_aside(other);
 }
 
+void FollowOnErrors::close(int number) {
+  if (static_cast<std::size_t>(number) < ranks_.size() && rank(number).block == 0)
+    show_held(number);
+}
+
 void FollowOnErrors::put_aside(int number) {
   auto& each = rank(number);
   each.aside.append(each.held, 0, each.block);

@@ -49,6 +49,9 @@ class FollowOnErrors {
   // A rank has failed. Its own traceback decides whether it is the cause for others.
   void failed(int rank);
 
+  // The rank's stderr has ended. Shows a traceback without its end: the rest will not come.
+  void close(int rank);
+
   // Shows what waits, and what was put aside of the rank to blame; puts aside what waits of the
   // others if there is such a rank. The ranks have ended.
   void settle(std::optional<int> first_failure);

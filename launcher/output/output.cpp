@@ -257,6 +257,7 @@ void Output::Impl::set_raw(bool raw) {
 }
 
 void Output::Impl::close(int rank, Stream stream) {
+  if (stream == Stream::err) follow_on_.close(rank);
   console_->close(rank, stream);
   if (shared_ && rank == terminal_rank_ && stream == Stream::out) shared_->leave();
   after_lines();

@@ -39,6 +39,15 @@ TEST_F(FollowOnErrorsTest, KeepsTheFirstLineOfAnExceptionGroupWhole) {
   EXPECT_EQ(failures_, "  + Exception Group " + kTraceback);
 }
 
+TEST_F(FollowOnErrorsTest, ShowsATracebackWithoutItsEndWhenTheRankHasEnded) {
+  write(0, kTraceback);
+  write(1, kClosed);
+  EXPECT_EQ(shown(), "");
+  errors_.close(0);
+  errors_.close(1);
+  EXPECT_EQ(shown(), kTraceback) << "the other one is whole, and waits for its cause";
+}
+
 TEST_F(FollowOnErrorsTest, MarksWhatBeginsAFailure) {
   write(0, "step 1\n" + kOwn);
   write(1, "terminate called after throwing an instance of 'std::bad_alloc'\n");

@@ -63,6 +63,14 @@ bool has_acknowledged(int socket, std::chrono::milliseconds time) {
   return !owed || std::chrono::milliseconds(info.tcpi_last_ack_recv) <= time;
 }
 
+bool sends_in_vain(int socket) {
+  constexpr std::uint8_t kInVain = 2;
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  return ::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 &&
+         info.tcpi_state == TCP_ESTABLISHED && info.tcpi_retransmits >= kInVain;
+}
+
 bool has_answered_last_send(int socket) {
   constexpr std::uint32_t kFresh = 1000;  // ms
   tcp_info info{};

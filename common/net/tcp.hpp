@@ -39,6 +39,11 @@ int connect_error(int socket);
 // kernel ends the connection by itself if its data is not acknowledged for some minutes.
 bool has_acknowledged(int socket, std::chrono::milliseconds time);
 
+// Returns whether this kernel has sent data again twice and more, and the other host has
+// acknowledged none of it. Returns false also if the socket is not connected, or the kernel cannot
+// say.
+bool sends_in_vain(int socket);
+
 // Returns whether the other host's kernel has answered since data was sent last, or that was less
 // than a second ago. A process there that reads nothing makes the kernel send the same data again,
 // after ever longer pauses: then has_acknowledged() is too strict.

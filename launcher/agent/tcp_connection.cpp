@@ -32,6 +32,7 @@ End end_of(const std::optional<Address>& address) {
 }
 
 constexpr int kInVain = 2;
+constexpr std::string_view kEstablished = "01";
 
 // Returns "4711" for each link "socket:[4711]" in /proc/PID/fd.
 std::vector<std::string> socket_inodes(pid_t process) {
@@ -68,12 +69,13 @@ LinkRoute route_of_socket(int socket) {
 bool waits_in_vain(std::string_view line, const std::vector<std::string>& inodes) {
   std::istringstream words{std::string(line)};
   std::string skipped;
+  std::string state;
   std::string inode;
   int retransmits = 0;
   int probes = 0;
-  for (int i = 0; i < 6; ++i) words >> skipped;
+  words >> skipped >> skipped >> skipped >> state >> skipped >> skipped;
   words >> std::hex >> retransmits >> skipped >> std::dec >> probes >> inode;
-  return words && (retransmits >= kInVain || probes >= kInVain) &&
+  return words && state == kEstablished && (retransmits >= kInVain || probes >= kInVain) &&
          std::find(inodes.begin(), inodes.end(), inode) != inodes.end();
 }
 

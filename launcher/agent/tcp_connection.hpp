@@ -22,8 +22,8 @@ LinkRoute route_of_ssh(const char* connection);
 // Call it in the agent, which has connected.
 LinkRoute route_of_socket(int socket);
 
-// Returns whether this kernel waits for an acknowledgment on a TCP connection of another process,
-// and has asked for it twice in vain. Returns false if that cannot be seen.
+// Returns whether this kernel waits for an acknowledgment on an established TCP connection of
+// another process, and has asked for it twice in vain. Returns false if that cannot be seen.
 bool waits_in_vain(pid_t process);
 
 // Does the same for one line of /proc/net/tcp, if it is that of one of these sockets.

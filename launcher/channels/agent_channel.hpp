@@ -42,6 +42,10 @@ class AgentChannel {
   // even if its agent is silent, because that is stopped, swapped out or waits for a file system.
   virtual bool host_answers(std::chrono::milliseconds time) const = 0;
 
+  // Returns whether what was sent there does not arrive: this kernel has sent it again and again.
+  // If the host answers all the same, the network loses some packets, such as large ones.
+  virtual bool sends_in_vain() const { return false; }
+
   // Ends the agent now, in any state. `agent` is its process id on its host; 0 if it is not known.
   virtual void kill(pid_t agent) = 0;
 

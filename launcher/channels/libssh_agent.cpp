@@ -260,6 +260,11 @@ class LibsshAgent final : public AgentChannel {
     const std::lock_guard lock(shared_->mutex);
     return has_acknowledged(shared_->socket.get(), time);
   }
+  bool sends_in_vain() const override {
+    if (fallback_) return fallback_->sends_in_vain();
+    const std::lock_guard lock(shared_->mutex);
+    return common::sends_in_vain(shared_->socket.get());
+  }
   void kill(pid_t agent) override {
     cut();
     if (!was_reached_ && !end_ && !thread_hangs_.pending()) thread_hangs_.start(kPatience);

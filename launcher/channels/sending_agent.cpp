@@ -82,6 +82,7 @@ class SendingAgent final : public AgentChannel {
   bool host_answers(std::chrono::milliseconds time) const override {
     return login_->host_answers(time);
   }
+  bool sends_in_vain() const override { return login_->sends_in_vain(); }
   void on_reached() override { login_->on_reached(); }
   SshFacts ssh_facts() const override { return login_->ssh_facts(); }
   bool ended() const override { return ended_; }

@@ -191,6 +191,11 @@ bool SrunAgents::host_answers(std::size_t host, std::chrono::milliseconds time) 
   return tls && has_acknowledged(tls->connection.get(), time);
 }
 
+bool SrunAgents::sends_in_vain(std::size_t host) const {
+  const auto& tls = hosts_[host].tls;
+  return tls && common::sends_in_vain(tls->connection.get());
+}
+
 void SrunAgents::cut(std::size_t host) {
   // The link has the connection, too, and notices its end.
   if (const auto tls = std::exchange(hosts_[host].tls, nullptr))

@@ -97,6 +97,8 @@ class SrunAgents {
 
   // Returns whether that host answers, as AgentChannel::host_answers().
   bool host_answers(std::size_t host, std::chrono::milliseconds time) const;
+  // The same for AgentChannel::sends_in_vain().
+  bool sends_in_vain(std::size_t host) const;
 
   // Closes that host's link, at both ends.
   void cut(std::size_t host);

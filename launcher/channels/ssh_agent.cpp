@@ -26,6 +26,7 @@ class SshAgent final : public AgentChannel {
   bool host_answers(std::chrono::milliseconds) const override {
     return !direct_ || ended() || !waits_in_vain(ssh_.pid());
   }
+  bool sends_in_vain() const override { return direct_ && !ended() && waits_in_vain(ssh_.pid()); }
   void kill(pid_t) override {
     if (ended()) return;
     killed_ = true;

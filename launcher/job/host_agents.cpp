@@ -22,6 +22,16 @@ namespace {
 
 constexpr std::chrono::seconds kLastResortPatience{5};
 
+// Returns what is likely if the host answers, but does not get what is sent to it: on the way large
+// packets are lost, without a word to this host (RFC 2923, section 2.1).
+std::string say_lost_packets(const AgentState& agent) {
+  if (!agent.channel->sends_in_vain()) return {};
+  return fmt::format(
+      "; what was sent to it does not arrive: are large packets lost on the way (MTU)? compare "
+      "`ping {0}` and `ping -M do -s 1472 {0}`",
+      agent.host.name);
+}
+
 // Returns what the host printed instead of the agent's first frame: the text of a login shell that
 // refuses, of a command that the server forces, of ~/.bashrc.
 std::string say_login_text(const AgentState& agent) {
@@ -258,11 +268,12 @@ std::string HostAgents::stage(const AgentState& agent) const {
   if (!life.has(AgentPhase::reached)) {
     const auto doing = agent.channel->status();
     return "no answer: still " + (doing.empty() ? "connecting or logging in" : doing) +
-           say_login_text(agent);
+           say_login_text(agent) + say_lost_packets(agent);
   }
   if (!life.has(AgentPhase::greeted))
     return "hvdrun there does not get ready: it looks for GPUs and cores";
-  return launched_ ? "its ranks are still being started" : "ready, waiting for the others";
+  if (!launched_) return "ready, waiting for the others";
+  return "its ranks are still being started" + say_lost_packets(agent);
 }
 
 // --- ending --------------------------------------------------------------------------------------

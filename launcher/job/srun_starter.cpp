@@ -21,6 +21,7 @@ class SrunChannel final : public AgentChannel {
   bool host_answers(std::chrono::milliseconds time) const override {
     return all_->host_answers(host_, time);
   }
+  bool sends_in_vain() const override { return all_->sends_in_vain(host_); }
   void kill(pid_t) override { all_->cut(host_); }
   bool ended() const override { return true; }
   std::string failure() const override { return all_->why_lost(host_); }

@@ -219,6 +219,10 @@ class Cluster:
     def join(self, host: str) -> None:
         self._switch("join", host)
 
+    def narrow(self, host: str, size: str) -> None:
+        """Loses packets of more than `size` bytes on their way to the host; "off" ends that."""
+        self._switch("narrow", host, size)
+
     def slow(self, host: str, rate: str) -> None:
         """Limits the rate each way, in tc's notation ("10mbit"); "off" ends the limit."""
         self._switch("slow", host, rate)

@@ -71,6 +71,7 @@ class Machine:
     frozen: set[int] | None = None
     cut: bool = False
     rate: str = ""
+    narrow: bool = False
 
     @property
     def state(self) -> str:
@@ -174,7 +175,7 @@ class Keeper:
         try:
             if not text:
                 raise ClusterError(f"{machine.host.name} could not be made")
-            machine.pid, machine.frozen, machine.cut, machine.rate = int(text), None, False, ""
+            machine.pid, machine.frozen, machine.cut, machine.rate, machine.narrow = int(text), None, False, "", False
             self._plug(machine)
             os.write(plugged_write, b"1")
         finally:
@@ -209,6 +210,15 @@ class Keeper:
             run_tool("tc", "qdisc", verb, "dev", machine.host.link, "root", *limit)
             run_tool(*inside, "tc", "qdisc", verb, "dev", "eth0", "root", *limit)
         machine.rate = rate if limit else ""
+
+    def narrow(self, machine: Machine, size: str) -> None:
+        """Loses packets of more than `size` bytes on their way to the host, without a word to their sender; "off" ends that."""
+        self._require_power(machine)
+        # tbf drops packets that are larger than its burst (tc-tbf(8)).
+        limit = [] if size == "off" else ["tbf", "rate", "1gbit", "burst", size, "latency", "200ms"]
+        if limit or machine.narrow:
+            run_tool("tc", "qdisc", "replace" if limit else "del", "dev", machine.host.link, "root", *limit)
+        machine.narrow = bool(limit)
 
     def freeze(self, machine: Machine) -> None:
         self._require_power(machine)
@@ -261,6 +271,7 @@ class Keeper:
             if machine.cut:
                 self.join(machine)
             self.slow(machine, "off")
+            self.narrow(machine, "off")
             self.clear(machine)
             if not machine.listens():
                 self.kill(machine)
@@ -331,6 +342,8 @@ class Keeper:
             fds.append(os.pidfd_open(machine.pid))
         elif verb == "slow":
             self.slow(machine, request.get("rate", "off"))
+        elif verb == "narrow":
+            self.narrow(machine, request.get("rate", "off"))
         elif verb in self.SWITCHES:
             self.SWITCHES[verb](self, machine)
         else:

@@ -536,6 +536,20 @@ def test_an_agent_that_starts_ranks_slowly_is_not_reported_as_silent(jobs: Jobs,
 
 
 @pytest.mark.gate
+@pytest.mark.parametrize("client, words", [("libssh", "its ranks are still being started"), ("openssh", "no answer: still connecting or logging in")])
+def test_large_packets_that_get_lost_are_named_as_the_cause(jobs: Jobs, client: str, words: str) -> None:
+    """OpenSSH's own first message is large, too."""
+    jobs.cluster.narrow("n2", "1250")
+    try:
+        done = jobs.run("-np", 1, "-H", "n2:1", "--ssh-client", client, "--start-timeout", 5, "true")
+    finally:
+        jobs.cluster.narrow("n2", "off")
+    assert done.returncode == 124 and (
+        f"hvdrun: error: n2: {words}; what was sent to it does not arrive: are large packets lost on the way (MTU)? compare `ping n2` "
+        "and `ping -M do -s 1472 n2`\n") in done.stderr, done.stderr
+
+
+@pytest.mark.gate
 def test_a_job_that_lost_a_host_is_restarted_on_the_others(jobs: Jobs, shared: Path) -> None:
     job = jobs.start("-np", 2, "-H", "n1:2,n2:2", "--map-by", "node", "--max-restarts", 1, "sh", "-c",
                      f"hostname > {shared}/$HVD_RESTART_COUNT.$HVD_RANK; [ $HVD_RESTART_COUNT = 1 ] || exec sleep 7777")

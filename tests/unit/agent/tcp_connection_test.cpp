@@ -29,9 +29,11 @@ TEST(Route, OfASocketNamesBothEndpoints) {
 }
 
 // Returns a line of /proc/net/tcp (proc(5)) without its last fields.
-std::string tcp_line(const std::string& timer, const std::string& retransmits, int probes) {
-  return "   7: 0100007F:0016 0200007F:A4D2 01 00000040:00000000 " + timer + " " + retransmits +
-         "     0        " + std::to_string(probes) + " 4711 4 0000000000000000 20 4 30 10 -1";
+std::string tcp_line(const std::string& timer, const std::string& retransmits, int probes,
+                     const std::string& state = "01") {
+  return "   7: 0100007F:0016 0200007F:A4D2 " + state + " 00000040:00000000 " + timer + " " +
+         retransmits + "     0        " + std::to_string(probes) +
+         " 4711 4 0000000000000000 20 4 30 10 -1";
 }
 
 TEST(WaitsInVain, IsTrueAfterTwoRetransmissionsOrProbes) {
@@ -43,6 +45,7 @@ TEST(WaitsInVain, IsTrueAfterTwoRetransmissionsOrProbes) {
   EXPECT_TRUE(waits_in_vain(tcp_line("04:00000050", "00000000", 2), ours)) << "a full window";
   EXPECT_FALSE(waits_in_vain(tcp_line("01:00000050", "00000002", 0), {"12"}))
       << "the socket of another process";
+  EXPECT_FALSE(waits_in_vain(tcp_line("01:00000050", "00000002", 0, "02"), ours)) << "SYN_SENT";
   EXPECT_FALSE(waits_in_vain("  sl  local_address rem_address   st tx_queue rx_queue", ours));
 }
 

@@ -98,10 +98,11 @@ std::size_t begin_after(std::string_view text, std::size_t at) {
 }  // namespace
 
 std::string_view nearest_name(std::string_view name,
-                              const std::vector<std::string_view>& candidates) {
+                              const std::vector<std::string_view>& candidates,
+                              std::size_t letters) {
   if (name.empty() || name.size() > kLongestName) return {};
   std::string_view best;
-  std::size_t fewest = std::max<std::size_t>(1, name.size() / 4) + 1;
+  std::size_t fewest = std::max<std::size_t>(1, name.size() / letters) + 1;
   for (const auto candidate : candidates) {
     const std::size_t slips = completes(candidate, name) ? 1 : slips_between(name, candidate);
     if (slips < fewest) {

@@ -23,10 +23,10 @@ inline std::string plural(std::integral auto count, std::string_view thing) {
 // Returns the known name that was most likely meant by a mistyped one: the candidate with the
 // fewest slips (a letter missing, added, changed, or two swapped) from `name`, the first of equal
 // ones. A candidate that begins with `name`, which then has four letters or more, has one slip.
-// Returns "" if no candidate is near: at most a third of the name's length, and at least one slip,
-// is near.
+// Returns "" if no candidate is near: one slip is, and so is one for each `letters` of the name.
 std::string_view nearest_name(std::string_view name,
-                              const std::vector<std::string_view>& candidates);
+                              const std::vector<std::string_view>& candidates,
+                              std::size_t letters = 4);
 
 // ---- Text from outside (what a user typed, what ranks and other hosts send) inside a message
 

@@ -44,7 +44,7 @@ def write_images(folder: Path) -> None:
             place = folder / ("test" if number % 5 == 0 else "train") / str(label)
             place.mkdir(parents=True, exist_ok=True)
             image = Image.frombytes("L", (8, 8), bytes(pixel * 255 // DARKEST for pixel in pixels))
-            image.resize((SIDE, SIDE), Image.BICUBIC).save(place / f"{number:04}.png")
+            image.resize((SIDE, SIDE), Image.Resampling.BICUBIC).save(place / f"{number:04}.png")
 
 
 def main() -> None:

@@ -86,7 +86,13 @@ constexpr ForeignOption kPythonOptions[] = {
     answered(kOthers, {"-q"}, "2> FILE keeps hvdrun's own lines apart; SLURM's -q is for sbatch"),
     answered(kOthers, {"--quiet"}, kOwnLines),
     answered(kOthers, {"--debug"}, kVerbose),
-    answered(kOthers, {"-d"}, "use --verbose; SLURM's -d is for hvdrun sbatch"),
+    answered(
+        kOthers, {"-d"},
+        "use --cpus-per-rank K for a rank's cores (aprun), --verbose to look for faults; SLURM's "
+        "-d is for hvdrun sbatch"),
+    answered("aprun", {"-cc"}, "use --bind-to core, numa or none"),
+    answered("jsrun", {"-a"}, "use -np N for all ranks, --ranks-per-host K for those of a host"),
+    answered("jsrun", {"-g"}, "each rank has one GPU; CUDA_VISIBLE_DEVICES=0,1 hvdrun … chooses"),
     flag(kOthers, {"--no-label", "--no-labels"}, "--label=none"),
     answered(kOthers, {"--background", "--detach"}, kBackground),
     answered(kOthers, {"--time-limit", "--walltime"}, kTimeout),

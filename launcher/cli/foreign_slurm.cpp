@@ -106,6 +106,8 @@ constexpr ForeignOption kSlurmOptions[] = {
     for_batch(same(kSbatch, {"-e"}, "--error")),
     for_batch(same(kSbatch, {"-a"}, "--array")),
     for_batch(same(kSbatch, {"-d"}, "--dependency")),
+    for_batch(answered("SLURM's salloc", {"--no-shell"},
+                       "hvdrun salloc has its nodes while its shell or program runs")),
     for_batch(answered(kSbatch, {"--gres"}, "use --gpus-per-node K")),
     for_batch(answered(kSbatch, {"--gpus", "-G"}, "use -np N: one rank per GPU")),
     for_batch(answered(kSbatch, {"--mail-user"}, "use --mail ADDRESS")),

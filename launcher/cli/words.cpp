@@ -1,6 +1,7 @@
 #include "cli/words.hpp"
 
 #include "cli/foreign_options.hpp"
+#include "cli/option_words.hpp"
 #include "common/text.hpp"
 
 #include <algorithm>
@@ -13,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 namespace hvdrun::cli {
 namespace {
 
@@ -20,18 +23,29 @@ bool is_option_word(std::string_view word) {
   return word.size() > 1 && word.front() == '-' && word != "--";
 }
 
-// Returns the option that was probably meant, or an empty text. Nothing is like an option of one
-// letter.
-std::string nearest_option(std::string_view spelling, const OptionSet& options) {
-  if (spelling.size() < 4) return {};
-  if (!spelling.starts_with("--")) return nearest_option("-" + std::string(spelling), options);
+// Returns the option that was probably meant, with as many dashes as the prefix has. `letters`: see
+// nearest_name().
+std::string nearest_with(std::string_view prefix, std::string_view name, const OptionSet& options,
+                         std::size_t letters) {
   std::vector<std::string_view> known;
   for (const auto table : options)
     for (const auto& option : table)
       for (const auto candidate : option.spellings)
-        if (candidate.starts_with("--")) known.push_back(candidate.substr(2));
-  const auto nearest = nearest_name(spelling.substr(2), known);
-  return nearest.empty() ? std::string() : "--" + std::string(nearest);
+        if (candidate.find_first_not_of('-') == prefix.size() && candidate.size() > 2)
+          known.push_back(candidate.substr(prefix.size()));
+  const auto nearest = nearest_name(name, known, letters);
+  return nearest.empty() ? std::string() : std::string(prefix) + std::string(nearest);
+}
+
+// Returns the option that was probably meant, or an empty text. Nothing is like an option of one
+// letter.
+std::string nearest_option(std::string_view spelling, const OptionSet& options,
+                           std::size_t letters) {
+  if (spelling.size() < 3) return {};
+  if (spelling.starts_with("--")) return nearest_with("--", spelling.substr(2), options, letters);
+  const auto name = spelling.substr(1);
+  auto nearest = nearest_with("-", name, options, letters);
+  return nearest.empty() && name.size() > 2 ? nearest_with("--", name, options, letters) : nearest;
 }
 
 // Returns "--num-proc" for "--num_proc".
@@ -296,12 +310,16 @@ class WordWalk {
   Result<void> unknown(std::string_view spelling) const {
     if (!is_batch_ && find_option_by_spelling(spelling, batch_options()) != nullptr)
       return fail(std::string(spelling) + " is an option of hvdrun sbatch", kExitUsage);
-    const auto nearest = nearest_option(spelling, options_);
-    return fail("unknown option " + quote_if_needed(spelling) +
-                    (nearest.empty() ? "; hvdrun " + std::string(is_batch_ ? "sbatch " : "") +
-                                           "--help lists all"
-                                     : "; did you mean " + nearest + "?"),
-                kExitUsage);
+    const auto meant = [&](std::size_t letters) {
+      const auto nearest = nearest_option(spelling, options_, letters);
+      return nearest.empty() ? std::string() : "; did you mean " + nearest + "?";
+    };
+    auto answer = meant(4);
+    if (answer.empty()) answer = answer_by_words(spelling, options_, in_slurm_job_);
+    if (answer.empty()) answer = meant(3);
+    if (answer.empty())
+      answer = fmt::format("; hvdrun {}--help lists all", is_batch_ ? "sbatch " : "");
+    return fail("unknown option " + quote_if_needed(spelling) + answer, kExitUsage);
   }
 
   bool ends_walk() const { return words_.action != nullptr && words_.action->name != "explain"; }

@@ -54,6 +54,7 @@ Result<std::vector<JobRecord>> look_up(const std::vector<JobId>& ids,
   command.push_back("--jobs=" + listed_ids(ids));
   HVD_TRY(const auto end, run_slurm({std::move(command), environment, {}}));
   auto answer = read_answer(end);
+  if (has_no_cluster(end)) return fail(kNoCluster, kExitNotFound);
   if (answer.kind == QueueAnswer::Kind::no_answer)
     return fail("SLURM does not answer (" + answer.complaint + "); nothing was cancelled");
   return std::move(answer.jobs);

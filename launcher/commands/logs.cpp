@@ -53,7 +53,7 @@ Result<std::size_t> parse_lines(const std::string& text) {
   const auto* const end = text.data() + text.size();
   const auto [after, error] = std::from_chars(text.data(), end, lines);
   if (error != std::errc() || after != end)
-    return fail("--lines takes a number, not " + quote_if_needed(text), kExitUsage);
+    return fail("-n (--lines) takes a number of lines, not " + quote_if_needed(text), kExitUsage);
   return lines;
 }
 

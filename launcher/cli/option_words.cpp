@@ -1,0 +1,127 @@
+#include "cli/option_words.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <span>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace hvdrun::cli {
+namespace {
+
+// Words that mean one thing, and hvdrun's option for it.
+struct Subject {
+  std::array<std::string_view, 8> words;
+  std::string_view answer;
+};
+
+constexpr Subject kHost{{"host", "node", "machine", "server", "hostname", "nodelist"},
+                        "for hosts: -H HOST,HOST or --hostfile FILE"};
+constexpr std::string_view kHostsOfJob = "hvdrun finds the hosts of a SLURM job";
+constexpr Subject kRank{{"rank", "proc", "process", "worker", "task", "np", "size", "slot"},
+                        "for ranks: -np N"};
+constexpr std::string_view kRanksPerHost = "for ranks on each host: --ranks-per-host K";
+constexpr Subject kSubjects[] = {
+    {{"ppn", "npernode"}, kRanksPerHost},
+    {{"cpu", "core", "thread", "depth"}, "for the cores of each rank: --cpus-per-rank K"},
+    {{"gpu", "device", "accelerator", "cuda"},
+     "for GPUs: CUDA_VISIBLE_DEVICES=0,1 hvdrun …; each rank has one"},
+    kRank,
+    kHost,
+    {{"retry", "attempt", "restart", "retrie"}, "for new starts after a failure: --max-restarts R"},
+    {{"bind", "binding", "pin", "pinning", "affinity"}, "for binding: --bind-to core|numa|none"},
+    {{"env", "export", "variable", "var"}, "for variables: -x NAME=VALUE"},
+    {{"log", "output", "redirect", "tee", "outdir"},
+     "for a file of each rank: --output-filename DIR"},
+    {{"user", "username", "login"}, "for the name to log in with: -H USER@HOST, or ~/.ssh/config"},
+    {{"tag", "prefix"}, "for the labels of lines: --label TEMPLATE"},
+    {{"timestamp", "timestamps"}, "for times before lines: --prefix-output-with-timestamp"},
+    {{"rdzv", "rendezvous", "master", "coordinator"},
+     "hvdrun connects the ranks, and sets MASTER_ADDR and MASTER_PORT"},
+};
+
+bool has(const Subject& subject, std::string_view word) {
+  return !word.empty() && std::ranges::find(subject.words, word) != subject.words.end();
+}
+
+const Subject* subject_of(std::string_view word) {
+  for (const auto& subject : kSubjects)
+    if (has(subject, word)) return &subject;
+  return nullptr;
+}
+
+std::string singular(std::string word) {
+  if (word.size() > 4 && word.ends_with("sses")) return word.substr(0, word.size() - 2);
+  if (word.size() > 3 && word.ends_with('s') && !word.ends_with("ss")) word.pop_back();
+  return word;
+}
+
+// Returns hvdrun's options that have one of the words in their name or among their values, at most
+// three.
+std::vector<std::string> with_a_word_of(const std::vector<std::string>& words,
+                                        const OptionSet& options) {
+  // Words that say nothing without another one.
+  constexpr std::string_view kSmall[] = {"no",  "num",  "max",  "min", "per",    "to",
+                                         "for", "file", "with", "use", "enable", "dir"};
+  constexpr std::size_t kMost = 3;
+  std::vector<std::string> found;
+  for (const auto table : options)
+    for (const auto& option : table) {
+      auto theirs = words_of_option(option.name);
+      if (option.value_name.find('|') != std::string_view::npos)  // "core|numa|none", not "TIME"
+        for (auto& word : words_of_option(option.value_name)) theirs.push_back(std::move(word));
+      const bool shares = std::ranges::any_of(words, [&](const std::string& word) {
+        return word.size() > 2 && std::ranges::find(kSmall, word) == std::end(kSmall) &&
+               std::ranges::find(theirs, word) != theirs.end();
+      });
+      if (shares && found.size() < kMost) found.push_back("--" + std::string(option.name));
+    }
+  return found;
+}
+
+}  // namespace
+
+std::vector<std::string> words_of_option(std::string_view spelling) {
+  std::vector<std::string> words(1);
+  bool was_small = false;
+  for (const char c : spelling) {
+    const bool is_large = std::isupper(static_cast<unsigned char>(c)) != 0;
+    const bool is_letter = std::isalnum(static_cast<unsigned char>(c)) != 0;
+    if ((!is_letter || (is_large && was_small)) && !words.back().empty()) words.emplace_back();
+    if (is_letter) words.back() += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    was_small = is_letter && !is_large;
+  }
+  if (words.back().empty()) words.pop_back();
+  for (auto& word : words) {
+    word = singular(std::move(word));
+    if (word.starts_with('n') && subject_of(word) == nullptr && subject_of(word.substr(1)))
+      word.erase(0, 1);
+  }
+  return words;
+}
+
+std::string answer_by_words(std::string_view spelling, const OptionSet& options,
+                            bool in_slurm_job) {
+  const auto words = words_of_option(spelling);
+  const bool is_long = spelling.starts_with("--") || spelling.size() > 3;
+  if (!is_long) return {};
+  const bool is_per_host =
+      std::ranges::find(words, "per") != words.end() &&
+      std::ranges::any_of(words, [](const auto& word) { return has(kHost, word); }) &&
+      std::ranges::any_of(words, [](const auto& word) { return has(kRank, word); });
+  if (is_per_host) return "; " + std::string(kRanksPerHost);
+  for (const auto& word : words)
+    if (const auto* subject = subject_of(word))
+      return "; " +
+             std::string(in_slurm_job && subject->answer.find("-H ") != std::string_view::npos
+                             ? kHostsOfJob
+                             : subject->answer);
+  const auto similar = with_a_word_of(words, options);
+  return similar.empty() ? std::string()
+                         : fmt::format("; did you mean {}?", fmt::join(similar, " or "));
+}
+
+}  // namespace hvdrun::cli

@@ -1,0 +1,22 @@
+// What an unknown option may mean, by the words of its name: "--num-ranks" and "--nprocs" are about
+// ranks, "--restarts" shares a word with "--max-restarts". For spellings that are no slip of a
+// known option and are in no table of other launchers. Pure functions, for any thread.
+#pragma once
+
+#include "cli/option_sets.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hvdrun::cli {
+
+// Returns the words of an option's spelling in lower case and the singular: "num", "rank" for
+// "--num_ranks"; also "rank" for "--nranks", and "rank", "per", "node" for "--ranksPerNode".
+std::vector<std::string> words_of_option(std::string_view spelling);
+
+// Returns what to use, for an error: "; for ranks: -np N", or "; did you mean --max-restarts?".
+// Empty if no word says anything. In a SLURM job it does not say how to name hosts.
+std::string answer_by_words(std::string_view spelling, const OptionSet& options, bool in_slurm_job);
+
+}  // namespace hvdrun::cli

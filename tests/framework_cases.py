@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import PYTHON, TOP
+from harness import PYTHON, TOP, TORCH_OF_DEBIAN
 
 PROGRAMS = TOP / "tests/frameworks/programs"
 
@@ -53,7 +53,7 @@ class Case:
         return {"HOME": home, "HF_HOME": f"{home}/huggingface", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "-1",
                 "TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONDONTWRITEBYTECODE": "1", "DS_ACCELERATOR": "cpu",
                 "TORCHINDUCTOR_CACHE_DIR": f"{home}/inductor", "TRITON_CACHE_DIR": f"{home}/triton",
-                "TORCH_EXTENSIONS_DIR": f"{home}/extensions", **dict(self.environment)}
+                "TORCH_EXTENSIONS_DIR": f"{home}/extensions", **TORCH_OF_DEBIAN, **dict(self.environment)}
 
     def expect_both_ranks(self, out: str, said: object) -> None:
         for rank in range(2):

@@ -27,8 +27,10 @@ constexpr const char* kNoHome = "/";
 // Without it Intel MPI does not use PMIx, and each rank is rank 0 of 1.
 constexpr std::string_view kIntelMpi = "I_MPI_PMI_LIBRARY";
 
-bool has_passwd_entry() {
-  return ::getpwuid(::geteuid()) != nullptr;
+// Returns the user's home folder as the system knows it.
+std::string home_folder() {
+  const auto* const entry = ::getpwuid(::geteuid());
+  return entry != nullptr && entry->pw_dir != nullptr ? entry->pw_dir : kNoHome;
 }
 
 Result<void> add_maps(const PmixLibrary& library, const PmixJob& job, PmixInfoList& info) {
@@ -74,7 +76,7 @@ void add_defaults_of_pmix(const PmixLibrary& library, std::vector<std::string>& 
       return entry.starts_with(name) && entry.substr(name.size()).starts_with('=');
     });
   };
-  if (!has("HOME") && !has_passwd_entry()) environment.push_back(std::string("HOME=") + kNoHome);
+  if (!has("HOME")) environment.push_back("HOME=" + home_folder());
   Dl_info file{};
   const auto* const function = reinterpret_cast<const void*>(library.PMIx_Get_version);
   if (!has(kIntelMpi) && ::dladdr(function, &file) != 0)
@@ -85,7 +87,7 @@ void prepare_pmix_environment(std::size_t local_ranks) {
   ::setenv("HWLOC_PLUGINS_PATH", "/nonexistent", 1);
   ::setenv("PMIX_MCA_gds", local_ranks > kRanksByMessage ? "ds21,hash" : "hash", 1);
   ::setenv("PMIX_MCA_psec", "native", 1);  // munge fails if munged does not run
-  if (::getenv("HOME") == nullptr && !has_passwd_entry()) ::setenv("HOME", kNoHome, 1);
+  if (::getenv("HOME") == nullptr) ::setenv("HOME", home_folder().c_str(), 1);
 }
 
 Result<PmixInfoList> describe_job(const PmixLibrary& library, const PmixJob& job,

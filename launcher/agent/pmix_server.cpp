@@ -162,6 +162,7 @@ class PmixServer::Impl {
 
   PmixLibrary library_;
   std::string nspace_;  // set before libpmix knows it, so before any client can call
+  std::string host_;    // this host's name in the job
   std::filesystem::path folder_;
   Events events_;
   Mailbox mailbox_;
@@ -287,6 +288,7 @@ pmix_proc_t PmixServer::Impl::proc_of(pmix_rank_t rank) const {
 Result<void> PmixServer::Impl::register_job(const PmixJob& job) {
   const auto& here = job.local_ranks();
   nspace_ = job.nspace;
+  host_ = job.hosts[job.host_index].name;
   fences_.set_job(job);
   modex_.set_job(job);
   services_.set_job(job);
@@ -317,6 +319,10 @@ Result<std::vector<std::string>> PmixServer::Impl::environment_of(int rank) cons
     std::free(*at);
   }
   std::free(environment);
+  // libpmix sets the kernel's name. Its version 5 looks up the ranks of this host by the variable.
+  constexpr std::string_view kHost = "PMIX_HOSTNAME=";
+  std::erase_if(variables, [&](const auto& each) { return each.starts_with(kHost); });
+  variables.push_back(std::string(kHost) + host_);
   if (status != PMIX_SUCCESS) return error("cannot admit a rank", status).error();
   for (const char* variable : kOpenMpiSettings) variables.emplace_back(variable);
   return variables;

@@ -14,6 +14,7 @@
 #include <iterator>
 #include <memory>
 #include <set>
+#include <span>
 #include <sstream>
 #include <thread>
 #include <utility>
@@ -154,13 +155,20 @@ class Look {
   }
 
   // A relative sleep that a look has interrupted continues as restart_syscall(2). The function of
-  // libc that the thread is in says which call it was.
+  // libc that the thread is in says which call it was. From glibc 2.41 on, two functions without a
+  // name are called by it.
   void name_resumed_calls() {
+    constexpr std::size_t kInner = 3;
     for (auto& thread : look_.threads) {
-      if (thread.system_call != "restart_syscall" || thread.stack.empty()) continue;
-      auto name = std::string_view(thread.stack.front().function);
-      name.remove_prefix(std::min(name.find_first_not_of('_'), name.size()));
-      if (is_restarted(name)) thread.system_call = name;
+      if (thread.system_call != "restart_syscall") continue;
+      for (const auto& frame :
+           std::span(thread.stack).first(std::min(kInner, thread.stack.size()))) {
+        auto name = std::string_view(frame.function);
+        name.remove_prefix(std::min(name.find_first_not_of('_'), name.size()));
+        if (!is_restarted(name)) continue;
+        thread.system_call = name;
+        break;
+      }
     }
   }
 

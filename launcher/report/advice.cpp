@@ -212,15 +212,23 @@ std::optional<std::string> port_advice(const Report& report, const RankReport& r
       *chosen->value, command_with("", report, without));
 }
 
+// Debian 13's own PyTorch 2.6 asks for what it was built without (torch/distributed/rendezvous.py).
+std::optional<std::string> libuv_advice(const Report& report, const RankReport& rank,
+                                        const JobSpec& spec) {
+  if (!has_said(rank, "without libuv support")) return std::nullopt;
+  return "this PyTorch was built without libuv, and needs a variable for that: " +
+         command_with("-x USE_LIBUV=0", report, spec);
+}
+
 }  // namespace
 
 std::vector<std::string> advice(const Report& report, const JobSpec& spec) {
   if (!report.first_failure) return {};
   const auto& rank = report.ranks[static_cast<std::size_t>(*report.first_failure)];
-  for (auto line :
-       {module_advice(report, rank, spec), framework_advice(report, rank, spec),
-        terminal_advice(report, rank, spec), mpich_advice(report, rank, spec),
-        port_advice(report, rank, spec), exit_advice(rank, spec), signal_advice(rank, spec)})
+  for (auto line : {module_advice(report, rank, spec), framework_advice(report, rank, spec),
+                    terminal_advice(report, rank, spec), mpich_advice(report, rank, spec),
+                    port_advice(report, rank, spec), libuv_advice(report, rank, spec),
+                    exit_advice(rank, spec), signal_advice(rank, spec)})
     if (line) return {*line};
   return {};
 }

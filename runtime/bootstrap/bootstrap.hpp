@@ -39,6 +39,10 @@ class Bootstrap {
   // bootstrap does not know it.
   virtual std::optional<Address> own_address() const { return std::nullopt; }
 
+  // Lets go of what another library of the process may want to start itself. The next exchange()
+  // takes it again.
+  virtual void rest() {}
+
   // Returns what must stay open until the process ends, because otherwise there can be no second
   // bootstrap. Null if there is no such thing.
   virtual std::shared_ptr<void> lasting() { return nullptr; }

@@ -12,6 +12,7 @@ namespace libhvd {
 #define HVD_PMIX_SYMBOLS(X) \
   X(PMIx_Init)              \
   X(PMIx_Finalize)          \
+  X(PMIx_Get_version)       \
   X(PMIx_Get)               \
   X(PMIx_Put)               \
   X(PMIx_Commit)            \

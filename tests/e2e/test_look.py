@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import sysconfig
 from pathlib import Path
 
@@ -163,7 +164,7 @@ def test_python_and_native_frames_are_in_their_order(sandbox: Sandbox) -> None:
     assert names.index("wait") < names.index("read"), names
     between = main["stack"][names.index("wait") + 1: names.index("read")]
     assert between and all(frame["language"] == "native" for frame in between), names
-    assert "nanosleep" in names[0], names
+    assert any("nanosleep" in name for name in names[:names.index("wait")]), names
     cut = look_at(process, "--depth", 2)["threads"][0]
     assert places(cut, file) == [("wait", 9), ("read", 6)] and "left out" in cut["problem"], cut
     text = look("--text", process.pid).stdout
@@ -361,6 +362,7 @@ if read(frame + 32) == id(__import__("sys")._getframe().f_code):
 """
 
 
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11) and "3.11" not in PYTHONS, reason="the places are those of Python 3.11")
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_damaged_memory_of_python_does_no_harm(damage: str, sandbox: Sandbox) -> None:
     process, _ = script(sandbox, PYTHONS.get("3.11", PYTHON), DAMAGED.format(damage=damage))

@@ -6,6 +6,7 @@
 #include <string>
 
 #include <gtest/gtest.h>
+#include <pmix_version.h>
 #include <sys/wait.h>
 
 #ifdef __SANITIZE_THREAD__
@@ -48,6 +49,13 @@ class PmixHosts : public ::testing::Test {
 };
 
 const std::vector<int> kUneven{4, 3, 1, 1};
+// In libpmix 5.0 only the first rank of a host learns that a fence has failed (_mdxcbfunc in
+// src/server/pmix_server.c of 5.0.7).
+const std::vector<int> kForFailures =
+    PMIX_VERSION_MAJOR == 5 ? std::vector<int>{1, 1, 1, 1} : kUneven;
+// libpmix's name for PMIX_ERR_LOST_CONNECTION.
+const std::string kLostConnection =
+    PMIX_VERSION_MAJOR == 5 ? "PMIX_ERR_LOST_CONNECTION\n" : "LOST_CONNECTION\n";
 
 TEST_F(PmixHosts, CollectingFenceGivesEveryRankAllData) {
   expect_all_succeeded(run("collected", kUneven));
@@ -96,7 +104,7 @@ TEST_F(PmixHosts, EveryRankKnowsThePlacementOfAllRanks) {
 }
 
 TEST_F(PmixHosts, FenceTimeoutGivesEveryRankTheSameStatus) {
-  expect_all_succeeded(run("late", kUneven));
+  expect_all_succeeded(run("late", kForFailures));
 }
 
 TEST_F(PmixHosts, GetCanBeRepeatedAfterATimeout) {
@@ -126,10 +134,10 @@ TEST_F(PmixHosts, LostHostFailsTheFencesThatWaitForIt) {
   job_.on_exchange = [&](std::size_t, const Frame& frame, const auto& kill_host) {
     if (frame.type == FrameType::fence && ++came == 3) kill_host(3);
   };
-  const auto end = run("absence", kUneven);
-  ASSERT_EQ(end.ranks.size(), 9u);
-  for (std::size_t rank = 0; rank < 8; ++rank)
-    EXPECT_EQ(end.ranks[rank].output, "LOST_CONNECTION\n") << "rank " << rank;
+  const auto end = run("absence", kForFailures);
+  ASSERT_GE(end.ranks.size(), 4u);
+  for (std::size_t rank = 0; rank + 1 < end.ranks.size(); ++rank)
+    EXPECT_EQ(end.ranks[rank].output, kLostConnection) << "rank " << rank;
 }
 
 TEST_F(PmixHosts, GetFromALostHostFails) {
@@ -138,7 +146,7 @@ TEST_F(PmixHosts, GetFromALostHostFails) {
   };
   const auto end = run("silence", kUneven);
   ASSERT_EQ(end.ranks.size(), 9u);
-  EXPECT_EQ(end.ranks[0].output, "LOST_CONNECTION\n");
+  EXPECT_EQ(end.ranks[0].output, kLostConnection);
 }
 
 // With more than 32 ranks on a host, libpmix passes shared data through shared memory.

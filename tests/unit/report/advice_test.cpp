@@ -80,6 +80,13 @@ TEST_F(Advice, LeavesAloneAPortThatIsNotTheOneInUse) {
   EXPECT_EQ(after({failure}), "") << "a config file has it, or a variable";
 }
 
+TEST_F(Advice, NamesTheVariableForAPyTorchWithoutLibuv) {
+  EXPECT_EQ(after({"RuntimeError: use_libuv was requested but PyTorch was build without libuv "
+                   "support"}),
+            "this PyTorch was built without libuv, and needs a variable for that: hvdrun -x "
+            "USE_LIBUV=0 -np 4 python 'my train.py'");
+}
+
 TEST_F(Advice, LeavesOutWhatIsTooLongToBePasted) {
   spec_.command = {"python", std::string(5000, 'x')};
   EXPECT_EQ(

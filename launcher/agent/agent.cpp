@@ -228,7 +228,7 @@ void Agent::start_pmix() {
   if (auto enough = prepare_descriptors(std::max<std::size_t>(1, options_.local_ranks)); !enough)
     return fail_job(enough.error());
   auto server = PmixServer::start(
-      loop_, folders_.paths().temporary, options_.local_ranks,
+      loop_, folders_.paths().temporary, local_host_name(), options_.local_ranks,
       {[this](int rank, int code, std::string text) {
          link_.send(FrameType::aborted, kToLauncher,
                     pack(AbortedMessage{rank, code, std::move(text)}));

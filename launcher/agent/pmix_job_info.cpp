@@ -1,5 +1,7 @@
 #include "agent/pmix_job_info.hpp"
 
+#include "common/bundled_library.hpp"
+
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -83,9 +85,10 @@ void add_defaults_of_pmix(const PmixLibrary& library, std::vector<std::string>& 
     environment.push_back(fmt::format("{}={}", kIntelMpi, file.dli_fname));
 }
 
-void prepare_pmix_environment(std::size_t local_ranks) {
+void prepare_pmix_environment(const PmixLibrary& library, std::size_t local_ranks) {
   ::setenv("HWLOC_PLUGINS_PATH", "/nonexistent", 1);
-  ::setenv("PMIX_MCA_gds", local_ranks > kRanksByMessage ? "ds21,hash" : "hash", 1);
+  const bool has_ds21 = !common::pmix_is_at_least(library.PMIx_Get_version(), "5.0.0");
+  ::setenv("PMIX_MCA_gds", has_ds21 && local_ranks > kRanksByMessage ? "ds21,hash" : "hash", 1);
   ::setenv("PMIX_MCA_psec", "native", 1);  // munge fails if munged does not run
   if (::getenv("HOME") == nullptr) ::setenv("HOME", home_folder().c_str(), 1);
 }

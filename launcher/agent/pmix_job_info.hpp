@@ -23,7 +23,7 @@ hwloc_topology* quick_topology();
 
 // Sets the environment variables of libpmix and hwloc. They apply inside the agent only: ranks get
 // the caller's environment.
-void prepare_pmix_environment(std::size_t local_ranks);
+void prepare_pmix_environment(const PmixLibrary& library, std::size_t local_ranks);
 
 // Adds to the ranks' environment, unless it has them: I_MPI_PMI_LIBRARY, by which Intel MPI finds
 // libpmix; and HOME=/ for a user without an entry in passwd(5), as in a container whose user is a

@@ -117,7 +117,7 @@ class PmixServer::Impl {
         services_(loop, library_, mailbox_, fences_, sender(), events_.on_warning) {}
   ~Impl() { current = nullptr; }
 
-  Result<void> start(std::size_t local_ranks);
+  Result<void> start(const std::string& host, std::size_t local_ranks);
   Result<void> register_job(const PmixJob& job);
   void add_defaults(std::vector<std::string>& environment) const {
     add_defaults_of_pmix(library_, environment);
@@ -162,7 +162,6 @@ class PmixServer::Impl {
 
   PmixLibrary library_;
   std::string nspace_;  // set before libpmix knows it, so before any client can call
-  std::string host_;    // this host's name in the job
   std::filesystem::path folder_;
   Events events_;
   Mailbox mailbox_;
@@ -261,9 +260,12 @@ pmix_server_module_t PmixServer::Impl::make_module() {
   return module;
 }
 
-Result<void> PmixServer::Impl::start(std::size_t local_ranks) {
-  prepare_pmix_environment(local_ranks);
+Result<void> PmixServer::Impl::start(const std::string& host, std::size_t local_ranks) {
+  prepare_pmix_environment(library_, local_ranks);
   PmixInfoList info;
+  // By itself libpmix takes the kernel's name without its domain, and version 5 finds no ranks of
+  // this host if the job has the whole name.
+  info.add(PMIX_HOSTNAME, host);
   info.add(PMIX_SERVER_TMPDIR, folder_.string());
   info.add(PMIX_SYSTEM_TMPDIR, folder_.string());
   info.add(PMIX_TCP_IF_INCLUDE, std::string("lo"));
@@ -288,7 +290,6 @@ pmix_proc_t PmixServer::Impl::proc_of(pmix_rank_t rank) const {
 Result<void> PmixServer::Impl::register_job(const PmixJob& job) {
   const auto& here = job.local_ranks();
   nspace_ = job.nspace;
-  host_ = job.hosts[job.host_index].name;
   fences_.set_job(job);
   modex_.set_job(job);
   services_.set_job(job);
@@ -319,10 +320,6 @@ Result<std::vector<std::string>> PmixServer::Impl::environment_of(int rank) cons
     std::free(*at);
   }
   std::free(environment);
-  // libpmix sets the kernel's name. Its version 5 looks up the ranks of this host by the variable.
-  constexpr std::string_view kHost = "PMIX_HOSTNAME=";
-  std::erase_if(variables, [&](const auto& each) { return each.starts_with(kHost); });
-  variables.push_back(std::string(kHost) + host_);
   if (status != PMIX_SUCCESS) return error("cannot admit a rank", status).error();
   for (const char* variable : kOpenMpiSettings) variables.emplace_back(variable);
   return variables;
@@ -379,10 +376,11 @@ PmixServer::~PmixServer() = default;
 
 Result<std::unique_ptr<PmixServer>> PmixServer::start(const EventLoop& loop,
                                                       const std::filesystem::path& folder,
+                                                      const std::string& host,
                                                       std::size_t local_ranks, Events events) {
   HVD_TRY(const PmixLibrary library, PmixLibrary::open());
   auto impl = std::make_unique<Impl>(loop, library, folder, std::move(events));
-  HVD_CHECK(impl->start(local_ranks));
+  HVD_CHECK(impl->start(host, local_ranks));
   return std::unique_ptr<PmixServer>(new PmixServer(std::move(impl)));
 }
 

@@ -37,11 +37,13 @@ class PmixServer {
     std::function<void(const std::string& text)> on_warning = [](const std::string&) {};
   };
 
-  // Opens libpmix and its listener on 127.0.0.1. Its files are all below `folder`. Takes about 5
-  // ms. Error: libpmix is missing or too old (the message says what to install), or cannot start.
+  // Opens libpmix and its listener on 127.0.0.1. Its files are all below `folder`. `host`: this
+  // host's name in the job. Takes about 5 ms. Error: libpmix is missing or too old (the message
+  // says what to install), or cannot start.
   static Result<std::unique_ptr<PmixServer>> start(const EventLoop& loop,
                                                    const std::filesystem::path& folder,
-                                                   std::size_t local_ranks, Events events);
+                                                   const std::string& host, std::size_t local_ranks,
+                                                   Events events);
   ~PmixServer();
 
   // Registers the job and this host's ranks with PMIx. Error: PMIx refuses, or does not answer

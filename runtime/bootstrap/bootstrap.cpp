@@ -67,7 +67,8 @@ std::unique_ptr<Bootstrap> open_single_bootstrap() {
 
 Result<std::unique_ptr<Bootstrap>> open_bootstrap(const Environment& environment,
                                                   const BootstrapOptions& options) {
-  if (is_set(environment, "PMIX_NAMESPACE") && is_set(environment, "PMIX_RANK")) {
+  if (is_set(environment, "PMIX_NAMESPACE") && is_set(environment, "PMIX_RANK") &&
+      !leaves_pmix_to_mpi(environment)) {
     return open_pmix_bootstrap(environment, options);
   }
   for (const char* name : {HVD_ENV_RANK, HVD_ENV_SIZE, "RANK", "WORLD_SIZE"}) {

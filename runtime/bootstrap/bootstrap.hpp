@@ -39,10 +39,6 @@ class Bootstrap {
   // bootstrap does not know it.
   virtual std::optional<Address> own_address() const { return std::nullopt; }
 
-  // Lets go of what another library of the process may want to start itself. The next exchange()
-  // takes it again.
-  virtual void rest() {}
-
   // Returns what must stay open until the process ends, because otherwise there can be no second
   // bootstrap. Null if there is no such thing.
   virtual std::shared_ptr<void> lasting() { return nullptr; }
@@ -91,5 +87,10 @@ Result<std::unique_ptr<Bootstrap>> open_environment_bootstrap(const Environment&
                                                               const BootstrapOptions& options);
 Result<std::unique_ptr<Bootstrap>> open_pmix_bootstrap(const Environment& environment,
                                                        const BootstrapOptions& options);
+
+// Returns whether the ranks of hvdrun meet at rank 0's address although there is PMIx: from libpmix
+// 5 on. Open MPI 5, which uses it, does not learn its own rank from a PMIx that libhvd has opened
+// before (ompi_rte_init in ompi/runtime/ompi_rte.c of 5.0.7).
+bool leaves_pmix_to_mpi(const Environment& environment);
 
 }  // namespace libhvd

@@ -63,7 +63,9 @@ void on_fence_done(pmix_status_t status, void* context) {
   (*state)->changed.notify_one();
 }
 
-// One PMIx_Init and its PMIx_Finalize; libpmix counts them. See can_start_again().
+// One PMIx_Init and its PMIx_Finalize; libpmix counts them. After the last PMIx_Finalize a process
+// cannot start again (libpmix 4.2.2: a second PMIx_Init succeeds, but the job's data is gone). So
+// one membership lives until the process ends.
 class PmixMembership {
  public:
   static Result<std::unique_ptr<PmixMembership>> open(const PmixLibrary& pmix);
@@ -79,14 +81,6 @@ class PmixMembership {
   PmixLibrary pmix_;
   pmix_proc_t self_;
 };
-
-// Returns whether a process can start PMIx again after its last PMIx_Finalize. In libpmix 4.2.2 a
-// second PMIx_Init succeeds, but the job's data is gone: there one membership lives until the
-// process ends. From libpmix 5 on none may be open when the program starts MPI: Open MPI 5 does not
-// learn its own rank from a PMIx that is open already (ompi_rte_init in ompi/runtime/ompi_rte.c).
-bool can_start_again(const PmixLibrary& pmix) {
-  return common::pmix_is_at_least(pmix.PMIx_Get_version(), "5.0.0");
-}
 
 Result<std::unique_ptr<PmixMembership>> PmixMembership::open(const PmixLibrary& pmix) {
   pmix_proc_t self;
@@ -110,13 +104,9 @@ class PmixBootstrap final : public Bootstrap {
       : pmix_(pmix),
         membership_(std::move(membership)),
         self_(membership_->self()),
-        can_start_again_(can_start_again(pmix)),
         options_(options) {}
 
-  std::shared_ptr<void> lasting() override { return can_start_again_ ? nullptr : membership_; }
-  void rest() override {
-    if (can_start_again_) membership_.reset();
-  }
+  std::shared_ptr<void> lasting() override { return membership_; }
   Result<void> read_job(const Environment& environment);
   const RankInfo& info() const override { return info_; }
   Result<std::vector<std::string>> exchange(const std::string& own) override;
@@ -134,9 +124,8 @@ class PmixBootstrap final : public Bootstrap {
   Error pmix_error(const std::string& what, pmix_status_t status) const;
 
   PmixLibrary pmix_;
-  std::shared_ptr<PmixMembership> membership_;  // null after rest()
+  std::shared_ptr<PmixMembership> membership_;
   pmix_proc_t self_;
-  bool can_start_again_;
   BootstrapOptions options_;
   RankInfo info_;
   ChosenRanks chosen_;
@@ -216,9 +205,6 @@ std::vector<pmix_proc_t> PmixBootstrap::procs() const {
 
 Result<std::vector<std::string>> PmixBootstrap::exchange(const std::string& own) {
   if (info_.size == 1) return std::vector<std::string>{own};
-  if (!membership_) {
-    HVD_TRY(membership_, PmixMembership::open(pmix_));
-  }
   const std::string key = keys_ + std::to_string(exchanges_++);
   HVD_CHECK(put(key, own));
   HVD_CHECK(fence(key));
@@ -326,6 +312,12 @@ Result<std::string> PmixBootstrap::get(int rank, const std::string& key,
 }
 
 }  // namespace
+
+bool leaves_pmix_to_mpi(const Environment& environment) {
+  if (!is_set(environment, HVD_ENV_RANK) || !is_set(environment, "MASTER_ADDR")) return false;
+  const auto pmix = PmixLibrary::load();
+  return pmix.ok() && common::pmix_is_at_least(pmix->PMIx_Get_version(), "5.0.0");
+}
 
 Result<std::unique_ptr<Bootstrap>> open_pmix_bootstrap(const Environment& environment,
                                                        const BootstrapOptions& options) {

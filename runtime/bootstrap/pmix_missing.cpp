@@ -11,4 +11,8 @@ Result<std::unique_ptr<Bootstrap>> open_pmix_bootstrap(const Environment&,
               "the program with hvdrun --pmix off");
 }
 
+bool leaves_pmix_to_mpi(const Environment&) {
+  return false;
+}
+
 }  // namespace libhvd

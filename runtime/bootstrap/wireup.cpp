@@ -392,7 +392,6 @@ Result<JobSecret> WireupRank::secret(const std::string& purpose) const {
 Result<void> WireupRank::start_mpi() {
   const RankInfo& info = bootstrap_.info();
   if (!info.number) {
-    bootstrap_.rest();
     HVD_CHECK(agree(mpi_->start(info.rank, info.size)));
     HVD_CHECK(mpi_->join());
   }

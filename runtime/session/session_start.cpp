@@ -205,7 +205,6 @@ Result<std::unique_ptr<Session>> Session::open(const Environment& environment,
   HVD_TRY(auto bootstrap, open_bootstrap(environment, start.bootstrap));
   lasting = bootstrap->lasting();
   HVD_TRY(Wireup wireup, wire_up(*bootstrap, environment, start.job.wireup));
-  bootstrap->rest();
   if (!wanted.ranks) carried.page.end_collective(false, 0, 0);
   std::unique_ptr<Session> session(new Session(environment, process, std::move(bootstrap),
                                                std::nullopt, std::move(wireup), std::move(carried),

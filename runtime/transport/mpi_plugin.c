@@ -1,6 +1,7 @@
 /* libhvd_mpi.so: implements transport/mpi_plugin.h with Open MPI. */
 #include "transport/mpi_plugin.h"
 
+#include <dlfcn.h>
 #include <mpi.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -50,6 +51,17 @@ static int check_launcher(int size, char* why, size_t room) {
   return 1;
 }
 
+/* Open MPI 5 takes its own rank from PMIx_Init, which it does not call if PMIx is open. */
+static int check_pmix(char* why, size_t room) {
+  int (*const is_open)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "PMIx_Initialized");
+  if (OMPI_MAJOR_VERSION < 5 || is_open == NULL || !is_open()) return 0;
+  snprintf(
+      why, room,
+      "Open MPI 5 cannot start after libhvd has opened PMIx. Start the program with hvdrun, or "
+      "let it call MPI_Init_thread with MPI_THREAD_MULTIPLE before hvd_init");
+  return 1;
+}
+
 static int check_numbers(int rank, int size, char* why, size_t room) {
   int mpi_rank = 0;
   int mpi_size = 0;
@@ -83,7 +95,7 @@ static int check(int rank, int size, char* why, size_t room) {
              "MPI_Finalize");
     return 1;
   }
-  if (!asked(MPI_Initialized)) return check_launcher(size, why, room);
+  if (!asked(MPI_Initialized)) return check_launcher(size, why, room) || check_pmix(why, room);
   int level = MPI_THREAD_SINGLE;
   MPI_Query_thread(&level);
   return check_threads(level,

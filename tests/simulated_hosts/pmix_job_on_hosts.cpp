@@ -62,7 +62,7 @@ class SimulatedHost {
     auto job = pmix_job(job_, index_);
     job.nspace = nspace_;
     auto server = PmixServer::start(
-        loop_, folder, job.local_ranks().size(),
+        loop_, folder, job.hosts[job.host_index].name, job.local_ranks().size(),
         {[](int, int, const std::string&) {},
          [this](FrameType type, std::uint32_t destination, std::string_view payload) {
            link_.send(type, destination, payload);
@@ -81,6 +81,7 @@ class SimulatedHost {
     auto variables = server_->environment_of(rank);
     if (!variables) throw std::runtime_error(variables.error().message);
     variables->push_back("PATH=/usr/bin:/bin");
+    variables->push_back("HOME=" + job_.folder.string());
     for (const char* name : {"ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"})
       if (const char* value = std::getenv(name))
         variables->push_back(std::string(name) + "=" + value);

@@ -53,7 +53,9 @@ static int check_launcher(int size, char* why, size_t room) {
 
 /* Open MPI 5 takes its own rank from PMIx_Init, which it does not call if PMIx is open. */
 static int check_pmix(char* why, size_t room) {
-  int (*const is_open)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "PMIx_Initialized");
+  void* const found = dlsym(RTLD_DEFAULT, "PMIx_Initialized");
+  int (*is_open)(void) = NULL;
+  memcpy(&is_open, &found, sizeof found);
   if (OMPI_MAJOR_VERSION < 5 || is_open == NULL || !is_open()) return 0;
   snprintf(
       why, room,

@@ -194,5 +194,7 @@ def test_sigkill_to_a_rank_during_allreduce_over_mpi_is_an_error_that_names_the_
         os.kill(pid, 9)
         done = job.wait()
         assert done.code == 137 and not done.survivors and done.report["first_failure"] == victim, done
+        if carrier == BETWEEN and is_open_mpi_5():
+            continue  # its TCP ends the ranks that were connected
         for rank in {0, 1, 2, 3} - {victim}:
             assert f"rank {rank}: allreduce: rank {victim} (pid {pid} on " in done.out_text, done

@@ -82,6 +82,7 @@ class SimulatedHost {
     if (!variables) throw std::runtime_error(variables.error().message);
     variables->push_back("PATH=/usr/bin:/bin");
     variables->push_back("HOME=" + job_.folder.string());
+    variables->push_back("OMPI_MCA_btl_tcp_if_include=lo");  // all hosts are this machine
     for (const char* name : {"ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"})
       if (const char* value = std::getenv(name))
         variables->push_back(std::string(name) + "=" + value);

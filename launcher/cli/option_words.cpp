@@ -31,14 +31,14 @@ constexpr Subject kSubjects[] = {
      "for GPUs: CUDA_VISIBLE_DEVICES=0,1 hvdrun …; each rank has one"},
     kRank,
     kHost,
-    {{"retry", "attempt", "restart", "retrie"}, "for new starts after a failure: --max-restarts R"},
+    {{"retry", "retrie", "attempt", "restart"}, "for new starts after a failure: --max-restarts R"},
     {{"bind", "binding", "pin", "pinning", "affinity"}, "for binding: --bind-to core|numa|none"},
     {{"env", "export", "variable", "var"}, "for variables: -x NAME=VALUE"},
     {{"log", "output", "redirect", "tee", "outdir"},
      "for a file of each rank: --output-filename DIR"},
     {{"user", "username", "login"}, "for the name to log in with: -H USER@HOST, or ~/.ssh/config"},
     {{"tag", "prefix"}, "for the labels of lines: --label TEMPLATE"},
-    {{"timestamp", "timestamps"}, "for times before lines: --prefix-output-with-timestamp"},
+    {{"timestamp"}, "for times before lines: --prefix-output-with-timestamp"},
     {{"rdzv", "rendezvous", "master", "coordinator"},
      "hvdrun connects the ranks, and sets MASTER_ADDR and MASTER_PORT"},
 };
@@ -59,25 +59,43 @@ std::string singular(std::string word) {
   return word;
 }
 
-// Returns hvdrun's options that have one of the words in their name or among their values, at most
+// Words that say nothing without another one. "rs" is jsrun's resource set.
+constexpr std::string_view kSmall[] = {"n",     "no",     "num", "number", "count", "total", "max",
+                                       "min",   "per",    "of",  "to",     "for",   "with",  "use",
+                                       "local", "global", "id",  "list",   "rs",    "enable"};
+
+bool is_small(std::string_view word) {
+  return std::ranges::find(kSmall, word) != std::end(kSmall);
+}
+
+// Returns the subject that all words are about. "--batch-size" is none: it is the program's.
+const Subject* subject_of(const std::vector<std::string>& words) {
+  const Subject* subject = nullptr;
+  for (const auto& word : words) {
+    if (is_small(word)) continue;
+    const auto* const one = subject_of(word);
+    if (one == nullptr) return nullptr;
+    if (subject == nullptr) subject = one;
+  }
+  return subject;
+}
+
+// Returns hvdrun's options that have all of the words in their name or among their values, at most
 // three.
-std::vector<std::string> with_a_word_of(const std::vector<std::string>& words,
+std::vector<std::string> with_the_words(const std::vector<std::string>& words,
                                         const OptionSet& options) {
-  // Words that say nothing without another one.
-  constexpr std::string_view kSmall[] = {"no",  "num",  "max",  "min", "per",    "to",
-                                         "for", "file", "with", "use", "enable", "dir"};
   constexpr std::size_t kMost = 3;
   std::vector<std::string> found;
+  if (std::ranges::all_of(words, is_small)) return found;
   for (const auto table : options)
     for (const auto& option : table) {
       auto theirs = words_of_option(option.name);
       if (option.value_name.find('|') != std::string_view::npos)  // "core|numa|none", not "TIME"
         for (auto& word : words_of_option(option.value_name)) theirs.push_back(std::move(word));
-      const bool shares = std::ranges::any_of(words, [&](const std::string& word) {
-        return word.size() > 2 && std::ranges::find(kSmall, word) == std::end(kSmall) &&
-               std::ranges::find(theirs, word) != theirs.end();
+      const bool has_all = std::ranges::all_of(words, [&](const std::string& word) {
+        return is_small(word) || std::ranges::find(theirs, word) != theirs.end();
       });
-      if (shares && found.size() < kMost) found.push_back("--" + std::string(option.name));
+      if (has_all && found.size() < kMost) found.push_back("--" + std::string(option.name));
     }
   return found;
 }
@@ -113,13 +131,11 @@ std::string answer_by_words(std::string_view spelling, const OptionSet& options,
       std::ranges::any_of(words, [](const auto& word) { return has(kHost, word); }) &&
       std::ranges::any_of(words, [](const auto& word) { return has(kRank, word); });
   if (is_per_host) return "; " + std::string(kRanksPerHost);
-  for (const auto& word : words)
-    if (const auto* subject = subject_of(word))
-      return "; " +
-             std::string(in_slurm_job && subject->answer.find("-H ") != std::string_view::npos
-                             ? kHostsOfJob
-                             : subject->answer);
-  const auto similar = with_a_word_of(words, options);
+  if (const auto* subject = subject_of(words))
+    return "; " + std::string(in_slurm_job && subject->answer.find("-H ") != std::string_view::npos
+                                  ? kHostsOfJob
+                                  : subject->answer);
+  const auto similar = with_the_words(words, options);
   return similar.empty() ? std::string()
                          : fmt::format("; did you mean {}?", fmt::join(similar, " or "));
 }

@@ -1,6 +1,6 @@
 // What an unknown option may mean, by the words of its name: "--num-ranks" and "--nprocs" are about
-// ranks, "--restarts" shares a word with "--max-restarts". For spellings that are no slip of a
-// known option and are in no table of other launchers. Pure functions, for any thread.
+// ranks, "--stall-time" has words of "--stall-check-warning-time-seconds". For spellings that are
+// no slip of a known option and are in no table of other launchers. Pure functions, for any thread.
 #pragma once
 
 #include "cli/option_sets.hpp"

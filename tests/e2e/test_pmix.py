@@ -91,19 +91,19 @@ def waits(pid: int) -> bool:
 
 
 def test_a_ranks_second_program_works_after_the_first_has_ended(sandbox: Sandbox) -> None:
-    """libpmix's server treats the end of rank 1's first program as the end of rank 1 and would end the fence of hvd_init."""
+    """libpmix's server treats the end of rank 1's first program as the end of rank 1 and would end the fence of the second."""
     go, pids = sandbox.files / "go", sandbox.files / "pids"
     job = sandbox.start("-np", 2, "--label", "none", "sh", "-c",
                         f'"{CLIENT}" --quiet $([ $HVD_RANK = 0 ] || echo --until {go}); [ $HVD_RANK = 1 ] || echo $$ > {pids}; '
-                        f'exec "{program("../examples/hello")}"')
-    wait_until(lambda: any(waits(int(pid)) for pid, in sandbox.lines_of("pids")), "rank 0's second program in hvd_init")
+                        f'exec "{CLIENT}"')
+    wait_until(lambda: any(waits(int(pid)) for pid, in sandbox.lines_of("pids")), "rank 0's second program in its fence")
     go.touch()
-    assert "the ranks add up to 1" in job.wait().expect(0).out_lines
+    assert "rank 0 of 2: sum 1" in job.wait().expect(0).out_lines
 
 
 def test_a_rank_that_starts_again_after_an_end_without_finalize_is_named(sandbox: Sandbox) -> None:
-    """libpmix's server takes the end of each rank's first program for the rank's, and the fence of hvd_init never ends."""
-    job = sandbox.start("-np", 2, "sh", "-c", f'"{CLIENT}" --quiet --no-finalize $HVD_RANK; exec "{program("../examples/hello")}"')
+    """libpmix's server takes the end of each rank's first program for the rank's, and the fence of the second never ends."""
+    job = sandbox.start("-np", 2, "sh", "-c", f'"{CLIENT}" --quiet --no-finalize $HVD_RANK; exec "{CLIENT}"')
     wait_until(lambda: b"left without finalize" in job.err, "the warning")
     job.signal(signal.SIGINT)
     done = job.wait()

@@ -37,13 +37,20 @@ TEST(OptionWords, DoNotNameHostsInASlurmJob) {
   EXPECT_EQ(answer("--servers", true), "; hvdrun finds the hosts of a SLURM job");
 }
 
-TEST(OptionWords, FindOptionsThatShareOne) {
+TEST(OptionWords, FindOptionsThatHaveThemAll) {
   EXPECT_EQ(answer("--stall-time"),
-            "; did you mean --stall-check or --stall-check-warning-time-seconds or "
+            "; did you mean --stall-check-warning-time-seconds or "
             "--stall-check-shutdown-time-seconds?");
   EXPECT_EQ(answer("--numa"), "; did you mean --bind-to?") << "a value of it";
   EXPECT_EQ(answer("--quux"), "");
   EXPECT_EQ(answer("-z"), "");
+  EXPECT_EQ(answer("--num-max"), "");
+}
+
+TEST(OptionWords, AreThoseOfAProgramIfOneIsUnknown) {
+  for (const auto* const word : {"--batch-size", "--log-interval", "--num-epochs", "--user-config",
+                                 "--omp-num-threads", "--output-attentions"})
+    EXPECT_EQ(answer(word), "") << word;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import signal
@@ -90,15 +91,22 @@ def waits(pid: int) -> bool:
     return True
 
 
+def version_of_libpmix() -> int:
+    library = ctypes.CDLL("libpmix.so.2")
+    library.PMIx_Get_version.restype = ctypes.c_char_p
+    return int(library.PMIx_Get_version().split()[1].split(b".")[0])  # "OpenPMIx 4.2.2 (PMIx Standard: …"
+
+
+@pytest.mark.skipif(version_of_libpmix() >= 5, reason="libhvd does not use libpmix 5")
 def test_a_ranks_second_program_works_after_the_first_has_ended(sandbox: Sandbox) -> None:
-    """libpmix's server treats the end of rank 1's first program as the end of rank 1 and would end the fence of the second."""
+    """libpmix's server treats the end of rank 1's first program as the end of rank 1 and would end the fence of hvd_init."""
     go, pids = sandbox.files / "go", sandbox.files / "pids"
     job = sandbox.start("-np", 2, "--label", "none", "sh", "-c",
                         f'"{CLIENT}" --quiet $([ $HVD_RANK = 0 ] || echo --until {go}); [ $HVD_RANK = 1 ] || echo $$ > {pids}; '
-                        f'exec "{CLIENT}"')
-    wait_until(lambda: any(waits(int(pid)) for pid, in sandbox.lines_of("pids")), "rank 0's second program in its fence")
+                        f'exec "{program("../examples/hello")}"')
+    wait_until(lambda: any(waits(int(pid)) for pid, in sandbox.lines_of("pids")), "rank 0's second program in hvd_init")
     go.touch()
-    assert "rank 0 of 2: sum 1" in job.wait().expect(0).out_lines
+    assert "the ranks add up to 1" in job.wait().expect(0).out_lines
 
 
 def test_a_rank_that_starts_again_after_an_end_without_finalize_is_named(sandbox: Sandbox) -> None:

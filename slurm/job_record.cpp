@@ -151,10 +151,15 @@ std::string_view what_it_runs(const JobRecord& job) {
 }
 
 std::vector<std::string> squeue_for(const JobId& id) {
+  auto command = squeue_for_list(id.text);
+  if (id.kind == JobId::Kind::array_task) command.emplace_back("--array");
+  return command;
+}
+
+std::vector<std::string> squeue_for_list(const std::string& ids) {
   auto command = squeue_command();
   command.emplace_back("--states=all");
-  if (id.kind == JobId::Kind::array_task) command.emplace_back("--array");
-  command.push_back("--jobs=" + id.text);
+  command.push_back("--jobs=" + ids);
   return command;
 }
 

@@ -85,7 +85,10 @@ struct QueueAnswer {
 // the id is one of them.
 std::vector<std::string> squeue_for(const JobId& id);
 
-// Reads what that command printed.
+// Returns the squeue command for several jobs in any state, "12,13_4".
+std::vector<std::string> squeue_for_list(const std::string& ids);
+
+// Reads what those commands printed.
 QueueAnswer read_answer(const ProgramEnd& end);
 
 }  // namespace hvdrun

@@ -95,8 +95,7 @@ void PmixClients::warn_of_second_start(int rank) {
   events_.on_warning(fmt::format(
       "rank {} starts MPI, PMIx or libhvd again, and may wait for ever: an earlier process of it "
       "left without finalize. Processes that follow each other must leave by exit(), not by "
-      "_exit() "
-      "(Python's multiprocessing: get_context(\"spawn\"))",
+      "_exit() (Python's multiprocessing: get_context(\"spawn\"))",
       rank));
 }
 

@@ -26,8 +26,9 @@ hwloc_topology* quick_topology();
 void prepare_pmix_environment(const PmixLibrary& library, std::size_t local_ranks);
 
 // Adds to the ranks' environment, unless it has them: I_MPI_PMI_LIBRARY, by which Intel MPI finds
-// libpmix; and HOME=/ for a user without an entry in passwd(5), as in a container whose user is a
-// number only. libpmix would crash there in each of its clients.
+// libpmix; and HOME, from passwd(5), or / for a user without an entry there, as in a container
+// whose user is a number only. libpmix would crash there in each of its clients, and Open MPI 5
+// ends.
 void add_defaults_of_pmix(const PmixLibrary& library, std::vector<std::string>& environment);
 
 // Describes the job to libpmix. `folder` is for the files of PMIx and of its clients. Error:

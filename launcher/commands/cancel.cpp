@@ -49,10 +49,7 @@ std::string listed_ids(const std::vector<JobId>& ids) {
 
 Result<std::vector<JobRecord>> look_up(const std::vector<JobId>& ids,
                                        const std::vector<std::string>& environment) {
-  auto command = squeue_command();
-  command.emplace_back("--states=all");
-  command.push_back("--jobs=" + listed_ids(ids));
-  HVD_TRY(const auto end, run_slurm({std::move(command), environment, {}}));
+  HVD_TRY(const auto end, run_slurm({squeue_for_list(listed_ids(ids)), environment, {}}));
   auto answer = read_answer(end);
   if (has_no_cluster(end)) return fail(kNoCluster, kExitNotFound);
   if (answer.kind == QueueAnswer::Kind::no_answer)

@@ -24,10 +24,8 @@ std::string numbers_of(const std::vector<JobId>& ids) {
 // answer.
 std::optional<std::vector<JobRecord>> look_up(const std::vector<JobId>& ids,
                                               const Environment& environment) {
-  auto command = squeue_command();
-  command.emplace_back("--states=all");
-  command.push_back("--jobs=" + numbers_of(ids));
-  const auto end = run_slurm({std::move(command), query_environment(environment), {}});
+  const auto end =
+      run_slurm({squeue_for_list(numbers_of(ids)), query_environment(environment), {}});
   if (!end) return std::nullopt;
   auto answer = read_answer(*end);
   if (answer.kind == QueueAnswer::Kind::no_answer) return std::nullopt;

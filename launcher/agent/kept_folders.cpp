@@ -15,8 +15,10 @@
 namespace hvdrun {
 namespace {
 
-// The members of an elastic job are not kept waiting: restore() is called when they come together.
+// Finds what FolderRemovals does not report.
 constexpr std::chrono::milliseconds kLookInterval{30'000};
+// A cleaner removes file by file, and the folder last.
+constexpr std::chrono::milliseconds kSoon{10};
 
 // Marks the folder as in use for as long as the descriptor lives.
 Fd lock_folder(const std::filesystem::path& folder) {
@@ -37,7 +39,10 @@ bool has_its_name(const std::filesystem::path& path, const Fd& folder) {
 
 KeptFolders::KeptFolders(const EventLoop& loop, JobFolders folders,
                          std::function<void(const std::string& text)> warn)
-    : folders_(std::move(folders)), warn_(std::move(warn)), timer_(loop, [this] { restore(); }) {}
+    : folders_(std::move(folders)),
+      warn_(std::move(warn)),
+      timer_(loop, [this] { restore(); }),
+      removals_(loop, [this] { restore_soon(); }) {}
 
 Result<std::string> KeptFolders::create(bool with_temporary) {
   auto created = folders_.create(with_temporary);
@@ -48,11 +53,19 @@ Result<std::string> KeptFolders::create(bool with_temporary) {
 
 void KeptFolders::watch(std::function<Result<bool>()> restore_files) {
   restore_files_ = std::move(restore_files);
+  FolderRemovals::watch(shared_.get());
   timer_.start(kLookInterval);
+}
+
+// Ranks remove files of their own there, too.
+void KeptFolders::restore_soon() {
+  if (!restore_files_ || std::exchange(looks_soon_, true)) return;
+  timer_.start(kSoon);
 }
 
 void KeptFolders::restore() {
   if (!restore_files_) return;
+  looks_soon_ = false;
   timer_.start(kLookInterval);
   auto restored = restore_folder();
   bool was_lost = restored && *restored;
@@ -83,6 +96,7 @@ Result<bool> KeptFolders::restore_folder() {
   if (status.st_uid != ::geteuid() || (status.st_mode & 077) != 0)
     return fail("another user has made it");
   shared_ = std::move(folder);
+  FolderRemovals::watch(shared_.get());
   return true;
 }
 

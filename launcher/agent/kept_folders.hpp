@@ -9,6 +9,7 @@
 // The agent owns it, on its loop thread. Only create() can fail; later failures are said once.
 #pragma once
 
+#include "agent/folder_removals.hpp"
 #include "agent/job_folders.hpp"
 #include "base/event_loop.hpp"
 #include "base/result.hpp"
@@ -41,6 +42,7 @@ class KeptFolders {
 
  private:
   Result<bool> restore_folder();
+  void restore_soon();
 
   JobFolders folders_;
   const std::function<void(const std::string& text)> warn_;
@@ -48,7 +50,9 @@ class KeptFolders {
   Fd shared_;
   Fd temporary_;
   bool has_said_ = false;
+  bool looks_soon_ = false;
   Timer timer_;
+  FolderRemovals removals_;
 };
 
 }  // namespace hvdrun

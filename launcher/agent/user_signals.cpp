@@ -1,5 +1,6 @@
 #include "agent/user_signals.hpp"
 
+#include "agent/folder_removals.hpp"
 #include "agent/pipe_writes.hpp"
 #include "agent/signal_targets.hpp"
 #include "base/passed_signals.hpp"
@@ -22,6 +23,7 @@ constexpr std::chrono::milliseconds kWaitForSlurm{200};
 std::vector<int> watched_signals() {
   auto signals = step_signals();
   for (const int reserved : PipeWrites::signals()) std::erase(signals, reserved);
+  std::erase(signals, FolderRemovals::signal());
   signals.push_back(SIGCHLD);
   return signals;
 }

@@ -171,6 +171,7 @@ def test_new_ranks_come_on_the_hosts_that_are_left(jobs: Jobs, shared: Path) -> 
 
 
 IN_WHAT = pytest.mark.parametrize("computes", [pytest.param(False, id="in-collectives"), pytest.param(True, id="computing")])
+STAYS_BEFORE_STEP_8 = "8:3:never"  # the last member: so no job ends before its host is lost
 SILENT = r"note: ranks 2-3 on n2 were lost \(the host has not answered for 1 s \(--host-timeout\)\): 2 ranks continue"
 
 
@@ -181,7 +182,7 @@ def ranks_on(jobs: Jobs, host: str) -> list[str]:  # noqa: F811
 @IN_WHAT
 def test_the_ranks_of_other_hosts_continue_without_a_host_that_is_cut_off(jobs: Jobs, shared: Path, computes: bool) -> None:  # noqa: F811
     """The ranks on the host that is cut off are ended, though their agent hears nothing from hvdrun."""
-    held = Held(jobs, shared, "--host-timeout", 1)
+    held = Held(jobs, shared, "--host-timeout", 1, holds=("7:-1:go",) if computes else ("7:-1:go", STAYS_BEFORE_STEP_8))
     if not computes:
         held.let_go()
     jobs.cluster.cut("n2")
@@ -194,7 +195,7 @@ def test_the_ranks_of_other_hosts_continue_without_a_host_that_is_cut_off(jobs: 
 
 @pytest.mark.parametrize("computes", [pytest.param(False, id="in-collectives", marks=pytest.mark.gate), pytest.param(True, id="computing")])
 def test_the_ranks_of_other_hosts_continue_without_a_host_that_loses_power(jobs: Jobs, shared: Path, computes: bool) -> None:  # noqa: F811
-    held = Held(jobs, shared, "--host-timeout", 1)
+    held = Held(jobs, shared, "--host-timeout", 1, holds=("7:-1:go",) if computes else ("7:-1:go", STAYS_BEFORE_STEP_8))
     if not computes:
         held.let_go()
     jobs.cluster.kill("n2")

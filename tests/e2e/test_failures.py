@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import (HOSTNAME, HVDRUN, PYTHON, SOAK, TIME_LIMIT, Running, Sandbox, alive, describe, hanging_ssh, program,
+from harness import (BUILD, HOSTNAME, HVDRUN, PYTHON, SOAK, TIME_LIMIT, Running, Sandbox, alive, describe, hanging_ssh, program,
                      python_environment, read_bytes, wait_until)
 
 RANKS = 4
@@ -275,6 +275,21 @@ def test_a_job_removes_old_unlocked_folders_of_earlier_jobs(sandbox: Sandbox) ->
         os.close(descriptor)
         for folder in (held, young):
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_ranks_begin_after_a_cleaner_has_removed_the_jobs_folder(sandbox: Sandbox) -> None:
+    """systemd-logind removes it at a user's last logout (RemoveIPC), perhaps while the ranks still import their modules."""
+    if not sandbox.isolated:
+        pytest.skip("needs a /dev/shm of its own")
+    running = sandbox.start("-np", 2, "sh", "-c", f'echo here; until [ -e {sandbox.files}/go ]; do sleep 0.01; done; exec "$0"',
+                            BUILD / "bin/examples/hello")
+    wait_until(lambda: running.out.count(b"here") == 2, "two ranks")
+    folder, = sandbox.shm.glob("hvd-*")
+    shutil.rmtree(folder)
+    running.wait_for(b"was removed or emptied while the job runs, and was made again", "err")
+    (sandbox.files / "go").touch()
+    done = running.wait().expect(0)
+    assert "status page" not in done.err_text, done
 
 
 def test_exit_timeout_ends_a_job_after_its_first_rank_has_exited(sandbox: Sandbox) -> None:

@@ -3,6 +3,7 @@
 #include "base/system.hpp"
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,25 @@ TEST_F(KeptFoldersTest, ARemovedFolderIsMadeAgainAndSaidOnce) {
   ASSERT_EQ(warnings_.size(), 1U);
   EXPECT_NE(warnings_[0].find("was made again"), std::string::npos) << warnings_[0];
   EXPECT_NE(warnings_[0].find("loginctl enable-linger"), std::string::npos) << warnings_[0];
+}
+
+TEST_F(KeptFoldersTest, TheRemovalIsNoticedEachTime) {
+  ASSERT_TRUE(folders_.create(false));
+  int restored = 0;
+  const auto make_file = [&] {
+    std::ofstream(folders_.paths().shared / "status") << "x";
+    ++restored;
+    loop_.stop();
+    return Result<bool>(true);
+  };
+  ASSERT_TRUE(make_file());
+  folders_.watch(make_file);
+  for (int time = 0; time < 2; ++time) {
+    std::filesystem::remove_all(folders_.paths().shared);
+    loop_.run();
+    EXPECT_TRUE(std::filesystem::exists(folders_.paths().shared / "status"));
+  }
+  EXPECT_EQ(restored, 3);
 }
 
 TEST_F(KeptFoldersTest, AnEmptiedFolderIsSaid) {

@@ -76,10 +76,24 @@ void RankStop::send_to_all(const std::vector<ProcessInfo>& processes) {
 
 // Sends it to what is left of the tree, also to what has lost its parents.
 void RankStop::send_to_tree(pid_t root, const std::vector<ProcessInfo>& processes) {
-  auto rest = descendants_of(root, processes);
-  for (const auto& process : processes)
-    if (process.pid == root || process.session == root) rest.push_back(process);
+  std::set<pid_t> below;
+  for (const auto& process : descendants_of(root, processes)) below.insert(process.pid);
+  auto rest = rest_of(processes);
+  std::erase_if(rest, [&](const ProcessInfo& process) {
+    return process.pid != root && process.session != root && !below.contains(process.pid);
+  });
   send_to_all(rest);
+}
+
+// Returns all processes of the ranks but those that have got the signal and live on, because they
+// handle it, and what is below them.
+std::vector<ProcessInfo> RankStop::rest_of(const std::vector<ProcessInfo>& processes) const {
+  std::vector<pid_t> handlers;
+  for (const auto& process : processes)
+    if (told_.contains({process.pid, process.start}) &&
+        use_of(process.pid, signal_) == SignalUse::handles)
+      handlers.push_back(process.pid);
+  return descendants_of(::getpid(), processes, handlers);
 }
 
 void RankStop::look() {
@@ -91,9 +105,9 @@ void RankStop::look() {
   }
   if (over.empty()) return;
   std::erase_if(trees_, [](const Tree& tree) { return tree.awaited.empty(); });
-  if (trees_.empty()) return send_to_rest();
   const auto processes = all_processes();
   for (const pid_t root : over) send_to_tree(root, processes);
+  if (trees_.empty()) send_to_all(rest_of(processes));
 }
 
 void RankStop::send_to_rest() {

@@ -3,8 +3,10 @@
 //
 // First the processes of each rank get it that handle it (signal_targets.hpp). Their wrappers and
 // their workers get it when those have ended, or shortly before the end of the grace period: a
-// trainer may need its workers for the checkpoint. A rank in which nothing handles the signal gets
-// it whole, at once. So does every rank with SIGINT, which a terminal sends to all, too.
+// trainer may need its workers for the checkpoint. What a process starts while it handles the signal
+// is part of that work, such as the commands of a shell's trap: it gets the signal only shortly
+// before the end. A rank in which nothing handles the signal gets it whole, at once. So does every
+// rank with SIGINT, which a terminal sends to all, too.
 //
 // The agent owns it, on its loop's thread. It cannot fail: without a look at /proc, all processes
 // get the signal at once.
@@ -51,6 +53,7 @@ class RankStop {
   void begin_tree(pid_t root, const std::vector<ProcessInfo>& processes);
   void send_to_all(const std::vector<ProcessInfo>& processes);
   void send_to_tree(pid_t root, const std::vector<ProcessInfo>& processes);
+  std::vector<ProcessInfo> rest_of(const std::vector<ProcessInfo>& processes) const;
   void send_to_rest();
 
   const RankProcesses& ranks_;

@@ -38,6 +38,7 @@ WRAPPERS: dict[str, list[str]] = {
     "two shells": ["bash", "-c", f"sh -c '{RUN}; exit $?'; exit $?"],
     "python": [PYTHON, "-c", "import subprocess as s, sys; sys.exit(s.run([sys.executable, 'train.py']).returncode)"],
     "shell with a trap": ["bash", "-c", f"trap 'touch trap.$HVD_RANK' TERM; {RUN}; exit $?"],
+    "shell with a slow trap": ["bash", "-c", f"trap 'sleep 0.2 && touch trap.$HVD_RANK' TERM; {RUN}; exit $?"],
     "shell that cleans up": ["bash", "-c", f"trap 'touch trap.$HVD_RANK' EXIT; {RUN}; exit $?"],
     "shell that passes it on": ["bash", "-c", f"trap 'kill -TERM $!' TERM; {RUN} & wait; wait; exit $?"],
 }

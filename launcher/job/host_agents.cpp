@@ -27,8 +27,8 @@ constexpr std::chrono::seconds kLastResortPatience{5};
 std::string say_lost_packets(const AgentState& agent) {
   if (!agent.channel->sends_in_vain()) return {};
   return fmt::format(
-      "; what was sent to it does not arrive: are large packets lost on the way (MTU)? compare "
-      "`ping {0}` and `ping -M do -s 1472 {0}`",
+      "; what was sent to it does not arrive: the host has gone, or large packets are lost on the "
+      "way (MTU): compare `ping {0}` and `ping -M do -s 1472 {0}`",
       agent.host.name);
 }
 

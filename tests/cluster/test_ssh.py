@@ -545,8 +545,8 @@ def test_large_packets_that_get_lost_are_named_as_the_cause(jobs: Jobs, client: 
     finally:
         jobs.cluster.narrow("n2", "off")
     assert done.returncode == 124 and (
-        f"hvdrun: error: n2: {words}; what was sent to it does not arrive: are large packets lost on the way (MTU)? compare `ping n2` "
-        "and `ping -M do -s 1472 n2`\n") in done.stderr, done.stderr
+        f"hvdrun: error: n2: {words}; what was sent to it does not arrive: the host has gone, or large packets are lost on the way (MTU): "
+        "compare `ping n2` and `ping -M do -s 1472 n2`\n") in done.stderr, done.stderr
 
 
 @pytest.mark.gate

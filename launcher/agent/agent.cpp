@@ -90,10 +90,7 @@ class Agent {
   void on_user_signal(std::uint32_t signal);
   void pause();
   void resume();
-  void on_states_query(std::uint32_t purpose) { send_states(static_cast<StatesPurpose>(purpose)); }
-  void on_look(const LookMessage& wanted) {
-    if (pages_) looker_.start(wanted, *pages_, ranks_);
-  }
+  void on_question(const QuestionMessage& question);
   Result<void> on_pmix(const Frame& frame);
   Result<void> on_members(const Frame& frame);
   void on_end_member(std::uint32_t member) { ranks_.kill(static_cast<int>(member)); }
@@ -103,7 +100,6 @@ class Agent {
   void on_child();
   void end_member(const RankProcess& process);
   void report_exit(const RankProcesses::Exit& exit);
-  void send_states(StatesPurpose why);
   bool ranks_joined() const;
   void fail_job(const Error& error);
   void on_fault(const std::string& what);
@@ -231,7 +227,7 @@ void Agent::start_pmix() {
       loop_, folders_.paths().temporary, local_host_name(), options_.local_ranks,
       {[this](int rank, int code, std::string text) {
          link_.send(FrameType::aborted, kToLauncher,
-                    pack(AbortedMessage{rank, code, std::move(text)}));
+                    pack(AbortedMessage{rank, code, std::move(text), agent_clock()}));
        },
        [this](FrameType type, std::uint32_t destination, std::string_view payload) {
          link_.send(type, destination, payload);
@@ -292,8 +288,7 @@ struct Agent::Frames {
       Rows::message<std::uint32_t, &Agent::on_user_signal>(FrameType::signal),
       Rows::word<&Agent::pause>(FrameType::pause),
       Rows::word<&Agent::resume>(FrameType::resume),
-      Rows::message<std::uint32_t, &Agent::on_states_query>(FrameType::query_states),
-      Rows::message<LookMessage, &Agent::on_look>(FrameType::look),
+      Rows::message<QuestionMessage, &Agent::on_question>(FrameType::question),
       Rows::whole<&Agent::on_pmix>(FrameType::fence_result),
       Rows::whole<&Agent::on_pmix>(FrameType::modex_request),
       Rows::whole<&Agent::on_pmix>(FrameType::modex_answer),
@@ -445,8 +440,12 @@ void Agent::report_exit(const RankProcesses::Exit& exit) {
   rank_ends_.report(std::move(message), pmix_.get());
 }
 
-void Agent::send_states(StatesPurpose why) {
-  link_.send(FrameType::states, kToLauncher, pack(states_of(*pages_, ranks_.all(), why, &gpus_)));
+// Before the ranks start there is nothing to say.
+void Agent::on_question(const QuestionMessage& question) {
+  if (!pages_) return;
+  if (question.wanted == Wanted::looks) return looker_.start(question, *pages_, ranks_);
+  link_.send(FrameType::answer, kToLauncher,
+             pack(answer_of(question, *pages_, ranks_.all(), &gpus_)));
 }
 
 bool Agent::ranks_joined() const {
@@ -495,7 +494,7 @@ void Agent::begin_stop() {
   stopping_ = true;
   launcher_.stop();
   if (page_watch_) page_watch_->stop();
-  if (pages_ && ranks_.any_rank_alive()) send_states(StatesPurpose::stop);
+  if (ranks_.any_rank_alive()) on_question({0, Wanted::at_stop});
   ranks_.begin_stop();
 }
 

@@ -74,17 +74,17 @@ std::vector<pid_t> pids_to_look_at(const std::vector<RankState>& states,
 RankLooker::RankLooker(const EventLoop& loop, Link& link)
     : loop_(loop), link_(link), limit_(loop, [this] { send("time ran out"); }) {}
 
-void RankLooker::start(const LookMessage& wanted, const StatusPages& pages,
+void RankLooker::start(const QuestionMessage& wanted, const StatusPages& pages,
                        const RankProcesses& ranks) {
   if (child_ != 0) send("another look began");
-  answer_ = {
-      wanted.number, states_of(pages, ranks.all(), StatesPurpose::table).ranks, {}, {}, true};
-  link_.send(FrameType::looks, kToLauncher, pack(answer_));
+  answer_ = answer_of(wanted, pages, ranks.all());
+  answer_.more = true;
+  link_.send(FrameType::answer, kToLauncher, pack(answer_));
   answer_.more = false;
   if (auto begun = spawn_looker(wanted); !begun) send(begun.error().message);
 }
 
-Result<void> RankLooker::spawn_looker(const LookMessage& wanted) {
+Result<void> RankLooker::spawn_looker(const QuestionMessage& wanted) {
   const auto pids = pids_to_look_at(answer_.ranks, kind_of);
   if (pids.empty()) {
     send({});
@@ -131,7 +131,7 @@ void RankLooker::send(std::string problem) {
     text.remove_prefix(end + 1);
   }
   answer_.problem = std::move(problem);
-  link_.send(FrameType::looks, kToLauncher, pack(answer_));
+  link_.send(FrameType::answer, kToLauncher, pack(answer_));
   stop();
 }
 

@@ -42,13 +42,13 @@ class RankLooker {
 
   // Sends what is known of the ranks at once. Begins to look at those that live, and sends the
   // looks later. Ends a look that runs.
-  void start(const LookMessage& wanted, const StatusPages& pages, const RankProcesses& ranks);
+  void start(const QuestionMessage& wanted, const StatusPages& pages, const RankProcesses& ranks);
 
   // Ends a look, without an answer: the ranks have ended, or the agent leaves.
   void stop();
 
  private:
-  Result<void> spawn_looker(const LookMessage& wanted);
+  Result<void> spawn_looker(const QuestionMessage& wanted);
   void read();
   void send(std::string problem);
 
@@ -60,7 +60,7 @@ class RankLooker {
   FdEvent readable_;
   Timer limit_;
   std::string text_;
-  LooksMessage answer_;
+  AnswerMessage answer_;
 };
 
 }  // namespace hvdrun

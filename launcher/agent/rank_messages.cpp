@@ -79,6 +79,10 @@ bool lacked_shared_memory(int wait_status) {
 
 }  // namespace
 
+double agent_clock() {
+  return seconds_since({});
+}
+
 RankStatus status_of(const StatusPages& pages, const RankProcess& process) {
   RankStatus status = pages.read(process.index);
   for (CollectiveStatus* const collective : {&status.blocking, &status.background}) {
@@ -108,35 +112,37 @@ ExitedMessage exited_message(const StatusPages& pages, const RankProcess& proces
   message.in_collective = status.blocking.name;
   message.counters = within(message.seconds, pages.counters(process.index));
   message.failure = pages.failure(process.index);
-  message.agent_clock = seconds_since({});
+  message.agent_clock = agent_clock();
   return message;
 }
 
-StatesMessage states_of(const StatusPages& pages, const std::vector<RankProcess>& ranks,
-                        StatesPurpose purpose, const GpuWatch* gpus) {
-  const bool looks = purpose == StatesPurpose::look;
-  const bool is_quiet = purpose == StatesPurpose::quiet;
+AnswerMessage answer_of(const QuestionMessage& question, const StatusPages& pages,
+                        const std::vector<RankProcess>& ranks, const GpuWatch* gpus) {
+  const auto wanted = question.wanted;
+  const bool all_use = wanted == Wanted::use;
+  const bool is_time = wanted == Wanted::processor_time;
   std::vector<ProcessInfo> processes;
-  if (looks || is_quiet || purpose == StatesPurpose::table) processes = processes_below(::getpid());
+  if (wanted != Wanted::pages && wanted != Wanted::at_stop)
+    processes = processes_below(::getpid());
   std::map<pid_t, char> kernel_states;
   for (const auto& process : processes) kernel_states[process.pid] = process.state;
   std::map<pid_t, ProcessUse> uses;
-  if (looks || is_quiet) uses = use_by_root(pids_of(ranks), processes);
-  StatesMessage message;
-  message.purpose = purpose;
-  message.clock = seconds_since({});
-  if (looks && gpus != nullptr) message.gpus = gpus->record().gpus;
+  if (all_use || is_time) uses = use_by_root(pids_of(ranks), processes);
+  AnswerMessage message;
+  message.number = question.number;
+  message.clock = agent_clock();
+  if (all_use && gpus != nullptr) message.gpus = gpus->record().gpus;
   for (const RankProcess& process : ranks) {
     RankState state = state_of(status_of(pages, process));
     state.rank = process.rank;
     state.pid = process.pid;
     state.state = process.alive ? std::string(1, kernel_states[process.pid]) : "ended";
-    if (purpose == StatesPurpose::stop && process.alive) {
+    if (wanted == Wanted::at_stop && process.alive) {
       state.activity = activity_of(process.pid);
       state.activity.seconds = seconds_since(process.started);
     }
-    if (is_quiet && process.alive) state.activity.cpu_seconds = uses[process.pid].cpu_seconds;
-    if (looks) state.use = use_of(pages, process, uses);
+    if (is_time && process.alive) state.activity.cpu_seconds = uses[process.pid].cpu_seconds;
+    if (all_use) state.use = use_of(pages, process, uses);
     message.ranks.push_back(std::move(state));
   }
   return message;

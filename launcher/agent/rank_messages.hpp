@@ -12,14 +12,16 @@
 
 namespace hvdrun {
 
+// Returns the seconds on a clock that only this agent has.
+double agent_clock();
+
 // Reads a rank's status page and corrects what cannot be true: a rank that has ended is in no
 // collective, and no rank has been in one for longer than it has run.
 RankStatus status_of(const StatusPages& pages, const RankProcess& process);
 
-// Returns the status of all ranks. For a table it includes the states of their processes; for a
-// look also what they use, and the GPUs.
-StatesMessage states_of(const StatusPages& pages, const std::vector<RankProcess>& ranks,
-                        StatesPurpose purpose, const GpuWatch* gpus = nullptr);
+// Returns what is wanted of all ranks. The looks come later (RankLooker).
+AnswerMessage answer_of(const QuestionMessage& question, const StatusPages& pages,
+                        const std::vector<RankProcess>& ranks, const GpuWatch* gpus = nullptr);
 
 // Returns how a rank ended, as its process and its page show it. The caller fills in what only the
 // host knows: lost_connection and out_of_memory.

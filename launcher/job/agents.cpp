@@ -102,10 +102,15 @@ bool Agents::all_gone() const {
   return std::ranges::all_of(agents_, [](const auto& agent) { return agent.life.gone(); });
 }
 
-std::set<std::size_t> Agents::hosts_in_use() const {
+std::set<std::size_t> Agents::that_can_answer() const {
   std::set<std::size_t> hosts;
-  for (const auto& agent : agents_)
-    if (!agent.life.gone() && !agent.dismissed) hosts.insert(agent.host_index);
+  for (std::size_t host = 0; host < by_host_.size(); ++host) {
+    const auto& agent = *by_host_[host];
+    const auto& life = agent.life;
+    if (!agent.dismissed && agent.link && life.has(AgentPhase::running) && !life.done() &&
+        !life.link_closed())
+      hosts.insert(host);
+  }
   return hosts;
 }
 
@@ -129,10 +134,6 @@ std::vector<HostHardware> Agents::hardware() const {
 
 void Agents::send_all(FrameType type, std::string_view payload) {
   for (auto& agent : agents_) agent.send(type, payload);
-}
-
-void Agents::ask_for_states(StatesPurpose purpose) {
-  send_all(FrameType::query_states, pack_number(static_cast<std::uint32_t>(purpose)));
 }
 
 void Agents::send_signal(int signal) {

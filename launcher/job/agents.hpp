@@ -135,16 +135,13 @@ class Agents {
   bool all(AgentPhase phase) const;
   bool all_gone() const;
   const std::list<AgentState>& every() const { return agents_; }
-  // Returns the hosts whose agents are not gone, by host index.
-  std::set<std::size_t> hosts_in_use() const;
+  // Returns the hosts whose agents have started their ranks, and have a link, by host index.
+  std::set<std::size_t> that_can_answer() const;
 
   // Returns what the hosts have, as far as their agents have reported it.
   std::vector<HostHardware> hardware() const;
 
   void send_all(FrameType type, std::string_view payload = {});
-
-  // Asks all agents what their ranks do.
-  void ask_for_states(StatesPurpose purpose);
 
   // Sends a user's signal to the ranks of all hosts.
   void send_signal(int signal);

@@ -50,6 +50,7 @@ Attempt::Attempt(const JobParts& job, const JobIdentity& identity)
                         attempt_.note(agent.host.name + ": " + text);
                     },
                     [this](AgentState& agent) { on_agent_gone(agent); }}),
+               std::make_unique<Questions>(*attempt_.agents),
                StatusLine(job.loop, *attempt_.agents, attempt_.table, job.output),
                TerminalSession(
                    job.spec.output.terminal_rank, job.terminal, job.output,
@@ -69,6 +70,7 @@ Attempt::Attempt(const JobParts& job, const JobIdentity& identity)
             }),
       quiet_watch_(attempt_),
       signal_timer_(job.loop, [this] { pass_on_waiting(); }),
+      table_(job.loop),
       exception_watch_(
           job.loop, attempt_.table,
           [this](int rank) { return attempt_.job.output.last_stderr(rank); },
@@ -149,8 +151,7 @@ struct Attempt::Frames {
       Rows::message<InputCredit, &Attempt::on_input_credit>(FrameType::input_credit),
       Rows::message<ExitedMessage, &Attempt::on_exited>(FrameType::exited),
       Rows::message<AbortedMessage, &Attempt::on_aborted>(FrameType::aborted),
-      Rows::message<StatesMessage, &Attempt::on_states>(FrameType::states),
-      Rows::message<LooksMessage, &Attempt::on_looks>(FrameType::looks),
+      Rows::message<AnswerMessage, &Attempt::on_answer>(FrameType::answer),
       Rows::message<StallsMessage, &Attempt::on_stalls>(FrameType::stalls),
       Rows::message<ProgressMessage, &Attempt::on_progress>(FrameType::progress),
       Rows::message<std::string, &Attempt::on_note>(FrameType::note),
@@ -255,23 +256,10 @@ void Attempt::on_aborted(AgentState&, const AbortedMessage& message) {
   if (!is_outside(message.rank)) stop({});  // otherwise it ends only itself
 }
 
-void Attempt::on_states(AgentState& agent, const StatesMessage& message) {
-  switch (message.purpose) {
-    case StatesPurpose::stop:
-      for (const auto& state : message.ranks)
-        if (attempt_.table.has(state.rank)) states_at_stop_.push_back(state);
-      return;
-    case StatesPurpose::table:
-      for (const auto& line : states_.add(agent.host_index, message, attempt_.table.ranks()))
-        attempt_.note(line);
-      return;
-    case StatesPurpose::stalls:
-      return phase_->on_stall_states(agent.host_index, message);
-    case StatesPurpose::quiet:
-      return quiet_watch_.take(agent.host_index, message);
-    case StatesPurpose::look:
-      if (attempt_.job.on_look) attempt_.job.on_look(agent.host_index, message);
-  }
+void Attempt::on_answer(AgentState& agent, AnswerMessage message) {
+  if (message.number != 0) return attempt_.questions->take(agent.host_index, std::move(message));
+  for (const auto& state : message.ranks)
+    if (attempt_.table.has(state.rank)) states_at_stop_.push_back(state);
 }
 
 void Attempt::on_stalls(AgentState&, const StallsMessage& message) {
@@ -349,9 +337,7 @@ void Attempt::on_agent_gone(AgentState& agent) {
     if (left_early && why.empty()) why = "it ended before its ranks";
     phase_->on_lost(agent, std::move(why));
   }
-  for (const auto& line : states_.lose(agent.host_index, attempt_.table.ranks()))
-    attempt_.note(line);
-  quiet_watch_.lose(agent.host_index);
+  if (!agent.dismissed) attempt_.questions->lose(agent.host_index);
   consider_pausing();
   if (attempt_.agents->all_gone()) attempt_.job.loop.stop();
 }
@@ -362,8 +348,13 @@ void Attempt::on_signal(int signal) {
   auto& agents = *attempt_.agents;
   switch (signal) {
     case SIGQUIT:
-      states_.expect(agents.hosts_in_use());
-      agents.ask_for_states(StatesPurpose::table);
+      table_.ask(*attempt_.questions, {.wanted = Wanted::states}, kAnswerTime,
+                 [this](const Answers& answers) {
+                   if (answers.asked.empty())
+                     return attempt_.note(fmt::format("no ranks run: the job is {}", phase_name()));
+                   for (const auto& line : state_table(answers, attempt_.table))
+                     attempt_.note(line);
+                 });
       return hang_.on_question();
     case SIGTSTP:
       pausing_ = ranks_are_paused_ = true;

@@ -94,8 +94,7 @@ class Attempt {
   void on_input_credit(AgentState& agent, const InputCredit& credit);
   Result<void> on_exited(AgentState& agent, const ExitedMessage& message);
   void on_aborted(AgentState& agent, const AbortedMessage& message);
-  void on_states(AgentState& agent, const StatesMessage& message);
-  void on_looks(AgentState& agent, LooksMessage message) { hang_.take(agent, std::move(message)); }
+  void on_answer(AgentState& agent, AnswerMessage message);
   void on_stalls(AgentState& agent, const StallsMessage& message);
   void on_progress(AgentState& agent, const ProgressMessage& message);
   void on_note(AgentState& agent, const std::string& text);
@@ -125,7 +124,7 @@ class Attempt {
   QuietWatch quiet_watch_;
   std::vector<int> waiting_signals_;  // of steps; they may be for the whole job
   Timer signal_timer_;
-  StateTable states_;
+  Question table_;  // of what the ranks do, for SIGQUIT
   ExceptionWatch exception_watch_;
   SeparateRuns separate_runs_;
   std::vector<std::string> leftovers_;

@@ -11,6 +11,7 @@
 #include "job/job_context.hpp"
 #include "job/plan.hpp"
 #include "job/pmix_router.hpp"
+#include "job/question.hpp"
 #include "job/rank_environment.hpp"
 #include "job/rank_table.hpp"
 #include "job/status_line.hpp"
@@ -47,8 +48,6 @@ struct JobParts {
   UserTerminal* terminal;  // null: there is none to take care of
   Plan& plan;              // becomes final when the hosts have answered
   const MakeAgents& make_agents;
-  // A host has answered what its ranks do, for a command that looks into the job.
-  std::function<void(std::size_t host_index, const StatesMessage& message)> on_look = {};
   // The report has this note.
   std::function<void(const std::string& text)> on_report_note = {};
 };
@@ -60,6 +59,7 @@ struct AttemptParts {
   JobIdentity identity;
   RankTable table;  // of no ranks before they are placed
   std::unique_ptr<Agents> agents;
+  std::unique_ptr<Questions> questions;  // to the agents
   StatusLine status_line;
   TerminalSession terminal;
   std::optional<PmixRouter> router;  // from the launch on
@@ -108,8 +108,6 @@ class AttemptPhase {
   virtual void on_exited(const RankReport& /*rank*/) {}
   virtual void on_progress(std::size_t /*host_index*/, const ProgressMessage& /*message*/) {}
   virtual void on_stalls(const StallsMessage& /*stalls*/) {}
-  // A host has answered what its ranks do in a stall.
-  virtual void on_stall_states(std::size_t /*host_index*/, const StatesMessage& /*message*/) {}
   // A frame of a member, see membership.hpp.
   virtual Result<void> on_member(const AgentState& /*agent*/, const Frame& /*frame*/) { return {}; }
   virtual void on_resumed() {}  // the job, which was paused

@@ -76,7 +76,7 @@ HangWatch::HangWatch(AttemptParts& attempt, Members members)
     : attempt_(attempt),
       members_(std::move(members)),
       last_output_(attempt.job.loop.now()),
-      limit_(attempt.job.loop, [this] { finish(); }) {}
+      question_(attempt.job.loop) {}
 
 HangWatch::~HangWatch() {
   HangReport ended;
@@ -91,40 +91,17 @@ void HangWatch::ask(Done done) {
 
 void HangWatch::look(milliseconds limit, Asker asker) {
   askers_.push_back(std::move(asker));
-  if (askers_.size() > 1) {
-    if (limit < kUsualLimit) limit_.start(limit);
-    return;
-  }
-  ++number_;
-  answers_.clear();
-  asked_.clear();
-  auto& agents = *attempt_.agents;
-  const LookMessage message{number_, kInterval, limit};
-  for (std::size_t host = 0; host < agents.size(); ++host) {
-    auto& agent = agents.on_host(host);
-    if (!agent.life.has(AgentPhase::running) || agent.life.gone() || agent.life.done()) continue;
-    asked_.push_back(host);
-    agent.send(FrameType::look, pack(message));
-  }
-  limit_.start(asked_.empty() ? milliseconds(0) : limit + kWay);
+  if (askers_.size() == 1)
+    question_.ask(*attempt_.questions, {0, Wanted::looks, kInterval, limit}, limit + kWay,
+                  [this](const Answers& answers) { finish(answers); });
+  else if (limit < kUsualLimit)
+    question_.limit(limit);
 }
 
-void HangWatch::take(const AgentState& agent, LooksMessage answer) {
-  if (askers_.empty() || answer.number != number_) return;
-  answers_[agent.host_index] = std::move(answer);
-  const auto all =
-      std::ranges::count_if(answers_, [](const auto& one) { return !one.second.more; });
-  if (static_cast<std::size_t>(all) == asked_.size()) finish();
-}
-
-void HangWatch::cut() {
-  if (!askers_.empty()) finish();
-}
-
-void HangWatch::finish() {
-  limit_.cancel();
-  const auto report = judge();
+void HangWatch::finish(const Answers& answers) {
+  const auto report = judge(answers);
   if (report.kind == HangKind::hangs || report.kind == HangKind::slow) found_ = report;
+  has_printed_ = false;
   for (const auto& asker : std::exchange(askers_, {})) asker.done(report);
 }
 
@@ -136,24 +113,25 @@ std::string HangWatch::ranks_on(std::size_t host) const {
   return numbers.empty() ? "none" : fold_ranks(numbers);
 }
 
-HangReport HangWatch::judge() {
+HangReport HangWatch::judge(const Answers& answers) {
   HangFacts facts;
   const auto& ranks = attempt_.table.ranks();
   std::vector<RankState> states;
   std::vector<HostProcesses> hosts;
   std::vector<NcclCommunicator> nccl;
   for (const auto& rank : ranks) facts.ranks.push_back(facts_of(rank));
-  for (const std::size_t host : asked_) {
+  for (const std::size_t host : answers.asked) {
     const auto& agent = attempt_.agents->on_host(host);
     const auto& name = agent.host.name;
-    const auto at = answers_.find(host);
-    if (at == answers_.end()) {
+    const auto at = answers.by_host.find(host);
+    if (answers.lost.contains(host))
+      facts.problems.push_back(name + ": its hvdrun-agent was lost during the look");
+    else if (at == answers.by_host.end())
       facts.problems.push_back(fmt::format("{}: {}; its ranks are missing here: {}", name,
                                            why_silent(agent), ranks_on(host)));
-      continue;
-    }
+    if (at == answers.by_host.end()) continue;
     const auto& answer = at->second;
-    if (answer.more)
+    if (answer.more && !answers.lost.contains(host))
       facts.problems.push_back(name + ": the looks did not come in time: it is busy");
     if (!answer.problem.empty()) facts.problems.push_back(name + ": " + answer.problem);
     auto& processes = hosts.emplace_back(agent.facts ? agent.facts->address : std::string());
@@ -207,7 +185,7 @@ void HangWatch::leave_out_others(std::vector<RankFacts>& ranks) const {
 
 void HangWatch::print(const HangReport& report, bool is_asked) {
   const bool is_found = report.kind == HangKind::hangs || report.kind == HangKind::slow;
-  if (!is_found && !is_asked) return;
+  if ((!is_found && !is_asked) || std::exchange(has_printed_, true)) return;
   auto lines = verdict_lines(report);
   if (is_found) lines.front() = warning_text(lines.front());
   for (const auto& line : lines) attempt_.note(line);

@@ -9,14 +9,13 @@
 #include "base/event_loop.hpp"
 #include "hang/wait_memory.hpp"
 #include "job/attempt_phase.hpp"
+#include "job/question.hpp"
 #include "model/hang_report.hpp"
 #include "protocol/messages.hpp"
 
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,7 +37,6 @@ class HangWatch {
   // Looks at all ranks for another process (`hvdrun why`), and calls `done` from the loop, also if
   // the attempt ends meanwhile.
   void ask(Done done);
-  void take(const AgentState& agent, LooksMessage answer);
 
   // Ranks have waited for too long in a collective. The first time, prints the verdict.
   void on_stall();
@@ -50,7 +48,7 @@ class HangWatch {
   // longer than two seconds.
   void before_stop(const StopCause& cause, std::function<void()> stop);
   // Ends a look that runs: the user does not want to wait.
-  void cut();
+  void cut() { question_.cut(); }
 
   // The last verdict on a job that hangs, or is slow; nullopt: there was none.
   const std::optional<HangReport>& found() const { return found_; }
@@ -66,8 +64,8 @@ class HangWatch {
   void look(std::chrono::milliseconds limit, Asker asker);
   bool seems_to_hang(const StopCause& cause) const;
   void print(const HangReport& report, bool is_asked);
-  void finish();
-  HangReport judge();
+  void finish(const Answers& answers);
+  HangReport judge(const Answers& answers);
   void leave_out_others(std::vector<RankFacts>& ranks) const;
   // Returns the numbers of the ranks that run there: "4-7".
   std::string ranks_on(std::size_t host) const;
@@ -76,13 +74,11 @@ class HangWatch {
   const Members members_;
   EventLoop::Clock::time_point last_output_;
   bool stalled_ = false;
-  std::uint32_t number_ = 0;                     // of the last look
-  std::map<std::size_t, LooksMessage> answers_;  // by host
-  std::vector<std::size_t> asked_;               // hosts
-  std::vector<Asker> askers_;                    // of the look that runs; empty: none runs
+  std::vector<Asker> askers_;  // of the look that runs; empty: none runs
   std::optional<HangReport> found_;
+  bool has_printed_ = false;  // the last verdict
   WaitMemory waits_;
-  Timer limit_;
+  Question question_;
 };
 
 }  // namespace hvdrun

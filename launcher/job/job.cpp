@@ -156,9 +156,6 @@ Result<AttemptEnd> Job::run_attempt() {
   identity_.pmix_namespace = "hvd-" + random_hex(16);
   attempt_ = std::make_unique<Attempt>(
       JobParts{spec_, context_, loop_, *output_, input_, terminal_.get(), plan_, make_agents_,
-               [this](std::size_t host, const StatesMessage& states) {
-                 if (view_) view_->take(host, states);
-               },
                [this](const std::string& text) { notes_.push_back(text); }},
       identity_);
   auto result = attempt_->run();

@@ -21,7 +21,7 @@ std::string host_state(const AgentState& agent, bool has_answered) {
   return has_answered ? "running" : "silent";
 }
 
-std::vector<HostGpuNow> gpus_of(const StatesMessage& answer, const Host& host) {
+std::vector<HostGpuNow> gpus_of(const AnswerMessage& answer, const Host& host) {
   std::vector<HostGpuNow> gpus;
   for (auto& use : with_device_names(answer.gpus, host)) {
     HostGpuNow gpu{use.uuid, use.device,      use.now.busy_percent, use.now.memory_bytes,
@@ -84,27 +84,23 @@ void add_end(const RankReport& report, RankNow& rank) {
 
 }  // namespace
 
-void describe_attempt(const Attempt& attempt, const std::map<std::size_t, StatesMessage>& answers,
-                      JobNow& now) {
+void describe_attempt(const Attempt& attempt, const Answers& answers, JobNow& now) {
   const auto& parts = attempt.parts();
   const auto& reports = parts.table.ranks();
   const auto& placed = parts.placement().hosts;
-  std::vector<RankState> states;
   for (std::size_t i = 0; i < placed.size(); ++i) {
     auto& host = now.hosts.emplace_back();
     host.host = placed[i].host;
     for (const auto& rank : placed[i].ranks) host.ranks.push_back(rank.rank);
-    const auto answer = answers.find(i);
+    const auto answer = answers.by_host.find(i);
+    const bool has_answered = answer != answers.by_host.end();
     host.state = "starting";
     if (i < parts.agents->size()) {
       const auto& agent = parts.agents->on_host(i);
-      host.state = host_state(agent, answer != answers.end());
-      if (answer != answers.end()) host.gpus = gpus_of(answer->second, agent.host);
+      host.state = host_state(agent, has_answered);
+      if (has_answered) host.gpus = gpus_of(answer->second, agent.host);
     }
-    if (answer == answers.end()) continue;
-    host.clock = answer->second.clock;
-    for (const auto& state : answer->second.ranks)
-      if (parts.table.has(state.rank)) states.push_back(state);
+    if (has_answered) host.clock = answer->second.clock;
   }
   for (const auto& report : reports) {
     auto& rank = now.ranks.emplace_back();
@@ -119,6 +115,7 @@ void describe_attempt(const Attempt& attempt, const std::map<std::size_t, States
     if (host < now.hosts.size() && host < parts.agents->size())
       rank.gpu = gpu_of(report, parts.agents->on_host(host).host, now.hosts[host]);
   }
+  auto states = states_in(answers, parts.table);
   for (const auto& state : states) {
     auto& rank = now.ranks[static_cast<std::size_t>(state.rank)];
     add_state(state, rank);
@@ -126,7 +123,6 @@ void describe_attempt(const Attempt& attempt, const std::map<std::size_t, States
   }
   for (const auto& report : reports)
     if (report.exited) add_end(report, now.ranks[static_cast<std::size_t>(report.placement.rank)]);
-  std::ranges::sort(states, {}, &RankState::rank);
   const auto is_unknown = [](const RankNow& rank) {
     return rank.role == "member" && (rank.state == "starting" || rank.state == "unknown");
   };

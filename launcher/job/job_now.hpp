@@ -3,16 +3,12 @@
 #pragma once
 
 #include "job/attempt.hpp"
+#include "job/question.hpp"
 #include "model/job_now.hpp"
-#include "protocol/messages.hpp"
-
-#include <cstddef>
-#include <map>
 
 namespace hvdrun {
 
-// Sets hosts, ranks and waits. `answers`: by host index, of this attempt.
-void describe_attempt(const Attempt& attempt, const std::map<std::size_t, StatesMessage>& answers,
-                      JobNow& now);
+// Sets hosts, ranks and waits. `answers`: of this attempt.
+void describe_attempt(const Attempt& attempt, const Answers& answers, JobNow& now);
 
 }  // namespace hvdrun

@@ -23,8 +23,6 @@ using std::chrono::milliseconds;
 constexpr milliseconds kOpenDelay{50};
 // Who asks for the state once a second gets a new one each time.
 constexpr milliseconds kFresh{800};
-// An agent that has not answered after this time is silent.
-constexpr milliseconds kAgentsTimeout{1000};
 constexpr std::size_t kMostOutput = 512u << 10;  // bytes of an answer
 
 }  // namespace
@@ -49,7 +47,7 @@ JobView::JobView(Job job)
       begun_(std::time(nullptr)),
       begun_at_(job.loop.now()),
       open_timer_(job.loop, [this] { open(); }),
-      agents_timer_(job.loop, [this] { answer_state(); }) {
+      question_(job.loop) {
   open_timer_.start(kOpenDelay);
 }
 
@@ -168,41 +166,21 @@ void JobView::state(const ControlJson& /*arguments*/, const ControlAnswer& answe
 void JobView::with_state(std::function<void()> ready) {
   if (state_ && job_.loop.now() - state_made_ < kFresh) return ready();
   asking_.push_back(std::move(ready));
-  if (!agents_timer_.pending()) ask_agents();
+  if (!question_.is_open()) ask_agents();
 }
 
+// At the end of an attempt the question ends with what was answered.
 void JobView::ask_agents() {
-  answers_.clear();
-  awaited_.clear();
-  if (job_.attempt) {
-    auto& agents = *job_.attempt->parts().agents;
-    for (std::size_t i = 0; i < agents.size(); ++i) {
-      auto& agent = agents.on_host(i);
-      const auto& life = agent.life;
-      if (agent.dismissed || !life.has(AgentPhase::running) || life.done() || life.link_closed())
-        continue;
-      awaited_.insert(i);
-      agent.send(FrameType::query_states,
-                 pack_number(static_cast<std::uint32_t>(StatesPurpose::look)));
-    }
-  }
-  if (awaited_.empty()) return answer_state();
-  agents_timer_.start(kAgentsTimeout);
+  if (!job_.attempt) return answer_state({});
+  question_.ask(*job_.attempt->parts().questions, {.wanted = Wanted::use}, kAnswerTime,
+                [this](const Answers& answers) { answer_state(answers); });
 }
 
-void JobView::take(std::size_t host_index, const StatesMessage& message) {
-  if (!agents_timer_.pending()) return;
-  answers_[host_index] = message;
-  awaited_.erase(host_index);
-  if (awaited_.empty()) answer_state();
-}
-
-void JobView::answer_state() {
-  agents_timer_.cancel();
+void JobView::answer_state(const Answers& answers) {
   auto& now = state_.emplace();
   now.about = describe();
   now.seconds = std::chrono::duration<double>(job_.loop.now() - begun_at_).count();
-  if (job_.attempt) describe_attempt(*job_.attempt, answers_, now);
+  if (job_.attempt) describe_attempt(*job_.attempt, answers, now);
   state_text_.clear();
   state_made_ = job_.loop.now();
   for (const auto& ready : std::exchange(asking_, {})) ready();

@@ -12,20 +12,18 @@
 #include "job/job_context.hpp"
 #include "job/job_metrics.hpp"
 #include "job/plan.hpp"
+#include "job/question.hpp"
 #include "job/rank_environment.hpp"
 #include "model/job_now.hpp"
 #include "model/job_spec.hpp"
 #include "output/output.hpp"
-#include "protocol/messages.hpp"
 
-#include <cstddef>
 #include <cstdint>
 #include <ctime>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -52,9 +50,6 @@ class JobView {
   JobView(const JobView&) = delete;
   JobView& operator=(const JobView&) = delete;
 
-  // Takes what a host's ranks do, which it was asked for.
-  void take(std::size_t host_index, const StatesMessage& message);
-
  private:
   struct Words;
   void open();
@@ -70,7 +65,7 @@ class JobView {
   JobAbout describe() const;
   void with_state(std::function<void()> ready);
   void ask_agents();
-  void answer_state();
+  void answer_state(const Answers& answers);
 
   const Job job_;
   const std::time_t begun_;
@@ -89,9 +84,7 @@ class JobView {
   std::string state_text_;       // as JSON; "": not made yet
   EventLoop::Clock::time_point state_made_;
   std::vector<std::function<void()>> asking_;
-  std::map<std::size_t, StatesMessage> answers_;  // of hosts, by index, to the present question
-  std::set<std::size_t> awaited_;                 // the hosts that have not answered
-  Timer agents_timer_;
+  Question question_;
   std::optional<JobMetrics> metrics_;  // --metrics
 };
 

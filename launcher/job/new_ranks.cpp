@@ -1,6 +1,7 @@
 #include "job/new_ranks.hpp"
 
 #include "base/severity.hpp"
+#include "common/text.hpp"
 #include "job/launch.hpp"
 #include "report/report_text.hpp"
 

@@ -1,5 +1,7 @@
 #include "job/quiet_watch.hpp"
 
+#include "job/rank_states.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -15,7 +17,7 @@ constexpr int kLooksInTime = 10;
 }  // namespace
 
 QuietWatch::QuietWatch(AttemptParts& attempt)
-    : attempt_(attempt), timer_(attempt.job.loop, [this] { look(); }) {}
+    : attempt_(attempt), question_(attempt.job.loop), timer_(attempt.job.loop, [this] { look(); }) {}
 
 milliseconds QuietWatch::interval() const {
   return std::clamp(*attempt_.job.spec.stop.quiet_timeout / kLooksInTime, milliseconds(100),
@@ -36,24 +38,20 @@ void QuietWatch::look() {
   timer_.start(interval());
   if (std::exchange(has_printed_, false)) {
     begin_anew();
-  } else if (!answers_.awaited()) {
-    answers_.expect(attempt_.agents->hosts_in_use());
-    attempt_.agents->ask_for_states(StatesPurpose::quiet);
+  } else if (!question_.is_open()) {
+    question_.ask(*attempt_.questions, {.wanted = Wanted::processor_time}, kAnswerTime,
+                  [this](const Answers& answers) { judge(answers); });
   }
 }
 
-void QuietWatch::take(std::size_t host, const StatesMessage& message) {
-  judge(answers_.add(host, message, attempt_.table.ranks().size()));
+void QuietWatch::end() {
+  timer_.cancel();
+  question_.drop();
 }
 
-void QuietWatch::lose(std::size_t host) {
-  judge(answers_.lose(host));
-}
-
-void QuietWatch::judge(const StateAnswers::Answer& states) {
-  if (!states || !timer_.pending()) return;
+void QuietWatch::judge(const Answers& answers) {
   const auto now = attempt_.job.loop.now();
-  time_.add(now, *states);
+  time_.add(now, states_in(answers, attempt_.table));
   const auto timeout = *attempt_.job.spec.stop.quiet_timeout;
   if (now - time_.since() < timeout) return;
   end();

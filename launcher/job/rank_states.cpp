@@ -3,16 +3,13 @@
 #include "report/report_text.hpp"
 
 #include <algorithm>
-#include <string>
-#include <utility>
 
 #include <fmt/format.h>
 
 namespace hvdrun {
 namespace {
 
-std::string what_it_does(const RankState& state, const std::vector<RankReport>& reports) {
-  const auto& rank = reports[static_cast<std::size_t>(state.rank)];
+std::string what_it_does(const RankState& state, const RankReport& rank) {
   if (rank.exited) return describe_end(rank);
   std::string text(state_words(state.state));
   if (!state.collective.empty())
@@ -22,20 +19,10 @@ std::string what_it_does(const RankState& state, const std::vector<RankReport>& 
   return text;
 }
 
-std::vector<std::string> table_of(const StateAnswers::Answer& ranks,
-                                  const std::vector<RankReport>& reports) {
-  if (!ranks) return {};
-  std::vector<std::string> lines{fmt::format("{:>6} {:<16} {:>8} {:>6} {:>9}  {}", "rank", "host",
-                                             "pid", "epoch", "step", "state")};
-  for (const auto& state : *ranks) {
-    const bool is_silent = state.epoch == 0 && state.step == 0;  // it has reported no progress
-    lines.push_back(fmt::format("{:>6} {:<16} {:>8} {:>6} {:>9}  {}", state.rank,
-                                reports[static_cast<std::size_t>(state.rank)].host, state.pid,
-                                is_silent ? "-" : std::to_string(state.epoch),
-                                is_silent ? "-" : std::to_string(state.step),
-                                what_it_does(state, reports)));
-  }
-  return lines;
+std::string line_of(const RankReport& rank, int pid, const std::string& epoch,
+                    const std::string& step, std::string_view text) {
+  return fmt::format("{:>6} {:<16} {:>8} {:>6} {:>9}  {}", rank.placement.rank, rank.host, pid,
+                     epoch, step, text);
 }
 
 }  // namespace
@@ -48,33 +35,41 @@ std::string_view state_words(const std::string& state) {
   return "ended";
 }
 
-std::vector<std::string> StateTable::add(std::size_t host, const StatesMessage& states,
-                                         const std::vector<RankReport>& reports) {
-  return table_of(answers_.add(host, states, reports.size()), reports);
+std::vector<RankState> states_in(const Answers& answers, const RankTable& table) {
+  std::vector<RankState> states;
+  for (const auto& [host, answer] : answers.by_host)
+    std::ranges::copy_if(answer.ranks, std::back_inserter(states),
+                         [&table](const RankState& state) { return table.has(state.rank); });
+  std::ranges::sort(states, {}, &RankState::rank);
+  return states;
 }
 
-std::vector<std::string> StateTable::lose(std::size_t host,
-                                          const std::vector<RankReport>& reports) {
-  return table_of(answers_.lose(host), reports);
+std::vector<int> silent_ranks(const Answers& answers, const RankTable& table) {
+  const auto silent = answers.silent();
+  auto ranks = table.running();
+  std::erase_if(ranks, [&](int rank) { return !silent.contains(table.host_index(rank)); });
+  return ranks;
 }
 
-void StateAnswers::expect(std::set<std::size_t> hosts) {
-  missing_ = std::move(hosts);
-  ranks_.clear();
-}
-
-StateAnswers::Answer StateAnswers::add(std::size_t host, const StatesMessage& states,
-                                       std::size_t size) {
-  for (const auto& state : states.ranks)
-    if (state.rank >= 0 && static_cast<std::size_t>(state.rank) < size) ranks_.push_back(state);
-  return lose(host);
-}
-
-StateAnswers::Answer StateAnswers::lose(std::size_t host) {
-  if (missing_.erase(host) == 0 || !missing_.empty()) return {};
-  std::sort(ranks_.begin(), ranks_.end(),
-            [](const RankState& a, const RankState& b) { return a.rank < b.rank; });
-  return std::exchange(ranks_, {});
+std::vector<std::string> state_table(const Answers& answers, const RankTable& table) {
+  std::vector<std::string> lines{fmt::format("{:>6} {:<16} {:>8} {:>6} {:>9}  {}", "rank", "host",
+                                             "pid", "epoch", "step", "state")};
+  const auto states = states_in(answers, table);
+  const auto silent = silent_ranks(answers, table);
+  auto state = states.begin();
+  for (const auto& rank : table.ranks()) {
+    const int number = rank.placement.rank;
+    while (state != states.end() && state->rank < number) ++state;
+    if (state != states.end() && state->rank == number) {
+      const bool has_progress = state->epoch != 0 || state->step != 0;
+      lines.push_back(line_of(rank, state->pid, has_progress ? std::to_string(state->epoch) : "-",
+                              has_progress ? std::to_string(state->step) : "-",
+                              what_it_does(*state, rank)));
+    } else if (std::ranges::binary_search(silent, number)) {
+      lines.push_back(line_of(rank, rank.pid, "-", "-", "not known: its agent does not answer"));
+    }
+  }
+  return lines;
 }
 
 }  // namespace hvdrun

@@ -1,16 +1,13 @@
-// What all ranks are doing at one moment, put together from the agents' answers, and the table of
-// it that SIGQUIT (Ctrl-\) prints. Plain values for the loop thread; nothing fails.
+// What the ranks of all hosts are doing at one moment, from the agents' answers (question.hpp), and
+// the table of it that SIGQUIT (Ctrl-\) prints. Pure functions for the loop thread; nothing fails.
 #pragma once
 
-#include "model/report.hpp"
+#include "job/question.hpp"
+#include "job/rank_table.hpp"
 #include "protocol/messages.hpp"
 
-#include <cstddef>
-#include <optional>
-#include <set>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace hvdrun {
@@ -18,39 +15,13 @@ namespace hvdrun {
 // Returns words for a process's state (proc(5), field "state"): "running", "sleeping".
 std::string_view state_words(const std::string& state);
 
-class StateAnswers {
- public:
-  using Answer = std::optional<std::vector<RankState>>;
+// Returns what was answered of the ranks that the job has, in their order.
+std::vector<RankState> states_in(const Answers& answers, const RankTable& table);
 
-  // The agents of these hosts were asked.
-  void expect(std::set<std::size_t> hosts);
-  bool awaited() const { return !missing_.empty(); }
+// Returns the ranks that run on hosts which have not answered.
+std::vector<int> silent_ranks(const Answers& answers, const RankTable& table);
 
-  // Takes one agent's answer. Returns all ranks' states, in the order of ranks, if it was the last;
-  // otherwise nullopt. Ignores ranks that a job of `size` does not have, and answers that were not
-  // asked for.
-  Answer add(std::size_t host, const StatesMessage& states, std::size_t size);
-  // An agent will not answer: it is lost. Returns the same.
-  Answer lose(std::size_t host);
-
- private:
-  std::set<std::size_t> missing_;  // hosts
-  std::vector<RankState> ranks_;
-};
-
-class StateTable {
- public:
-  // The agents of these hosts were asked.
-  void expect(std::set<std::size_t> hosts) { answers_.expect(std::move(hosts)); }
-
-  // Takes one agent's answer. Returns the table's lines if it was the last; otherwise none.
-  std::vector<std::string> add(std::size_t host, const StatesMessage& states,
-                               const std::vector<RankReport>& reports);
-  // An agent will not answer. Returns the same.
-  std::vector<std::string> lose(std::size_t host, const std::vector<RankReport>& reports);
-
- private:
-  StateAnswers answers_;
-};
+// Returns the lines of the table. A rank whose agent has not answered has a line that says so.
+std::vector<std::string> state_table(const Answers& answers, const RankTable& table);
 
 }  // namespace hvdrun

@@ -51,6 +51,7 @@ void RankTable::started(int rank, int pid) {
 void RankTable::aborted(const AbortedMessage& message) {
   if (!has(message.rank)) return;
   auto& rank = ranks_[static_cast<std::size_t>(message.rank)];
+  if (!rank.abort_code) failed_at_[static_cast<std::size_t>(message.rank)] = message.agent_clock;
   rank.abort_code = message.code;
   rank.abort_message = message.text;
 }
@@ -86,7 +87,8 @@ Result<RankReport> RankTable::exited(const ExitedMessage& message, Clock::time_p
   rank.counters = message.counters;
   rank.failure = message.failure;
   const auto index = static_cast<std::size_t>(message.rank);
-  failed_at_[index] = message.agent_clock - message.failure.seconds_ago;
+  // The others may have called MPI_Abort because of this rank's, and ended before it.
+  if (!rank.abort_code) failed_at_[index] = message.agent_clock - message.failure.seconds_ago;
   end_order_.push_back(index);
   set_clock(host_indices_[index], std::chrono::duration<double>(now - begun_).count(),
             message.agent_clock);

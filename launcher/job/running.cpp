@@ -6,6 +6,7 @@
 #include "job/hang_watch.hpp"
 #include "job/host_addresses.hpp"
 #include "job/launch.hpp"
+#include "job/rank_states.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -38,6 +39,7 @@ std::string how_lost(const AgentState& agent, const std::string& why) {
 
 Running::Running(AttemptParts& attempt)
     : attempt_(attempt),
+      stall_question_(attempt.job.loop),
       note_timer_(attempt.job.loop, [this] { on_early_exit(); }),
       exit_timer_(attempt.job.loop, [this] { on_exit_timeout(); }),
       cause_timer_(attempt.job.loop, [this] { attempt_.stop({}); }),
@@ -51,6 +53,7 @@ void Running::leave() {
   exit_timer_.cancel();
   cause_timer_.cancel();
   failed_timer_.cancel();
+  stall_question_.drop();
   if (membership_) membership_->leave();
 }
 
@@ -223,19 +226,17 @@ void Running::on_resumed() {
 
 void Running::on_stalls(const StallsMessage& stalls) {
   for (const auto& line : stalls_.take(stalls, attempt_.job.loop.now())) attempt_.note(line);
-  if (!stalls_.asks() || stall_answers_.awaited()) return;
-  stall_answers_.expect(attempt_.agents->hosts_in_use());
-  attempt_.agents->ask_for_states(StatesPurpose::stalls);
+  if (!stalls_.asks() || stall_question_.is_open()) return;
+  stall_question_.ask(*attempt_.questions, {.wanted = Wanted::pages}, kAnswerTime,
+                      [this](const Answers& answers) { explain_stalls(answers); });
 }
 
-void Running::on_stall_states(std::size_t host_index, const StatesMessage& message) {
-  explain_stalls(stall_answers_.add(host_index, message, attempt_.table.ranks().size()));
-}
-
-void Running::explain_stalls(const StateAnswers::Answer& answer) {
-  if (!answer) return;
-  const auto states = membership_ ? membership_->members_among(*answer) : *answer;
-  const auto lines = stalls_.explain(states, attempt_.table.ranks(), attempt_.job.loop.now());
+void Running::explain_stalls(const Answers& answers) {
+  auto states = states_in(answers, attempt_.table);
+  if (membership_) states = membership_->members_among(std::move(states));
+  const auto lines =
+      stalls_.explain(states, silent_ranks(answers, attempt_.table), attempt_.table.ranks(),
+                      attempt_.job.loop.now());
   for (const auto& line : lines) attempt_.note(line);
   if (!lines.empty()) attempt_.hang->on_stall();
 }
@@ -270,7 +271,6 @@ void Running::on_lost(AgentState& agent, std::string why) {
     for (const auto stream : {Stream::out, Stream::err}) attempt_.job.output.close(rank, stream);
   }
   attempt_.status_line.lose_host(host);
-  explain_stalls(stall_answers_.lose(host));
   // What they have written last may be lost with the agent.
   if (membership_->has_finished_on(host) && !agent.life.done()) late_loss_ = cause;
   if (had_ranks) consider_another_agent(agent);

@@ -7,7 +7,7 @@
 
 #include "job/attempt_phase.hpp"
 #include "job/membership.hpp"
-#include "job/rank_states.hpp"
+#include "job/question.hpp"
 #include "job/stalls.hpp"
 
 #include <cstddef>
@@ -31,7 +31,6 @@ class Running final : public AttemptPhase {
   void on_exited(const RankReport& rank) override;
   void on_progress(std::size_t host_index, const ProgressMessage& message) override;
   void on_stalls(const StallsMessage& stalls) override;
-  void on_stall_states(std::size_t host_index, const StatesMessage& message) override;
   void on_start_timeout() override;
   Result<void> on_member(const AgentState& agent, const Frame& frame) override;
   void on_resumed() override;
@@ -55,7 +54,7 @@ class Running final : public AttemptPhase {
   void on_success();
   // Takes the members of an agent that is lost, or cannot do its work, off the job.
   void lose_members(const AgentState& agent, const StopCause& cause, const std::string& how);
-  void explain_stalls(const StateAnswers::Answer& states);
+  void explain_stalls(const Answers& answers);
   void give_up_failed();
   void on_early_exit();
   void on_exit_timeout();
@@ -64,7 +63,7 @@ class Running final : public AttemptPhase {
   std::optional<Membership> membership_;
   std::size_t succeeded_ = 0;  // ranks
   StallReporter stalls_;
-  StateAnswers stall_answers_;
+  Question stall_question_;
   Timer note_timer_;
   Timer exit_timer_;
   TimeoutTimer cause_timer_;

@@ -107,19 +107,30 @@ std::string describe_missing(const Stall& stall, const std::vector<RankState>& s
   return text;
 }
 
+// Returns "; nothing is known of rank 2 on n2: its agent does not answer".
+std::string describe_silent(const std::vector<int>& silent, const std::vector<RankReport>& reports) {
+  if (silent.empty()) return {};
+  std::set<std::string> hosts;
+  for (const int rank : silent) hosts.insert(reports[static_cast<std::size_t>(rank)].host);
+  return fmt::format("; nothing is known of {} on {}: {} not answer", describe_ranks(silent),
+                     fold_hosts({hosts.begin(), hosts.end()}),
+                     hosts.size() == 1 ? "its agent does" : "their agents do");
+}
+
 // If no rank is missing, the collective is slow, or hangs in a library such as NCCL.
 std::string describe_stall(const std::string& collective, const Stall& stall,
-                           const std::vector<RankState>& states,
+                           const std::vector<RankState>& states, const std::vector<int>& silent,
                            const std::vector<RankReport>& reports) {
   const std::string ranks = describe_ranks(stall.waiting);
   const bool one = stall.waiting.size() == 1;
   if (stall.missing.empty())
-    return fmt::format("{} has lasted {}, and no rank is missing: {} {} in it",
-                       title_of(collective), seconds_text(stall.seconds), ranks,
-                       one ? "is" : "are");
-  return fmt::format("{} has waited {} for {}; {} {}", title_of(collective),
+    return fmt::format("{} has lasted {}, and no {}rank is missing: {} {} in it{}",
+                       title_of(collective), seconds_text(stall.seconds),
+                       silent.empty() ? "" : "other ", ranks, one ? "is" : "are",
+                       describe_silent(silent, reports));
+  return fmt::format("{} has waited {} for {}; {} {}{}", title_of(collective),
                      seconds_text(stall.seconds), describe_missing(stall, states, reports), ranks,
-                     one ? "waits" : "wait");
+                     one ? "waits" : "wait", describe_silent(silent, reports));
 }
 
 }  // namespace
@@ -186,6 +197,7 @@ std::vector<std::string> StallReporter::take(const StallsMessage& stalls, Clock:
 }
 
 std::vector<std::string> StallReporter::explain(const std::vector<RankState>& states,
+                                                const std::vector<int>& silent,
                                                 const std::vector<RankReport>& reports,
                                                 Clock::time_point now) {
   std::vector<std::string> lines;
@@ -197,7 +209,7 @@ std::vector<std::string> StallReporter::explain(const std::vector<RankState>& st
       ++more;
       continue;
     }
-    lines.push_back(warning_text(describe_stall(collective, stall, states, reports)));
+    lines.push_back(warning_text(describe_stall(collective, stall, states, silent, reports)));
     const std::chrono::duration<double> waited(stall.seconds);
     reported_.emplace(collective, now - std::chrono::duration_cast<Clock::duration>(waited));
   }

@@ -2,8 +2,8 @@
 // however many ranks wait, and one more when it is over.
 //
 // An agent reports its own ranks that wait too long. Then all agents are asked what their ranks are
-// doing, because the ranks that others wait for do something else. Plain values for the loop
-// thread; nothing fails.
+// doing, because the ranks that others wait for do something else. Those of an agent that does not
+// answer are named. Plain values for the loop thread; nothing fails.
 #pragma once
 
 #include "model/report.hpp"
@@ -39,9 +39,10 @@ class StallReporter {
   // Returns whether all agents must be asked what their ranks are doing.
   bool asks() const { return !unexplained_.empty(); }
 
-  // Takes what all ranks of the job were doing at `now`, in the order of ranks. Returns the lines
-  // about new stalls.
+  // Takes what the ranks of the job were doing at `now`, in the order of ranks. `silent`: those
+  // whose agents have not answered. Returns the lines about new stalls.
   std::vector<std::string> explain(const std::vector<RankState>& states,
+                                   const std::vector<int>& silent,
                                    const std::vector<RankReport>& reports, Clock::time_point now);
 
  private:

@@ -29,7 +29,7 @@ enum class FrameType : std::uint16_t {
   input_credit,
   exited,
   aborted,
-  states,
+  answer,  // to `question`
   paused,
   note,
   failed,
@@ -47,7 +47,6 @@ enum class FrameType : std::uint16_t {
   leave,
   disconnected,
   names,  // a rank publishes, looks up or withdraws; see pmix_messages.hpp
-  looks,  // the answer to `look`
   died,   // how the agent ended, as a text; from hvdrun-link, after the agent's last frame
   // (and `signal`: SLURM has sent it to the step of the agent)
   // launcher → agent
@@ -60,7 +59,7 @@ enum class FrameType : std::uint16_t {
   signal,
   pause,
   resume,
-  query_states,
+  question,  // what the ranks do; see QuestionMessage
   configure,
   fence_result,
   release,     // all ranks of the job have ended
@@ -74,7 +73,6 @@ enum class FrameType : std::uint16_t {
   removed,
   end_member,
   names_answer,
-  look,        // at the ranks' processes
   start_more,  // of a job that gets new ranks
   // both ways, without payload: a sign of life
   alive = 128,
@@ -83,7 +81,7 @@ enum class FrameType : std::uint16_t {
   modex_answer,
 };
 
-inline constexpr std::uint32_t kProtocolVersion = 13;
+inline constexpr std::uint32_t kProtocolVersion = 14;
 inline constexpr std::size_t kFrameHeaderSize = 12;
 inline constexpr std::size_t kMaxPayload = 64u << 20;  // many times an environment of ARG_MAX
 inline constexpr std::uint32_t kToLauncher = 0xffffffffu;

@@ -227,7 +227,8 @@ inline constexpr auto fields_of(const ExitedMessage*) {
 inline constexpr auto fields_of(const AbortedMessage*) {
   using T = AbortedMessage;
   using json_fields::field;
-  return std::tuple(field("rank", &T::rank), field("code", &T::code), field("text", &T::text));
+  return std::tuple(field("rank", &T::rank), field("code", &T::code), field("text", &T::text),
+                    field("agent_clock", &T::agent_clock));
 }
 
 inline constexpr auto fields_of(const FailedMessage*) {
@@ -275,26 +276,19 @@ inline constexpr auto fields_of(const RankState*) {
       field("use", &T::use));
 }
 
-inline constexpr auto fields_of(const StatesMessage*) {
-  using T = StatesMessage;
+inline constexpr auto fields_of(const QuestionMessage*) {
+  using T = QuestionMessage;
   using json_fields::field;
-  return std::tuple(field("ranks", &T::ranks), field("purpose", &T::purpose),
-                    field("gpus", &T::gpus), field("clock", &T::clock));
+  return std::tuple(field("number", &T::number), field("wanted", &T::wanted),
+                    field("interval", &T::interval), field("limit", &T::limit));
 }
 
-inline constexpr auto fields_of(const LookMessage*) {
-  using T = LookMessage;
-  using json_fields::field;
-  return std::tuple(field("number", &T::number), field("interval", &T::interval),
-                    field("limit", &T::limit));
-}
-
-inline constexpr auto fields_of(const LooksMessage*) {
-  using T = LooksMessage;
+inline constexpr auto fields_of(const AnswerMessage*) {
+  using T = AnswerMessage;
   using json_fields::field;
   return std::tuple(field("number", &T::number), field("ranks", &T::ranks),
-                    field("looks", &T::looks), field("problem", &T::problem),
-                    field("more", &T::more));
+                    field("clock", &T::clock), field("gpus", &T::gpus), field("looks", &T::looks),
+                    field("problem", &T::problem), field("more", &T::more));
 }
 
 inline constexpr auto fields_of(const StallsMessage::Wait*) {

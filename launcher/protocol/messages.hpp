@@ -154,6 +154,7 @@ struct AbortedMessage {  // a rank called PMIx_Abort (MPI_Abort)
   int rank = 0;
   int code = 0;
   std::string text;
+  double agent_clock = 0;  // seconds, when it did
 };
 
 struct FailedMessage {  // the agent cannot start the ranks, or cannot continue
@@ -195,37 +196,38 @@ struct RankState {
   double background_seconds = 0;
   std::string background_missing = {};  // the ranks that it waits for, "2,5-7"; empty: unknown
   RankActivity activity =
-      {};  // only for StatesPurpose::stop, if the rank is alive; ::quiet: its CPU time
-  std::optional<RankUse> use = {};  // only for StatesPurpose::look
+      {};  // only for Wanted::at_stop, if the rank is alive; ::processor_time: its CPU time
+  std::optional<RankUse> use = {};  // only for Wanted::use
 };
 
-// Why the launcher asks for states; the answer repeats it. `stop` is no answer: the agent sends it
-// by itself when it is about to stop its ranks. `look`: a command looks into the job (`hvdrun
-// top`).
-enum class StatesPurpose : std::uint32_t { table, stalls, stop, quiet, look };
-
-struct StatesMessage {
-  std::vector<RankState> ranks;
-  StatesPurpose purpose = StatesPurpose::table;
-  // Only for StatesPurpose::look.
-  std::vector<GpuUse> gpus = {};
-  double clock = 0;  // seconds, when it was made, on a clock that only this host's agent has
+// How much an agent is asked of its ranks. Each reads more of /proc than the one before it.
+enum class Wanted : std::uint32_t {
+  pages,           // what the ranks say themselves
+  states,          // and the states of their processes
+  processor_time,  // and what they have used of processors
+  use,             // and what `hvdrun top` shows: memory, processes, GPUs
+  looks,           // the states, and what the threads do, from outside (launcher/look)
+  at_stop          // what the first process of a rank does, when the agent is about to stop it
 };
 
-// launcher → agent: look at what the ranks' processes do, from outside. The answer repeats
-// `number`.
-struct LookMessage {
-  std::uint32_t number = 0;
+// launcher → agent: what do the ranks do? The answer repeats `number`.
+struct QuestionMessage {
+  std::uint32_t number = 0;  // not 0
+  Wanted wanted = Wanted::pages;
+  // Only for Wanted::looks:
   std::chrono::milliseconds interval{0};  // between the two looks at a process
   std::chrono::milliseconds limit{0};     // for the answer
 };
 
-struct LooksMessage {
-  std::uint32_t number = 0;
-  std::vector<RankState> ranks;    // with their processes' states, when the looks began
-  std::vector<std::string> looks;  // each as look_json() of hvdrun-look writes it
-  std::string problem;             // why looks are missing; empty: none are
-  bool more = false;               // the looks are still to come, in another message
+struct AnswerMessage {
+  std::uint32_t number = 0;  // 0: of no question, the agent is about to stop its ranks
+  std::vector<RankState> ranks;
+  double clock = 0;  // seconds, when it was made, on a clock that only this host's agent has
+  std::vector<GpuUse> gpus = {};  // only for Wanted::use
+  // Only for Wanted::looks:
+  std::vector<std::string> looks = {};  // each as look_json() of hvdrun-look writes it
+  std::string problem = {};             // why looks are missing; empty: none are
+  bool more = false;                    // the looks are still to come, in another message
 };
 
 struct StallsMessage {  // ranks wait in collectives for longer than stall_time, or no longer wait

@@ -23,7 +23,7 @@ void parse_as_everything(std::string_view payload) {
   static_cast<void>(parse<AbortedMessage>(payload));
   static_cast<void>(parse<FailedMessage>(payload));
   static_cast<void>(parse<StopMessage>(payload));
-  static_cast<void>(parse<StatesMessage>(payload));
+  static_cast<void>(parse<AnswerMessage>(payload));
   static_cast<void>(parse<StallsMessage>(payload));
   static_cast<void>(parse<ProgressMessage>(payload));
   static_cast<void>(parse<DoneMessage>(payload));

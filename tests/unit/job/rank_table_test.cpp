@@ -84,6 +84,17 @@ TEST(RankTable, RanksOfALostHostCountAsEnded) {
   EXPECT_EQ(table.end_order(), (std::vector<std::size_t>{2, 0, 1}));
 }
 
+// Rank 2 calls MPI_Abort and is killed later. Rank 0 notices, calls MPI_Abort, and ends first.
+TEST(RankTable, TheFirstToAbortIsToBlame) {
+  RankTable table = table_of_two_hosts();
+  table.aborted({2, 7, "", 5.0});
+  table.aborted({0, 14, "", 5.1});
+  table.aborted({2, 14, "", 5.2});
+  ASSERT_TRUE(table.exited(raised(0, 5.2, 0), after(8)));
+  ASSERT_TRUE(table.exited(raised(2, 5.5, 0), after(8.3)));
+  EXPECT_EQ(first_failure(table), 2u);
+}
+
 TEST(RankTable, LateMessageDoesNotChangeTheFirstFailure) {
   for (const bool late_comes_first : {true, false}) {
     RankTable table = table_of_two_hosts();

@@ -204,16 +204,16 @@ void SimulatedAgent::handle(FrameType type, const std::string& payload) {
     case FrameType::release:
       released = true;
       return consider_leaving();
-    case FrameType::query_states: {
-      StatesMessage states;
-      states.purpose = static_cast<StatesPurpose>(*parse_number(payload));
+    case FrameType::question: {
+      AnswerMessage states;
+      states.number = parse<QuestionMessage>(payload).value().number;
       for (const int number : numbers) {
         RankState of_rank;
         of_rank.rank = number;
         of_rank.state = rank(number).alive ? "S" : "ended";
         states.ranks.push_back(of_rank);
       }
-      return send(FrameType::states, pack(states));
+      return send(FrameType::answer, pack(states));
     }
     case FrameType::over:
     case FrameType::go:

@@ -58,7 +58,7 @@ TEST(StallReporter, WarnsOnceWhoWaitsForWhom) {
   EXPECT_THAT(table.take(began(1, "allreduce grad.3"), kNow), IsEmpty());
   EXPECT_TRUE(table.asks());
   EXPECT_THAT(
-      table.explain(job.states, job.reports, kNow),
+      table.explain(job.states, {}, job.reports, kNow),
       ElementsAre("warning: allreduce \"grad.3\" has waited 60 s for rank 2 on n2 (pid 102); ranks "
                   "0-1,3 wait"));
   EXPECT_FALSE(table.asks());
@@ -72,13 +72,13 @@ TEST(StallReporter, ReportsOnceThatACollectiveContinues) {
   StallReporter table;
   EXPECT_THAT(table.take(began(0, "barrier"), kNow), IsEmpty());
   EXPECT_THAT(
-      table.explain(job.states, job.reports, kNow),
+      table.explain(job.states, {}, job.reports, kNow),
       ElementsAre("warning: barrier has waited 60 s for rank 1 on n1 (pid 101); rank 0 waits"));
   EXPECT_THAT(table.take(ended(0, "barrier"), kNow + std::chrono::seconds(15)),
               ElementsAre("barrier continues after 75 s"));
   EXPECT_THAT(table.take(ended(1, "barrier"), kNow), IsEmpty());
   EXPECT_THAT(table.take(began(0, "barrier"), kNow), IsEmpty());
-  EXPECT_EQ(table.explain(job.states, job.reports, kNow).size(), 1u)
+  EXPECT_EQ(table.explain(job.states, {}, job.reports, kNow).size(), 1u)
       << "the next stall is reported, too";
 }
 
@@ -87,7 +87,7 @@ TEST(StallReporter, FailedCollectiveIsNotReportedAsContinuing) {
   job.put(0, "barrier", 60);
   StallReporter table;
   EXPECT_THAT(table.take(began(0, "barrier"), kNow), IsEmpty());
-  EXPECT_EQ(table.explain(job.states, job.reports, kNow).size(), 1u);
+  EXPECT_EQ(table.explain(job.states, {}, job.reports, kNow).size(), 1u);
   EXPECT_THAT(table.take(ended(0, "barrier", false), kNow), IsEmpty());
 }
 
@@ -95,7 +95,7 @@ TEST(StallReporter, StallThatEndsBeforeItsExplanationIsNotReported) {
   FakeJob job(2);
   StallReporter table;
   EXPECT_THAT(table.take(began(0, "barrier"), kNow), IsEmpty());
-  EXPECT_THAT(table.explain(job.states, job.reports, kNow), IsEmpty()) << "no rank waits any more";
+  EXPECT_THAT(table.explain(job.states, {}, job.reports, kNow), IsEmpty()) << "no rank waits any more";
   EXPECT_THAT(table.take(began(0, "barrier"), kNow), IsEmpty());
   EXPECT_THAT(table.take(ended(0, "barrier"), kNow), IsEmpty());
   EXPECT_FALSE(table.asks());
@@ -108,7 +108,7 @@ TEST(StallReporter, SaysThatNoRankIsMissing) {
   StallReporter table;
   EXPECT_THAT(table.take(began(0, "allreduce g"), kNow), IsEmpty());
   EXPECT_THAT(
-      table.explain(job.states, job.reports, kNow),
+      table.explain(job.states, {}, job.reports, kNow),
       ElementsAre("warning: allreduce \"g\" has lasted 61 s, and no rank is missing: ranks 0-1 "
                   "are in it"));
 }
@@ -121,7 +121,7 @@ TEST(StallReporter, RankThatShowsNoCollectiveIsMissingOnGpus) {
   StallReporter table;
   EXPECT_THAT(table.take(began(2, "allreduce g"), kNow), IsEmpty());
   EXPECT_THAT(
-      table.explain(job.states, job.reports, kNow),
+      table.explain(job.states, {}, job.reports, kNow),
       ElementsAre("warning: allreduce \"g\" has waited 61 s for rank 1 on n1 (pid 101); ranks 0,2 "
                   "wait"));
 }
@@ -134,7 +134,7 @@ TEST(StallReporter, SaysWhatTheMissingRanksDo) {
   StallReporter table;
   EXPECT_THAT(table.take(began(0, "allreduce g"), kNow), IsEmpty());
   EXPECT_THAT(
-      table.explain(job.states, job.reports, kNow),
+      table.explain(job.states, {}, job.reports, kNow),
       ElementsAre(
           "warning: allreduce \"g\" has waited 0.3 s for rank 1 on n1 (pid 101, in broadcast "
           "\"w\"), rank 2 on n2 (pid 102, which has ended); rank 0 waits"));
@@ -146,7 +146,7 @@ TEST(StallReporter, FoldsManyRanksIntoRanges) {
   StallReporter table;
   EXPECT_THAT(table.take(began(0, "allreduce g"), kNow), IsEmpty());
   EXPECT_THAT(
-      table.explain(job.states, job.reports, kNow),
+      table.explain(job.states, {}, job.reports, kNow),
       ElementsAre(
           "warning: allreduce \"g\" has waited 60 s for ranks 4-63 on n[3-32]; ranks 0-3 wait"));
 }
@@ -160,7 +160,7 @@ TEST(StallReporter, BackgroundCollectivesNameTheirMissingRanks) {
   StallReporter table;
   EXPECT_THAT(table.take(began(0, "allreduce a"), kNow), IsEmpty());
   EXPECT_THAT(
-      table.explain(job.states, job.reports, kNow),
+      table.explain(job.states, {}, job.reports, kNow),
       ElementsAre(
           "warning: allreduce \"a\" has waited 61 s for rank 2 on n2 (pid 102); ranks 0,3 wait"));
 }
@@ -171,7 +171,7 @@ TEST(StallReporter, IgnoresAnInvalidListOfMissingRanks) {
   StallReporter table;
   EXPECT_THAT(table.take(began(0, "allreduce a"), kNow), IsEmpty());
   EXPECT_THAT(
-      table.explain(job.states, job.reports, kNow),
+      table.explain(job.states, {}, job.reports, kNow),
       ElementsAre(
           "warning: allreduce \"a\" has waited 61 s for rank 1 on n1 (pid 101); rank 0 waits"));
 }
@@ -182,7 +182,7 @@ TEST(StallReporter, EscapesControlCharactersInNames) {
   StallReporter table;
   EXPECT_THAT(table.take(began(0, "allreduce a\nb"), kNow), IsEmpty());
   EXPECT_THAT(
-      table.explain(job.states, job.reports, kNow),
+      table.explain(job.states, {}, job.reports, kNow),
       ElementsAre(
           "warning: allreduce \"a\\nb\" has waited 60 s for rank 1 on n1 (pid 101); rank 0 waits"));
 }
@@ -196,7 +196,7 @@ TEST(StallReporter, SummarizesManyStalls) {
   }
   StallReporter table;
   EXPECT_THAT(table.take(stalls, kNow), IsEmpty());
-  const auto lines = table.explain(job.states, job.reports, kNow);
+  const auto lines = table.explain(job.states, {}, job.reports, kNow);
   ASSERT_EQ(lines.size(), 5u);
   EXPECT_EQ(lines.back(), "and 4 other collectives wait, too");
 }
@@ -232,6 +232,19 @@ TEST(FindWaits, FindsWaitsInTheBackground) {
   const auto waits = find_waits(job.states, job.reports);
   ASSERT_EQ(waits.size(), 1u);
   EXPECT_THAT(waits[0].missing, ElementsAre(2));
+}
+
+TEST(StallReporter, NamesRanksWhoseAgentDoesNotAnswer) {
+  FakeJob job(4);
+  job.put(0, "allreduce grad.3", 60.2);
+  job.put(1, "allreduce grad.3", 60.2);
+  job.states.resize(2);
+  StallReporter table;
+  EXPECT_THAT(table.take(began(0, "allreduce grad.3"), kNow), IsEmpty());
+  EXPECT_THAT(table.explain(job.states, {2, 3}, job.reports, kNow),
+              ElementsAre("warning: allreduce \"grad.3\" has lasted 60 s, and no other rank is "
+                          "missing: ranks 0-1 are in it; nothing is known of ranks 2-3 on n2: its "
+                          "agent does not answer"));
 }
 
 }  // namespace

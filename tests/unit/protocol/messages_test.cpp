@@ -244,22 +244,16 @@ TEST(Messages, OtherMessagesRoundTrip) {
   const auto apart = parse<ApartMessage>(pack(ApartMessage{true, true, true, true}));
   EXPECT_TRUE(apart && apart->lacks_tf_config && apart->uses_mpich && apart->lacks_pmix &&
               apart->joined);
+  RankState state{3, 30, "R", 5, 1, "allreduce", 2.5, 42, "broadcast w", 7.5, "1-2"};
+  state.activity = {31, "py\xff", "futex", 9.5, 0.25};
   const auto states =
-      parse<StatesMessage>(pack(StatesMessage{{{3,
-                                                30,
-                                                "R",
-                                                5,
-                                                1,
-                                                "allreduce",
-                                                2.5,
-                                                42,
-                                                "broadcast w",
-                                                7.5,
-                                                "1-2",
-                                                {31, "py\xff", "futex", 9.5, 0.25}}},
-                                              StatesPurpose::stalls}));
+      parse<AnswerMessage>(pack(AnswerMessage{17, {state}, 2.5, {}, {"{}"}, "no time", true}));
   ASSERT_TRUE(states);
-  EXPECT_EQ(states->purpose, StatesPurpose::stalls);
+  EXPECT_EQ(states->number, 17U);
+  EXPECT_EQ(states->clock, 2.5);
+  EXPECT_EQ(states->looks, std::vector<std::string>{"{}"});
+  EXPECT_EQ(states->problem, "no time");
+  EXPECT_TRUE(states->more);
   EXPECT_EQ(states->ranks[0].background, "broadcast w");
   EXPECT_EQ(states->ranks[0].background_seconds, 7.5);
   EXPECT_EQ(states->ranks[0].background_missing, "1-2");

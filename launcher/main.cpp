@@ -1,6 +1,7 @@
 // hvdrun: wires the parts together and turns errors into messages and exit codes.
 #include "agent/process_tree.hpp"
 #include "agent/rank_looker.hpp"
+#include "agent/signal_targets.hpp"
 #include "base/environment.hpp"
 #include "base/event_loop.hpp"
 #include "base/files.hpp"
@@ -43,11 +44,13 @@
 #include "slurm/warning_signal.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -71,7 +74,8 @@ int end_with(const Error& error) {
 
 int print(const std::string& text) {
   std::fputs(text.c_str(), stdout);
-  return std::fflush(stdout) == 0 ? kExitOk : kExitLauncher;
+  if (std::fflush(stdout) == 0) return kExitOk;
+  return errno == EPIPE ? kExitSignalBase + SIGPIPE : kExitLauncher;
 }
 
 // A descriptor of 0, 1, 2 that is closed would be given to the next file that is opened, and what
@@ -148,17 +152,35 @@ std::string signal_of_job(const Environment& environment) {
   return signal;
 }
 
+// Returns the process of the batch script, unless this process has replaced it (exec); nullopt:
+// this is none of a batch script. Source: sbatch(1), SLURM_TASK_PID.
+std::optional<pid_t> batch_script(const Environment& environment) {
+  const auto* const task = find_variable(environment, "SLURM_TASK_PID");
+  const auto* const step = find_variable(environment, "SLURM_STEP_ID");
+  if (task == nullptr || step != nullptr) return std::nullopt;
+  const auto pid = static_cast<pid_t>(std::atoi(task->c_str()));
+  if (pid <= 1 || pid == ::getpid() || ::kill(pid, 0) != 0) return std::nullopt;
+  return pid;
+}
+
 // Returns a warning if SLURM's signal before the time limit reaches none of the ranks, or keeps the
 // job from going back into the queue; otherwise "". Agents of other hosts run in a step of srun,
 // and report the signal.
 std::string missed_signal(const JobSpec& spec, const Plan& plan, const Environment& environment) {
   const bool may_miss = plan.placement.hosts.size() == 1;
-  if (plan.allocation.from != HostSource::slurm || (!may_miss && spec.max_requeues == 0)) return {};
+  const auto script = batch_script(environment);
+  if (plan.allocation.from != HostSource::slurm) return {};
+  if (!may_miss && spec.max_requeues == 0 && !script) return {};
   const auto signal = signal_of_job(environment);
   if (spec.max_requeues > 0)
     if (const auto why = why_not_requeued(signal); !why.empty())
       return warning_text("--max-requeues with this job's --signal=" + signal + ": " + why);
   const auto warning = parse_warning_signal(signal);
+  if (script && warning && warning->for_shell &&
+      use_of(*script, warning->number) == SignalUse::none)
+    return warning_text("SLURM sends this job's --signal=" + signal +
+                        " to the batch script alone, and it ends the script: start hvdrun with "
+                        "`exec hvdrun …`, or pass the signal on with trap");
   if (!may_miss || !warning || warning->for_shell) return {};
   return warning_text("SLURM sends this job's --signal=" + signal +
                       " to steps of srun only, so no rank gets it; with --signal=B:" + signal +

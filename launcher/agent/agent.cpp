@@ -436,6 +436,7 @@ void Agent::end_member(const RankProcess& process) {
 void Agent::report_exit(const RankProcesses::Exit& exit) {
   const RankProcess& process = ranks_.all()[exit.index];
   auto message = exited_message(*pages_, process, exit, inputs_.taken(process.rank));
+  message.after_kill = stop_signal_ == SIGKILL || process.killed;
   message.out_of_memory = oom_.may_explain(process.wait_status);
   rank_ends_.report(std::move(message), pmix_.get());
 }

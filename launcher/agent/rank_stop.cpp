@@ -31,6 +31,8 @@ void RankStop::begin(int signal, milliseconds grace, bool was_sent) {
   cancel();
   signal_ = signal;
   const auto processes = all_processes();
+  for (const auto& process : descendants_of(::getpid(), processes))
+    there_.emplace(process.pid, process.start);
   if (signal == SIGINT || processes.empty()) return ranks_.signal_all({signal, SIGCONT});
   if (!was_sent) {
     const auto all = roots(processes);
@@ -85,15 +87,18 @@ void RankStop::send_to_tree(pid_t root, const std::vector<ProcessInfo>& processe
   send_to_all(rest);
 }
 
-// Returns all processes of the ranks but those that have got the signal and live on, because they
-// handle it, and what is below them.
+// Returns all processes of the ranks but those that were started since the stop began by one that
+// has got the signal and handles it.
 std::vector<ProcessInfo> RankStop::rest_of(const std::vector<ProcessInfo>& processes) const {
-  std::vector<pid_t> handlers;
+  std::set<pid_t> spared;
   for (const auto& process : processes)
     if (told_.contains({process.pid, process.start}) &&
         use_of(process.pid, signal_) == SignalUse::handles)
-      handlers.push_back(process.pid);
-  return descendants_of(::getpid(), processes, handlers);
+      for (const auto& below : descendants_of(process.pid, processes))
+        if (!there_.contains({below.pid, below.start})) spared.insert(below.pid);
+  auto rest = descendants_of(::getpid(), processes);
+  std::erase_if(rest, [&](const ProcessInfo& process) { return spared.contains(process.pid); });
+  return rest;
 }
 
 void RankStop::look() {
@@ -118,6 +123,7 @@ void RankStop::send_to_rest() {
 
 void RankStop::cancel() {
   trees_.clear();
+  there_.clear();
   told_.clear();
   look_again_.cancel();
   last_call_.cancel();

@@ -3,10 +3,10 @@
 //
 // First the processes of each rank get it that handle it (signal_targets.hpp). Their wrappers and
 // their workers get it when those have ended, or shortly before the end of the grace period: a
-// trainer may need its workers for the checkpoint. What a process starts while it handles the signal
-// is part of that work, such as the commands of a shell's trap: it gets the signal only shortly
-// before the end. A rank in which nothing handles the signal gets it whole, at once. So does every
-// rank with SIGINT, which a terminal sends to all, too.
+// trainer may need its workers for the checkpoint. What a process starts while it handles the
+// signal is part of that work, such as the commands of a shell's trap: it gets the signal only
+// shortly before the end. A rank in which nothing handles the signal gets it whole, at once. So
+// does every rank with SIGINT, which a terminal sends to all, too.
 //
 // The agent owns it, on its loop's thread. It cannot fail: without a look at /proc, all processes
 // get the signal at once.
@@ -58,8 +58,10 @@ class RankStop {
 
   const RankProcesses& ranks_;
   int signal_ = 0;
-  std::vector<Tree> trees_;                         // those whose rest waits
-  std::set<std::pair<pid_t, std::uint64_t>> told_;  // processes that have got the signal
+  std::vector<Tree> trees_;                                 // those whose rest waits
+  using Known = std::set<std::pair<pid_t, std::uint64_t>>;  // processes, with their starts
+  Known there_;                                             // when the stop began
+  Known told_;                                              // those that have got the signal
   Timer look_again_;
   Timer last_call_;
 };

@@ -4,8 +4,13 @@
 #include "common/file_content.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
+#include <filesystem>
+#include <set>
+#include <sstream>
 #include <string>
+#include <system_error>
 #include <unordered_map>
 #include <utility>
 
@@ -27,9 +32,7 @@ class Search {
     const auto seen = look_(process.pid);
     if (seen.use == use_) {
       found_.now.push_back(process);
-      if (seen.waits_for_child)
-        visit_as_trees(process.pid);
-      else
+      if (!seen.waits_for_child || visit_as_trees(process.pid, seen))
         found_.awaited.push_back(process);
       return true;
     }
@@ -47,10 +50,22 @@ class Search {
     for (auto at = first; at != last; ++at) visitor(*at->second);
   }
 
-  void visit_as_trees(pid_t parent) {
-    for_children(parent, [this](const ProcessInfo& child) {
-      if (!visit(child)) add_all(child);
+  // Returns whether the parent is to be awaited: it alone may end its child in the background.
+  bool visit_as_trees(pid_t parent, const SignalLook& its_look) {
+    bool one_is_target = false;
+    bool one_is_left = false;
+    std::vector<const ProcessInfo*> others;  // such as the tee of a pipeline
+    for_children(parent, [&](const ProcessInfo& child) {
+      if (look_(child.pid).ignores_quit && !its_look.ignores_quit)
+        one_is_left = true;
+      else if (visit(child))
+        one_is_target = true;
+      else
+        others.push_back(&child);
     });
+    if (!one_is_target)
+      for (const auto* child : others) add_all(*child);
+    return one_is_left && !one_is_target;
   }
 
   void add_all(const ProcessInfo& process) {
@@ -69,16 +84,33 @@ bool has_one_thread(const std::string& status) {
   return at != std::string::npos && std::atoi(status.c_str() + at + 9) == 1;
 }
 
-// Reads the lines SigBlk and SigCgt of /proc/PID/status.
+// Returns whether the signal is in this set of /proc/PID/status: "\nSigCgt:".
+bool is_in_set(const std::string& status, const char* name, int signal) {
+  const auto at = status.find(name);
+  if (at == std::string::npos) return false;
+  const auto set = std::strtoull(status.c_str() + status.find(':', at) + 1, nullptr, 16);
+  return (set >> (signal - 1) & 1) != 0;
+}
+
 SignalUse use_in(const std::string& status, int signal) {
-  const auto has = [&](const char* name) {
-    const auto at = status.find(name);
-    if (at == std::string::npos) return false;
-    const auto set = std::strtoull(status.c_str() + status.find(':', at) + 1, nullptr, 16);
-    return (set >> (signal - 1) & 1) != 0;
-  };
-  if (has("\nSigCgt:")) return SignalUse::handles;
-  return has("\nSigBlk:") ? SignalUse::waits : SignalUse::none;
+  if (is_in_set(status, "\nSigCgt:", signal)) return SignalUse::handles;
+  return is_in_set(status, "\nSigBlk:", signal) ? SignalUse::waits : SignalUse::none;
+}
+
+// Returns the names of the programs in /etc/shells: "bash", "zsh".
+std::set<std::string> names_of_shells() {
+  std::set<std::string> names;
+  std::istringstream lines(content_of("/etc/shells"));
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with('/')) names.insert(line.substr(line.find_last_of('/') + 1));
+  return names;
+}
+
+// A shell waits for its child in different calls: zsh and mksh in sigsuspend(2), as timeout(1).
+bool is_shell(const std::string& folder) {
+  static const auto names = names_of_shells();
+  std::error_code ignored;
+  return names.contains(std::filesystem::read_symlink(folder + "/exe", ignored).filename());
 }
 
 }  // namespace
@@ -91,7 +123,10 @@ SignalLook look_at(pid_t pid, int signal) {
   const auto folder = "/proc/" + std::to_string(pid);
   const auto status = content_of(folder + "/status");
   SignalLook look{use_in(status, signal)};
-  if (look.use == SignalUse::none || !has_one_thread(status)) return look;
+  look.ignores_quit = is_in_set(status, "\nSigIgn:", SIGQUIT);
+  if (look.use == SignalUse::none) return look;
+  look.waits_for_child = is_shell(folder);
+  if (look.waits_for_child || !has_one_thread(status)) return look;
   const auto channel = content_of(folder + "/wchan");
   const auto call = system_call_in(content_of(folder + "/syscall"), channel);
   look.waits_for_child = call == "wait4" || call == "waitid" || channel == "do_wait";

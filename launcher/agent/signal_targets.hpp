@@ -23,8 +23,11 @@ enum class SignalUse {
 // What a look at a process shows.
 struct SignalLook {
   SignalUse use = SignalUse::none;
-  // It has one thread, which waits for a child. A shell's trap runs only when that child has ended.
+  // It is a shell, or has one thread, which waits for a child. A shell's trap runs only when the
+  // child in the foreground has ended.
   bool waits_for_child = false;
+  // It ignores SIGQUIT, as what a shell starts in the background does (POSIX, Asynchronous Lists).
+  bool ignores_quit = false;
 };
 
 // Returns what a process does with the signal.
@@ -40,8 +43,9 @@ struct SignalTargets {
 
 // Returns the targets of a signal among `root` and those of `processes` below it: the topmost that
 // handle it, or else those that block it. A target that waits for a child does not keep the signal
-// from those below it: they are seen as trees of their own, and such a tree without a target
-// gets the signal whole.
+// from those below it: they are seen as trees of their own. If none of these trees has a target,
+// they get the signal whole. Those in the background are left to the target: the trap of a shell
+// that waits for them runs at once, and may send them the signal.
 SignalTargets targets_in(pid_t root, const std::vector<ProcessInfo>& processes,
                          const std::function<SignalLook(pid_t)>& look);
 

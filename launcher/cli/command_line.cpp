@@ -16,9 +16,11 @@
 #include "common/file_content.hpp"
 #include "common/shell_words.hpp"
 #include "common/text.hpp"
+#include "model/device_choice.hpp"
 
 #include <algorithm>
 #include <cctype>
+#include <chrono>
 #include <cstddef>
 #include <iterator>
 #include <string>
@@ -78,6 +80,21 @@ void add_notes(const JobSpec& job, const Environment& environment,
   for (const auto& change : job.environment)
     if (!change.value && find_variable(environment, change.name) == nullptr)
       notes.push_back("-x " + change.name + " has no effect: it is not set in your environment");
+  for (const auto& change : job.environment)
+    if (change.value && !change.value->empty() && is_device_variable(change.name) && job.ranks != 1)
+      notes.push_back(warning_text(
+          fmt::format("-x {0}={1} gives all ranks of a host the same devices; {0}={1} hvdrun … "
+                      "starts one rank for each",
+                      change.name, *change.value)));
+  constexpr std::chrono::seconds kUsualWarning{60};
+  const auto warning_time = job.collectives.stall_warning.value_or(kUsualWarning);
+  if (const auto end = job.collectives.stall_shutdown;
+      end && end->count() > 0 && *end < warning_time)
+    notes.push_back(
+        fmt::format("--stall-check-shutdown-time-seconds ends no job before the warning, which "
+                    "comes after {} s "
+                    "(--stall-check-warning-time-seconds)",
+                    std::chrono::duration<double>(warning_time).count()));
   if (const auto warning = cli::several_runs_warning(environment, job); !warning.empty())
     notes.push_back(warning_text(warning));
 }

@@ -80,21 +80,18 @@ constexpr Word kMeanings[] = {
 // Of these words, those that are programs of many machines: kill(1) would take a job's number for a
 // process's. They are refused, and the message names the command.
 constexpr Word kMeantFirst[] = {
-    {"kill", "hvdrun cancel"},   {"killall", "hvdrun cancel"},
-    {"pkill", "hvdrun cancel"},  {"stop", "hvdrun cancel"},
-    {"delete", "hvdrun cancel"}, {"bkill", "hvdrun cancel"},
-    {"qdel", "hvdrun cancel"},   {"ps", "hvdrun jobs"},
-    {"ls", "hvdrun jobs"},       {"qhold", "scontrol hold"},
-    {"status", "hvdrun jobs"},   {"queue", "hvdrun jobs"},
-    {"qstat", "hvdrun jobs"},    {"bjobs", "hvdrun jobs"},
-    {"watch", "hvdrun follow"},  {"wait", "hvdrun follow"},
-    {"attach", "hvdrun logs"},   {"batch", "hvdrun sbatch"},
-    {"submit", "hvdrun sbatch"}, {"init", "hvdrun help first-run"},
+    {"kill", "hvdrun cancel"},  {"killall", "hvdrun cancel"}, {"pkill", "hvdrun cancel"},
+    {"stop", "hvdrun cancel"},  {"delete", "hvdrun cancel"},  {"bkill", "hvdrun cancel"},
+    {"qdel", "hvdrun cancel"},  {"ps", "hvdrun jobs"},        {"ls", "hvdrun jobs"},
+    {"qhold", "scontrol hold"}, {"status", "hvdrun jobs"},    {"queue", "hvdrun jobs"},
+    {"qstat", "hvdrun jobs"},   {"bjobs", "hvdrun jobs"},     {"watch", "hvdrun follow"},
+    {"wait", "hvdrun follow"},  {"tail", "hvdrun logs -f"},   {"attach", "hvdrun logs"},
+    {"batch", "hvdrun sbatch"}, {"submit", "hvdrun sbatch"},  {"init", "hvdrun help first-run"},
 };
 
 // Words that only a shell knows.
 constexpr std::string_view kOfShells[] = {"cd",  "export", "source", "alias",
-                                          "set", "ulimit", "module", "conda"};
+                                          "set", "ulimit", "module", "."};
 // "–" and "—", which editors of text make of "-".
 constexpr std::string_view kLongDashes[] = {"\u2013", "\u2014"};
 
@@ -144,9 +141,14 @@ std::string hint_for_first_word(const std::vector<std::string>& command, bool ma
   for (const auto dash : kLongDashes)
     if (word.starts_with(dash))
       return "; its first character is a long dash: type -" + std::string(word.substr(dash.size()));
+  if (word == "conda")
+    return command.size() > 1 && command[1] == "run"
+               ? "; conda is a function of your shell: type \"$CONDA_EXE\" run …"
+               : "; conda is a function of your shell: activate before hvdrun, or type "
+                 "\"$CONDA_EXE\" run -n NAME PROGRAM";
   if (std::ranges::count(kOfShells, word) > 0)
-    return "; " + std::string(word) + " is a word of the shell: sh -c '" + std::string(word) +
-           " …; exec PROGRAM'";
+    return "; " + std::string(word) + " is a word of the shell: bash -c '" + std::string(word) +
+           " … && exec PROGRAM'";
   std::string meant(may_be_command ? find(kMeanings, word) : "");
   meant += jobs_for(meant, std::span(command).subspan(1));
   if (meant.empty()) {

@@ -44,7 +44,9 @@ constexpr ForeignOption kSlurmOptions[] = {
     ignored(kSrun, {"-K", "--kill-on-bad-exit"}, "hvdrun stops the other ranks when one fails"),
     answered(kSrun, {"-k", "--no-kill"},
              "hvdrun stops the ranks when a host fails; --max-restarts R starts the job again"),
-    ignored(kSrun, {"--exclusive", "--exact"}, "hvdrun binds ranks to separate cores"),
+    ignored(kSrun, {"--exclusive", "--exact"},
+            "hvdrun binds its ranks to separate cores, but knows of no other hvdrun in the job; "
+            "CUDA_VISIBLE_DEVICES=0 hvdrun … chooses the GPUs of each"),
     ignored(kSrun, {"--overlap"}, "hvdrun's steps share the job's resources with other steps"),
     ignored(kSrun, {"-E", "--preserve-env"}, "hvdrun's options override the environment"),
     ignored(kSrun, {"-X", "--disable-status", "--quit-on-interrupt"}, "Ctrl-C stops the ranks"),
@@ -98,10 +100,14 @@ constexpr ForeignOption kSlurmOptions[] = {
              "put the container's command before the program (hvdrun help containers)"),
     answered(kSrun, {"--uenv", "--view"}, "use hvdrun … uenv run NAME --view=VIEW -- PROGRAM"),
     answered(kSrun, {"--cpu-freq", "--gpu-freq", "--accel-bind"}, kQueue),
-    answered(kSrun,
-             {"--acctg-freq", "--profile", "--slurmd-debug", "--msg-timeout", "-T", "--threads",
-              "--uid", "--gid"},
+    answered(kSrun, {"--acctg-freq", "--slurmd-debug", "--msg-timeout", "-T", "--uid", "--gid"},
              kAccounting),
+    answered(kSrun, {"--profile"},
+             "use --timeline-filename FILE, or a profiler with --wrap 'COMMAND'; srun's is about "
+             "SLURM's daemons"),
+    answered(kSrun, {"--threads"},
+             "for the threads of each rank use -x OMP_NUM_THREADS=K, for its cores "
+             "--cpus-per-rank K; srun's is about SLURM's daemons"),
 
     for_batch(same(kSbatch, {"-e"}, "--error")),
     for_batch(same(kSbatch, {"-a"}, "--array")),

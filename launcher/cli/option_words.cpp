@@ -31,6 +31,15 @@ constexpr Subject kSubjects[] = {
      "for GPUs: CUDA_VISIBLE_DEVICES=0,1 hvdrun …; each rank has one"},
     kRank,
     kHost,
+    {{"elastic", "resilient", "tolerant"},
+     "for a job that continues without lost ranks: --min-np M"},
+    {{"profile", "profiler", "nsys"},
+     "for a profile: --timeline-filename FILE, or a profiler with --wrap 'COMMAND'"},
+    {{"omp", "openmp"}, "for the threads of each rank: -x OMP_NUM_THREADS=K"},
+    {{"backend"}, "the program chooses it, as in init_process_group(\"nccl\")"},
+    {{"framework"}, "hvdrun sets the variables of most; --for NAME those of some more"},
+    {{"mem", "memory"},
+     "for the memory of a batch job: hvdrun sbatch --mem SIZE; leave it out here"},
     {{"retry", "retrie", "attempt", "restart"}, "for new starts after a failure: --max-restarts R"},
     {{"bind", "binding", "pin", "pinning", "affinity"}, "for binding: --bind-to core|numa|none"},
     {{"env", "export", "variable", "var"}, "for variables: -x NAME=VALUE"},
@@ -95,7 +104,8 @@ std::vector<std::string> with_the_words(const std::vector<std::string>& words,
       const bool has_all = std::ranges::all_of(words, [&](const std::string& word) {
         return is_small(word) || std::ranges::find(theirs, word) != theirs.end();
       });
-      if (has_all && found.size() < kMost) found.push_back("--" + std::string(option.name));
+      if (has_all && found.size() < kMost)
+        found.push_back((option.name.size() == 1 ? "-" : "--") + std::string(option.name));
     }
   return found;
 }
@@ -121,6 +131,25 @@ std::vector<std::string> words_of_option(std::string_view spelling) {
   return words;
 }
 
+bool speaks_of_another(std::string_view spelling, std::string_view known) {
+  const auto typed = words_of_option(spelling);
+  const auto theirs = words_of_option(known);
+  if (subject_of(typed) != nullptr && theirs.size() > typed.size()) return true;
+  const auto only_in = [](const auto& words, const auto& others) {
+    std::vector<const Subject*> subjects;
+    for (const auto& word : words)
+      if (const auto* subject = subject_of(word);
+          subject != nullptr && std::ranges::find(others, word) == others.end())
+        subjects.push_back(subject);
+    return subjects;
+  };
+  const auto meant = only_in(typed, theirs);
+  const auto known_ones = only_in(theirs, typed);
+  return std::ranges::any_of(meant, [&](const Subject* subject) {
+    return std::ranges::any_of(known_ones, [=](const Subject* other) { return other != subject; });
+  });
+}
+
 std::string answer_by_words(std::string_view spelling, const OptionSet& options,
                             bool in_slurm_job) {
   const auto words = words_of_option(spelling);
@@ -131,6 +160,13 @@ std::string answer_by_words(std::string_view spelling, const OptionSet& options,
       std::ranges::any_of(words, [](const auto& word) { return has(kHost, word); }) &&
       std::ranges::any_of(words, [](const auto& word) { return has(kRank, word); });
   if (is_per_host) return "; " + std::string(kRanksPerHost);
+  const auto is_count = [&](std::string_view end) {
+    return words.size() > 1 && words.front() == end &&
+           std::ranges::all_of(words.begin() + 1, words.end(),
+                               [](const auto& word) { return has(kRank, word) || is_small(word); });
+  };
+  if (is_count("min")) return "; for the least ranks of an elastic job: --min-np M";
+  if (is_count("max")) return "; for the most ranks of an elastic job: --max-np X";
   if (const auto* subject = subject_of(words))
     return "; " + std::string(in_slurm_job && subject->answer.find("-H ") != std::string_view::npos
                                   ? kHostsOfJob

@@ -15,6 +15,11 @@ namespace hvdrun::cli {
 // "--num_ranks"; also "rank" for "--nranks", and "rank", "per", "node" for "--ranksPerNode".
 std::vector<std::string> words_of_option(std::string_view spelling);
 
+// Returns whether the words of the spelling speak of something else than the known option that it
+// looks like: "--gpus-per-rank" is no slip of "--cpus-per-rank", and "--elastic" not the beginning
+// of "--elastic-timeout".
+bool speaks_of_another(std::string_view spelling, std::string_view known);
+
 // Returns what to use, for an error: "; for ranks: -np N", or "; did you mean --max-restarts?".
 // Empty if no word says anything. In a SLURM job it does not say how to name hosts.
 std::string answer_by_words(std::string_view spelling, const OptionSet& options, bool in_slurm_job);

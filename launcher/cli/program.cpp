@@ -1,8 +1,10 @@
 #include "cli/program.hpp"
 
+#include "cli/shell_text.hpp"
 #include "common/file_content.hpp"
 #include "common/shell_words.hpp"
 #include "common/text.hpp"
+#include "model/device_choice.hpp"
 
 #include <cerrno>
 #include <optional>
@@ -41,12 +43,40 @@ std::string interpreter_for(const std::filesystem::path& path) {
   return {};
 }
 
+// Returns the words that come before the first program in "A=1 B=2 python3 train.py", and removes
+// them. A word in quotes ends them.
+std::vector<std::string> take_assignments(std::string& text) {
+  std::vector<std::string> assignments;
+  std::string_view rest = text;
+  while (true) {
+    rest = rest.substr(std::min(rest.find_first_not_of(' '), rest.size()));
+    const auto word = rest.substr(0, rest.find(' '));
+    if (!is_assignment(word) || word.find_first_of("'\"\\") != std::string_view::npos) break;
+    assignments.emplace_back(word);
+    rest.remove_prefix(word.size());
+  }
+  text = rest.empty() ? std::string() : " " + std::string(rest);
+  return assignments;
+}
+
 // Returns "; to set a variable: …" or the like if `name` is no program's name, or an empty text.
 std::string hint_for_words(const std::string& name, const TypedLine& line) {
-  const auto equals = name.find('=');
-  const auto letters = name.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
-  if (equals != std::string::npos && equals > 0 && letters == equals)
-    return "; to set a variable: " + line.before + " -x " + quote_for_shell(name) + line.after;
+  if (is_assignment(name)) {
+    auto after = line.after;
+    auto all = take_assignments(after);
+    all.insert(all.begin(), quote_for_shell(name));
+    std::string choice;  // with -x all ranks would get the same GPUs
+    std::string options;
+    for (const auto& word : all)
+      if (is_device_variable(word.substr(0, word.find('='))))
+        choice += word + " ";
+      else
+        options += " -x " + word;
+    const std::string purpose = !choice.empty()   ? "choose GPUs"
+                                : all.size() == 1 ? "set a variable"
+                                                  : "set variables";
+    return "; to " + purpose + ": " + choice + line.before + options + after;
+  }
   const auto blank = name.find(' ');
   if (blank != std::string::npos && blank > 0)
     return "; without the quotes: " + line.before + " " + name + line.after;

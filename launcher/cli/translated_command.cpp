@@ -54,12 +54,12 @@ constexpr std::array kMeanings{
     Meaning{"lightning", "--accelerator", ""},
     Meaning{"lightning", "--strategy", ""},
     Meaning{"lightning", "--precision", ""},
-    Meaning{"jsrun", "--nrs", "-np"},
-    Meaning{"jsrun", "-r", "--ranks-per-host"},
-    Meaning{"jsrun", "--rs-per-host", "--ranks-per-host"},
-    Meaning{"jsrun", "-a", ""},
-    Meaning{"jsrun", "--tasks-per-rs", ""},
+    Meaning{"jsrun", "-p", "-np"},
     Meaning{"jsrun", "-g", ""},
+    Meaning{"jsrun", "--gpu-per-rs", ""},
+    Meaning{"jsrun", "--bind", ""},
+    Meaning{"jsrun", "--latency-priority", ""},
+    Meaning{"jsrun", "--launch-distribution", ""},
     Meaning{"jsrun", "-b", ""},
     Meaning{"jsrun", "-l", ""},
     Meaning{"aprun", "-N", "--ranks-per-host"},
@@ -141,6 +141,7 @@ class Translation {
            words_[next_].front() == '-' && words_[next_] != "--")
       take_option(words_[next_++]);
     settle_counts();
+    settle_sets();
     if (!has_count_ && !place_.has_count) options_.insert(options_.begin(), "-np N");
     if (launcher_ == "horovodrun") options_.insert(options_.begin(), "--horovod");
     if (launcher_ == "accelerate launch") options_.insert(options_.begin(), "--for accelerate");
@@ -170,6 +171,10 @@ class Translation {
     }
     if (const auto* const variable = variable_of(spelling); variable != nullptr)
       return take_variable(variable->second);
+    if (auto* const count = count_of_sets(spelling); count != nullptr) {
+      *count = attached ? *attached : next_word();
+      return;
+    }
     for (const auto& [launcher, known, ours] : kMeanings)
       if (launcher == launcher_ && known == spelling) return take_meant(spelling, ours, attached);
     if (is_torchrun() && (spelling == "--nnodes" || spelling == "--nproc-per-node")) {
@@ -291,6 +296,32 @@ class Translation {
     }
   }
 
+  // Returns where a number of jsrun's resource sets belongs; null for other options.
+  std::string* count_of_sets(std::string_view spelling) {
+    if (launcher_ != "jsrun") return nullptr;
+    if (spelling == "-n" || spelling == "--nrs") return &sets_.count;
+    if (spelling == "-a" || spelling == "--tasks-per-rs") return &sets_.tasks;
+    if (spelling == "-c" || spelling == "--cpu-per-rs") return &sets_.cores;
+    if (spelling == "-r" || spelling == "--rs-per-host") return &sets_.per_host;
+    return nullptr;
+  }
+
+  // Translates jsrun's numbers: each resource set has its tasks, which share its cores.
+  void settle_sets() {
+    const auto tasks = sets_.tasks.empty() ? std::optional<int>(1) : number_in(sets_.tasks);
+    const auto of_all = [&](const std::string& sets, std::string_view unknown) {
+      const auto number = number_in(sets);
+      return number && tasks ? std::to_string(*number * *tasks) : std::string(unknown);
+    };
+    if (!sets_.per_host.empty()) add("--ranks-per-host", of_all(sets_.per_host, "K"));
+    if (!sets_.count.empty()) add("-np", of_all(sets_.count, "N"));
+    const auto cores = number_in(sets_.cores);
+    if (cores && tasks && *tasks > 0)
+      add("--cpus-per-rank", std::to_string(std::max(1, *cores / *tasks)));
+    else if (!sets_.cores.empty())
+      left_out_.push_back({"-c", ""});
+  }
+
   // Returns the program with its arguments. After an option that is not understood, it is known
   // only if it is a Python script.
   std::string program_text() {
@@ -332,6 +363,13 @@ class Translation {
   bool is_python_ = true;
   bool has_count_ = false;
   bool has_hosts_ = false;
+  struct Sets {  // of resources; each number as it was typed
+    std::string count;
+    std::string tasks;  // in each, as are the cores
+    std::string cores;
+    std::string per_host;
+  };
+  Sets sets_;                   // jsrun's
   std::string hosts_;           // torchrun's --nnodes
   std::string ranks_per_host_;  // torchrun's --nproc-per-node
   std::vector<std::string> options_;

@@ -312,13 +312,17 @@ class WordWalk {
       return fail(std::string(spelling) + " is an option of hvdrun sbatch", kExitUsage);
     const auto meant = [&](std::size_t letters) {
       const auto nearest = nearest_option(spelling, options_, letters);
-      return nearest.empty() ? std::string() : "; did you mean " + nearest + "?";
+      return nearest.empty() || speaks_of_another(spelling, nearest)
+                 ? std::string()
+                 : "; did you mean " + nearest + "?";
     };
     auto answer = meant(4);
     if (answer.empty()) answer = answer_by_words(spelling, options_, in_slurm_job_);
     if (answer.empty()) answer = meant(3);
     if (answer.empty())
-      answer = fmt::format("; hvdrun {}--help lists all", is_batch_ ? "sbatch " : "");
+      answer =
+          fmt::format("; hvdrun {}--help lists all, and the program's own options follow its name",
+                      is_batch_ ? "sbatch " : "");
     return fail("unknown option " + quote_if_needed(spelling) + answer, kExitUsage);
   }
 

@@ -256,7 +256,12 @@ void Job::on_stop_signal(int signal) {
         fmt::format("{}: stopping {}{}", is_key ? "interrupted" : signal_name(signal),
                     plan_.size ? plural(attempt_->running(*plan_.size), "rank") : "the start",
                     attempt_->describe_stop(key)));
-  // Whoever asks twice does not want to wait for a terminal that takes nothing either.
+  // The ranks are being stopped for another reason. Only who asks twice does not want to wait, also
+  // for a terminal that takes nothing.
+  if (!again && attempt_)
+    return note(fmt::format("{}: the ranks are being stopped{}",
+                            is_key ? "interrupted" : signal_name(signal),
+                            attempt_->describe_stop(key)));
   if (again) output_abandoned_ = true;
   if (attempt_) attempt_->shorten_stop(key);
 }
@@ -277,6 +282,10 @@ Report Job::finish(Report report) {
         "{} of input {} read that no rank took; --stdin none leaves the input to others",
         plural(unread, "byte"), unread == 1 ? "was" : "were"));
   for (auto& line : advice(report, spec_)) lines.push_back(std::move(line));
+  const auto joined = [](const RankReport& rank) { return rank.counters.joined; };
+  if (!spec_.timeline_file.empty() && report.exit_code == kExitOk &&
+      std::ranges::none_of(report.ranks, joined))
+    lines.emplace_back("there is no timeline: no rank used libhvd (--timeline-filename)");
   for (const auto& [line, until] : abandoned_) {
     if (loop_.now() >= until) continue;
     lines.push_back(warning_text(line));

@@ -74,6 +74,7 @@ Result<RankReport> RankTable::exited(const ExitedMessage& message, Clock::time_p
     rank.exit_code = WEXITSTATUS(message.wait_status);
   }
   rank.stopped_by_us = !message.before_stop;
+  rank.killed_by_us = message.after_kill;
   rank.lost_connection = message.lost_connection;
   rank.out_of_memory = message.out_of_memory;
   rank.dev_shm_is_full = message.dev_shm_is_full;

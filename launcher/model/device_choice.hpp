@@ -1,10 +1,25 @@
 // The user's choice of GPUs or other devices, by a variable such as CUDA_VISIBLE_DEVICES, as it
-// goes to other hosts. A plain value.
+// goes to other hosts; and which variables make one. Plain values.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <string>
+#include <string_view>
 
 namespace hvdrun {
+
+// Those that SLURM sets in a step with GPUs.
+inline constexpr std::array<std::string_view, 4> kSlurmDeviceVariables{
+    "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK"};
+
+// Returns whether the variable chooses devices: one of those, or by the end of its name.
+inline bool is_device_variable(std::string_view name) {
+  constexpr std::array<std::string_view, 4> kEnds{"_VISIBLE_DEVICES", "_VISIBLE_CORES",
+                                                  "_VISIBLE_MODULES", "_VISIBLE_CHIPS"};
+  return std::ranges::count(kSlurmDeviceVariables, name) > 0 || name == "ONEAPI_DEVICE_SELECTOR" ||
+         std::ranges::any_of(kEnds, [name](const auto end) { return name.ends_with(end); });
+}
 
 struct DeviceChoice {
   std::string name;   // "CUDA_VISIBLE_DEVICES"

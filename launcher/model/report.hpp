@@ -149,6 +149,7 @@ struct RankReport {
   bool out_of_memory = false;      // the cgroup reports that the kernel killed for lack of memory
   bool dev_shm_is_full = false;    // a SIGBUS ended it, and its host's /dev/shm had no room then
   bool stopped_by_us = false;      // it was alive when hvdrun stopped the job
+  bool killed_by_us = false;       // it ended after hvdrun had sent it SIGKILL
   bool continued_without = false;  // it was lost, and the others formed a generation without it
   bool never_joined = false;       // it was started later, and was in no generation
   bool lost_connection = false;    // PMIx: it left without finalize

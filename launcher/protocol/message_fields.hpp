@@ -214,10 +214,10 @@ inline constexpr auto fields_of(const ExitedMessage*) {
   using json_fields::field;
   return std::tuple(
       field("rank", &T::rank), field("wait_status", &T::wait_status),
-      field("before_stop", &T::before_stop), field("lost_connection", &T::lost_connection),
-      field("out_of_memory", &T::out_of_memory), field("dev_shm_is_full", &T::dev_shm_is_full),
-      field("seconds", &T::seconds), field("user_seconds", &T::user_seconds),
-      field("system_seconds", &T::system_seconds),
+      field("before_stop", &T::before_stop), field("after_kill", &T::after_kill),
+      field("lost_connection", &T::lost_connection), field("out_of_memory", &T::out_of_memory),
+      field("dev_shm_is_full", &T::dev_shm_is_full), field("seconds", &T::seconds),
+      field("user_seconds", &T::user_seconds), field("system_seconds", &T::system_seconds),
       field("peak_memory_bytes", &T::peak_memory_bytes), field("input_taken", &T::input_taken),
       field("last_error", &T::last_error), field("error_of_peer", &T::error_of_peer),
       field("in_collective", &T::in_collective), field("counters", &T::counters),

@@ -132,6 +132,7 @@ struct ExitedMessage {
   int rank = 0;
   int wait_status = 0;           // as of wait(2)
   bool before_stop = false;      // it ended before this agent sent it a signal
+  bool after_kill = false;       // it ended after this agent sent it SIGKILL
   bool lost_connection = false;  // it left PMIx without finalize
   bool out_of_memory = false;
   bool dev_shm_is_full = false;  // a SIGBUS ended it, and /dev/shm has no room

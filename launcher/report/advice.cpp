@@ -164,6 +164,10 @@ std::optional<std::string> terminal_advice(const Report& report, const RankRepor
   const bool is_debugger = has_said(rank, "bdb.BdbQuit");
   if (!is_debugger && !has_said(rank, "EOFError: EOF when reading a line")) return std::nullopt;
   const int number = rank.placement.rank;
+  if (const auto chosen = spec.output.terminal_rank)
+    return fmt::format(
+        "{} needs a terminal, and only rank {} has it (--tty): let no other rank call it",
+        is_debugger ? "breakpoint()" : "input()", *chosen);
   return fmt::format("{} needs a terminal, and rank {} had none; in a terminal: {}",
                      is_debugger ? "breakpoint()" : "input()", number,
                      command_with(fmt::format("--tty {}", number), report, spec));

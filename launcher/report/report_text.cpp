@@ -102,7 +102,7 @@ void add_others(const Report& report, std::vector<std::string>& lines) {
       never_started.push_back(number);
     } else if (rank.stopped_by_us && !rank.exited) {
       unknown.push_back(number);
-    } else if (rank.stopped_by_us) {
+    } else if (rank.stopped_by_us && (rank.signal != SIGKILL || rank.killed_by_us)) {
       (rank.signal == SIGKILL ? killed : stopped).push_back(number);
     } else {
       const auto end = describe_end(rank);

@@ -196,13 +196,6 @@ void take_from_slurm(const Given& given, const std::string& name, std::string& v
 
 }  // namespace
 
-bool is_device_variable(std::string_view name) {
-  constexpr std::array<std::string_view, 4> kEnds{"_VISIBLE_DEVICES", "_VISIBLE_CORES",
-                                                  "_VISIBLE_MODULES", "_VISIBLE_CHIPS"};
-  return is_one_of(name, kSlurmDeviceVariables) || name == "ONEAPI_DEVICE_SELECTOR" ||
-         std::ranges::any_of(kEnds, [name](const auto end) { return name.ends_with(end); });
-}
-
 ChosenDevices choose_devices(Environment& environment) {
   ChosenDevices chosen;
   const auto given = given_here(environment);

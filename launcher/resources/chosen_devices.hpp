@@ -14,19 +14,10 @@
 #include "base/environment.hpp"
 #include "model/device_choice.hpp"
 
-#include <array>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace hvdrun {
-
-// Those that SLURM sets in a step with GPUs.
-inline constexpr std::array<std::string_view, 4> kSlurmDeviceVariables{
-    "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK"};
-
-// Returns whether the variable chooses devices: one of those, or by the end of its name.
-bool is_device_variable(std::string_view name);
 
 struct ChosenDevices {
   std::vector<DeviceChoice> elsewhere;       // for the agents of other hosts

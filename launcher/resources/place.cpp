@@ -127,7 +127,7 @@ void add_slurm_notes(const JobSpec& spec, const Host& host, std::size_t ranks, H
   if (spec.ranks || spec.ranks_per_host || !host.slurm.tasks || !ranks_get_gpus(spec, host)) return;
   const int tasks = *host.slurm.tasks;
   const int gpus = count_gpus(host);
-  if (tasks == gpus) return;
+  if (tasks == gpus || ranks == static_cast<std::size_t>(tasks)) return;  // -H may say so
   if (tasks == 1) {
     notes.add(
         host.name, "SLURM was asked for 1 task on ",

@@ -154,7 +154,7 @@ REJECTED = [
     (("-pn", "2", "true"), "unknown option -pn; did you mean -np?"),
     (("--num-workers", "2", "true"), "unknown option --num-workers; for ranks: -np N"),
     (("--overscribe", "true"), "unknown option --overscribe; did you mean --oversubscribe?"),
-    (("-y", "true"), "unknown option -y; hvdrun --help lists all"),
+    (("-y", "true"), "unknown option -y; hvdrun --help lists all, and the program's own options follow its name"),
     (("-ikey", "true"), "unknown option -ikey"),
     (("-oversubscibe", "true"), "did you mean --oversubscribe?"),
     (("squeue",), "type squeue or hvdrun jobs"),

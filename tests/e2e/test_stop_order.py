@@ -31,6 +31,16 @@ for _ in range(20):
     if os.read(answer[0], 5) != b"batch": sys.exit("the worker has gone before the checkpoint")
 open(f"checkpoint.{os.environ['HVD_RANK']}", "w").close()
 """
+# A second SIGTERM ends it before it has saved.
+ONCE = """import os, signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))
+open(f"up.{os.environ['HVD_RANK']}", "w").close()
+try:
+    while True: time.sleep(0.01)
+finally:
+    time.sleep(0.3)
+    open(f"checkpoint.{os.environ['HVD_RANK']}", "w").close()
+"""
 RUN = f"{shlex.quote(PYTHON)} train.py"
 WRAPPERS: dict[str, list[str]] = {
     "nothing": [PYTHON, "train.py"],
@@ -39,6 +49,7 @@ WRAPPERS: dict[str, list[str]] = {
     "python": [PYTHON, "-c", "import subprocess as s, sys; sys.exit(s.run([sys.executable, 'train.py']).returncode)"],
     "shell with a trap": ["bash", "-c", f"trap 'touch trap.$HVD_RANK' TERM; {RUN}; exit $?"],
     "shell with a slow trap": ["bash", "-c", f"trap 'sleep 0.2 && touch trap.$HVD_RANK' TERM; {RUN}; exit $?"],
+    "pipeline with a trap": ["bash", "-c", f"trap 'touch trap.$HVD_RANK' TERM; {RUN} | cat; exit $?"],
     "shell that cleans up": ["bash", "-c", f"trap 'touch trap.$HVD_RANK' EXIT; {RUN}; exit $?"],
     "shell that passes it on": ["bash", "-c", f"trap 'kill -TERM $!' TERM; {RUN} & wait; wait; exit $?"],
 }
@@ -63,6 +74,28 @@ def test_a_trainer_saves_with_its_workers_on_sigterm(sandbox: Sandbox, wrapper: 
     running.wait().expect(143)
     assert checkpoints(sandbox) == 2
     assert len(list(sandbox.files.glob("trap.*"))) == (2 if "touch trap" in WRAPPERS[wrapper][-1] else 0)
+
+
+def test_a_trainer_gets_sigterm_once_if_a_trap_passes_it_on(sandbox: Sandbox) -> None:
+    (sandbox.files / "once.py").write_text(ONCE)
+    trap = f"trap 'sleep 0.1; kill -TERM $p; wait $p' TERM; {shlex.quote(PYTHON)} once.py & p=$!; wait $p"
+    running = sandbox.start("--grace", TIME_LIMIT, "-np", 2, "bash", "-c", trap)
+    wait_until(lambda: len(list(sandbox.files.glob("up.*"))) == 2, "both trainers")
+    running.signal(signal.SIGTERM)
+    running.wait().expect(143)
+    assert checkpoints(sandbox) == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_the_first_signal_of_the_user_does_not_shorten_a_stop_for_a_failure(sandbox: Sandbox, number: signal.Signals) -> None:
+    saves = "trap 'touch saving; sleep 0.5; touch checkpoint.1; exit 0' TERM; touch up.1; until [ -e saved ]; do sleep 0.01; done"
+    running = sandbox.start("--grace", TIME_LIMIT, "-np", 2, "bash", "-c",
+                            f'if [ $HVD_RANK = 1 ]; then {saves}; fi; until [ -e up.1 ]; do sleep 0.01; done; exit 5')
+    wait_until(lambda: (sandbox.files / "saving").exists(), "the first signal in rank 1")
+    running.signal(number)
+    running.wait_for(b"the ranks are being stopped with SIGTERM", "err")
+    running.wait()
+    assert checkpoints(sandbox) == 1
 
 
 def fail_a_rank(sandbox: Sandbox, _: Running) -> None:

@@ -81,6 +81,24 @@ TEST(SignalTargets, ProgramWithoutAHandlerBelowATrapGetsTheSignalWhole) {
   EXPECT_EQ(targets(Tree().add(1, 0, {kHandles, true}).add(2, 1).add(3, 2)), Pids({1, 2, 3}, {}));
 }
 
+// "python3 train.py | tee log" in a shell with a trap.
+TEST(SignalTargets, RestOfAPipelineWaitsForItsTrainer) {
+  const auto tree = Tree().add(1, 0, {kHandles, true}).add(2, 1, {kHandles}).add(3, 1);
+  EXPECT_EQ(targets(tree), Pids({1, 2}, {2}));
+}
+
+// "python3 train.py & wait": the trap runs at once, and may pass the signal on.
+TEST(SignalTargets, ProgramInTheBackgroundIsLeftToTheShellsTrap) {
+  const SignalLook shell{kHandles, true};
+  const SignalLook program{kHandles, false, true};
+  EXPECT_EQ(targets(Tree().add(1, 0, shell).add(2, 1, program)), Pids({1}, {1}));
+  EXPECT_EQ(targets(Tree().add(1, 0, shell).add(2, 1, program).add(3, 1)), Pids({1, 3}, {1}));
+  EXPECT_EQ(targets(Tree().add(1, 0, shell).add(2, 1, program).add(3, 1, {kHandles})),
+            Pids({1, 3}, {3}));
+  const SignalLook both{kHandles, true, true};  // "hvdrun … &" in a script
+  EXPECT_EQ(targets(Tree().add(1, 0, both).add(2, 1, program)), Pids({1, 2}, {2}));
+}
+
 TEST(SignalTargets, ProcessThatBlocksItIsOneIfNoneHandlesIt) {
   EXPECT_EQ(targets(Tree().add(1, 0).add(2, 1, {kWaits})), Pids({2}, {2}));
   EXPECT_EQ(targets(Tree().add(1, 0, {kWaits}).add(2, 1, {kHandles})), Pids({2}, {2}));

@@ -235,8 +235,13 @@ TEST_F(NestedLauncher, IsAnsweredWithTheUsersOwnOptionsAndWrapper) {
               HasSubstr(": type hvdrun -x 'A=it'\\''s' -np 2 uv run python3 t.py '$5', or torchrun "
                         "without hvdrun"));
   EXPECT_THAT(error({"-np", "4", "jsrun", "-n", "8", "-a", "1", "-c", "2", "./a"}).message,
+              HasSubstr(": type hvdrun -np 8 --cpus-per-rank 2 ./a, or jsrun without hvdrun"));
+  EXPECT_THAT(error({"jsrun", "-n", "2", "-a", "4", "-c", "8", "-g", "4", "./a"}).message,
               HasSubstr(": type hvdrun -np 8 --cpus-per-rank 2 ./a, or jsrun without hvdrun; the "
-                        "line leaves out -a"));
+                        "line leaves out -g"));
+  EXPECT_THAT(
+      error({"jsrun", "--nrs", "2", "--tasks_per_rs", "2", "--cpu_per_rs", "4", "./a"}).message,
+      HasSubstr(": type hvdrun -np 4 --cpus-per-rank 2 ./a, or jsrun without hvdrun"));
   EXPECT_THAT(error({"-np", "4", "aprun", "-n", "8", "-N", "4", "-d", "2", "./a"}).message,
               HasSubstr(": type hvdrun -np 8 --ranks-per-host 4 --cpus-per-rank 2 ./a, or"));
   EXPECT_THAT(error({"-np", "4", "ibrun", "./a"}).message,

@@ -37,7 +37,25 @@ TEST(OptionWords, DoNotNameHostsInASlurmJob) {
   EXPECT_EQ(answer("--servers", true), "; hvdrun finds the hosts of a SLURM job");
 }
 
+TEST(OptionWords, NameOptionsThatAUserWouldNotFind) {
+  EXPECT_EQ(answer("--elastic"), "; for a job that continues without lost ranks: --min-np M");
+  EXPECT_EQ(answer("--min-workers"), "; for the least ranks of an elastic job: --min-np M");
+  EXPECT_EQ(answer("--max-procs"), "; for the most ranks of an elastic job: --max-np X");
+  EXPECT_EQ(answer("--omp-num-threads"), "; for the threads of each rank: -x OMP_NUM_THREADS=K");
+  EXPECT_EQ(answer("--memory"),
+            "; for the memory of a batch job: hvdrun sbatch --mem SIZE; leave it out here");
+}
+
+TEST(OptionWords, TellASlipFromAnotherSubject) {
+  EXPECT_TRUE(speaks_of_another("--gpus-per-rank", "--cpus-per-rank"));
+  EXPECT_TRUE(speaks_of_another("--elastic", "--elastic-timeout"));
+  EXPECT_FALSE(speaks_of_another("--cpu-per-rank", "--cpus-per-rank"));
+  EXPECT_FALSE(speaks_of_another("--timelin", "--timeline-filename"));
+  EXPECT_FALSE(speaks_of_another("--max-restart", "--max-restarts"));
+}
+
 TEST(OptionWords, FindOptionsThatHaveThemAll) {
+  EXPECT_EQ(answer("--x"), "; did you mean -x?");
   EXPECT_EQ(answer("--stall-time"),
             "; did you mean --stall-check-warning-time-seconds or "
             "--stall-check-shutdown-time-seconds?");
@@ -48,8 +66,8 @@ TEST(OptionWords, FindOptionsThatHaveThemAll) {
 }
 
 TEST(OptionWords, AreThoseOfAProgramIfOneIsUnknown) {
-  for (const auto* const word : {"--batch-size", "--log-interval", "--num-epochs", "--user-config",
-                                 "--omp-num-threads", "--output-attentions"})
+  for (const auto* const word :
+       {"--batch-size", "--log-interval", "--num-epochs", "--user-config", "--output-attentions"})
     EXPECT_EQ(answer(word), "") << word;
 }
 

@@ -7,6 +7,8 @@
 namespace hvdrun::cli {
 namespace {
 
+using testing::EndsWith;
+
 class FindProgram : public testing::Test {
  protected:
   Result<std::filesystem::path> find(const std::string& name) const {
@@ -65,6 +67,18 @@ TEST_F(FindProgram, ReportsWhyAFileIsNotExecutable) {
   expect_error("./train.py", kExitNotExecutable,
                "\"./train.py\" is not executable: chmod +x ./train.py, or hvdrun … python3 "
                "./train.py");
+}
+
+TEST(HintForVariables, TakesAllOfThem) {
+  const auto message = [](const std::string& name, const std::string& after) {
+    return find_program(name, {}, "/", {"hvdrun -np 2", after}).error().message;
+  };
+  EXPECT_THAT(message("A=1", " FOO=2 python3 t.py"),
+              EndsWith("; to set variables: hvdrun -np 2 -x A=1 -x FOO=2 python3 t.py"));
+  EXPECT_THAT(message("A=1", " python3 t.py B=2"),
+              EndsWith("; to set a variable: hvdrun -np 2 -x A=1 python3 t.py B=2"));
+  EXPECT_THAT(message("CUDA_VISIBLE_DEVICES=0", " A=1 ./t"),
+              EndsWith("; to choose GPUs: CUDA_VISIBLE_DEVICES=0 hvdrun -np 2 -x A=1 ./t"));
 }
 
 TEST_F(FindProgram, NamesANonExecutableFileInPath) {

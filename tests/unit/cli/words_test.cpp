@@ -83,7 +83,8 @@ TEST(SplitWords, StopsAtAnAction) {
   EXPECT_EQ(split_words({"-cb"})->action, find_option_by_name("check-build"));
   EXPECT_EQ(split_words({"-v"})->action, find_option_by_name("version"));
   EXPECT_EQ(error_of({"--nonsense", "--help"}),
-            "unknown option --nonsense; hvdrun --help lists all");
+            "unknown option --nonsense; hvdrun --help lists all, and the program's own options "
+            "follow its name");
 }
 
 TEST(SplitWords, ExplainParsesTheRest) {
@@ -98,13 +99,16 @@ TEST(SplitWords, SuggestsASimilarOption) {
   EXPECT_EQ(error_of({"--num-procs=4"}), "unknown option --num-procs; did you mean --num-proc?");
   EXPECT_EQ(error_of({"--colour", "never"}), "unknown option --colour; did you mean --color?");
   EXPECT_EQ(error_of({"--hots=a"}), "unknown option --hots; did you mean --hosts?");
-  EXPECT_EQ(error_of({"--a\nb"}), "unknown option \"--a\\nb\"; hvdrun --help lists all");
+  EXPECT_EQ(error_of({"--a\nb"}),
+            "unknown option \"--a\\nb\"; hvdrun --help lists all, and the program's own options "
+            "follow its name");
 }
 
 TEST(SplitWords, SuggestsNoDissimilarOption) {
   for (const auto* word : {"-y", "-y", "--logging", "--exporter"})
     EXPECT_EQ(error_of({word, "4"}),
-              "unknown option " + std::string(word) + "; hvdrun --help lists all");
+              "unknown option " + std::string(word) +
+                  "; hvdrun --help lists all, and the program's own options follow its name");
 }
 
 TEST(SplitWords, NamesTheCommandThatHasTheOption) {

@@ -24,7 +24,7 @@ import typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Optional, TypeVar, Union
 
-from . import errors
+from . import _near_names, errors
 from .process_sets import ProcessSet
 from .types import ReduceOp
 
@@ -128,10 +128,11 @@ def _is_ours(error: BaseException) -> bool:
 
 def _complaint(function: Callable[..., Any], name: str, args: Any, kwargs: Any) -> str:
     """Returns what is wrong with the first wrong argument; "" if all are right."""
+    signature = inspect.signature(function)
     try:
-        bound = inspect.signature(function).bind(*args, **kwargs).arguments
+        bound = signature.bind(*args, **kwargs).arguments
     except TypeError as error:  # too many, too few, or unknown ones
-        return f"{name}(): {error}"
+        return f"{name}(): {_unknown_argument(signature, kwargs) or error}"
     try:
         hints = typing.get_type_hints(function)
     except Exception:  # an annotation that only a type checker knows
@@ -142,6 +143,22 @@ def _complaint(function: Callable[..., Any], name: str, args: Any, kwargs: Any) 
             continue
         return f"{name}: {argument} is {_given(value)}, not {_allowed(hint)}{_hint_for(hint, value)}"
     return ""
+
+
+def _unknown_argument(signature: inspect.Signature, kwargs: Any) -> str:
+    """Returns what is said of the first argument that the function does not know, or "".
+
+    bind() itself would rather say which argument is missing: often the one that has been given under another name.
+    """
+    parameters = signature.parameters.values()
+    unknown = [argument for argument in kwargs if argument not in signature.parameters]
+    if not unknown or any(each.kind is each.VAR_KEYWORD for each in parameters):
+        return ""
+    known = [each.name for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
+    known = [argument for argument in known if argument not in ("self", "cls")]
+    meant = _near_names.of(known).nearest(unknown[0], known, ())
+    hint = f"did you mean {meant}? Its arguments: " if meant in known and meant not in kwargs else "its arguments: "
+    return f"got an unexpected keyword argument {unknown[0]!r}; {hint}{', '.join(known)}"
 
 
 def _names_op(hint: Any) -> bool:

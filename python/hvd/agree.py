@@ -85,16 +85,29 @@ def average_metrics(metrics: Union[Mapping[str, float], Sequence[float]], weight
     negative or not finite, or all weights are 0.
     """
     if not isinstance(metrics, Mapping):
-        return _average([float(value) for value in metrics], weight, name)
+        return _average([_number(value, at) for at, value in enumerate(metrics)], weight, name)
+    for key in metrics:
+        if not isinstance(key, str):
+            raise TypeError(f"hvd.average_metrics: the name of a metric is {key!r}, not a text")
     names = sorted(metrics)  # the ranks' dicts may have different orders
     mark = float(zlib.crc32("\0".join(names).encode()))
-    *values, common = _average([*(float(metrics[key]) for key in names), mark], weight, name)
+    *values, common = _average([*(_number(metrics[key], key) for key in names), mark], weight, name)
     if not math.isclose(common, mark, rel_tol=1e-12):
         mismatch = errors.MismatchError(f"{name}: the ranks average different metrics; this one has {', '.join(names)}")
         errors.mark_shared(mismatch)  # all ranks raise it
         raise mismatch
     averages = dict(zip(names, values))
     return {key: averages[key] for key in metrics}
+
+
+def _number(value: Any, key: object) -> float:
+    """Returns float(value). An exception says which metric it is."""
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+        if type(error) not in (TypeError, ValueError, OverflowError, RuntimeError):  # such as an hvd.Error
+            raise
+        raise type(error)(f"hvd.average_metrics: metrics[{key!r}]: {error}") from error
 
 
 def _average(values: list[float], weight: float, name: str) -> list[float]:

@@ -3,9 +3,31 @@
 from __future__ import annotations
 
 import enum
+import sys
+from typing import TYPE_CHECKING, Any
+
+from . import _near_names
 
 
-class DataType(enum.IntEnum):
+class _Named(enum.EnumMeta):
+    """Makes an unknown name of an enumeration say which one is meant: Sum by SUM, Average by AVG."""
+
+    if not TYPE_CHECKING:  # a type checker would take every name for known
+        def __getattr__(cls, name: str) -> Any:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            names = cls.__members__
+            if name in names:  # Python 3.11 and earlier look members up here
+                return names[name]
+            meant = _near_names.of(names).spelled_like(name)
+            answer = f"did you mean {meant}?" if meant else f"it has {', '.join(names)}"
+            error = AttributeError(f"hvd.{cls.__name__} has no {name}; {answer}")
+            if sys.version_info >= (3, 10):
+                error.name = name  # otherwise Python adds a suggestion of its own
+            raise error
+
+
+class DataType(enum.IntEnum, metaclass=_Named):
     """hvd_type."""
 
     uint8 = 0
@@ -24,7 +46,7 @@ class DataType(enum.IntEnum):
 SIZES = (1, 1, 2, 2, 4, 8, 2, 4, 8, 1, 2)  # bytes of an element, by DataType
 
 
-class ReduceOp(enum.IntEnum):
+class ReduceOp(enum.IntEnum, metaclass=_Named):
     """hvd_op: the operation with which an allreduce or a reducescatter combines the ranks' elements.
 
     Integers wrap in Sum and Product. Their Average is the exact sum divided by the number of ranks, truncated towards

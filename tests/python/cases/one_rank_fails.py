@@ -83,7 +83,10 @@ def case_a_failed_background_call_returns_at_once() -> None:
 
 def case_invalid_arguments_of_functions_are_errors_on_all_ranks() -> None:
     wrong: Any = "x" if is_culprit() else 1.0
-    check(lambda: hvd.average_metrics([wrong]), ValueError, "ValueError: could not convert string to float: 'x'")
+    check(lambda: hvd.average_metrics([wrong]), ValueError,
+          "ValueError: hvd.average_metrics: metrics[0]: could not convert string to float: 'x'")
+    check(lambda: hvd.average_metrics({"accuracy": 1.0, "loss": wrong}), ValueError,
+          "ValueError: hvd.average_metrics: metrics['loss']: could not convert string to float: 'x'")
     stopping = hvd.agree.EarlyStopping()
     check(lambda: stopping.update(wrong), Exception, "ArgumentError: ")
     check(lambda: hvd.agree_stop("x" if is_culprit() else 1), Exception, "TypeError: ")  # type: ignore[arg-type]

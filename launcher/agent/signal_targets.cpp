@@ -32,7 +32,7 @@ class Search {
     const auto seen = look_(process.pid);
     if (seen.use == use_) {
       found_.now.push_back(process);
-      if (!seen.waits_for_child || visit_as_trees(process.pid, seen))
+      if (!seen.waits_for_child || visit_as_trees(process.pid))
         found_.awaited.push_back(process);
       return true;
     }
@@ -51,12 +51,12 @@ class Search {
   }
 
   // Returns whether the parent is to be awaited: it alone may end its child in the background.
-  bool visit_as_trees(pid_t parent, const SignalLook& its_look) {
+  bool visit_as_trees(pid_t parent) {
     bool one_is_target = false;
     bool one_is_left = false;
     std::vector<const ProcessInfo*> others;  // such as the tee of a pipeline
     for_children(parent, [&](const ProcessInfo& child) {
-      if (look_(child.pid).ignores_quit && !its_look.ignores_quit)
+      if (look_(child.pid).ignores_quit)
         one_is_left = true;
       else if (visit(child))
         one_is_target = true;

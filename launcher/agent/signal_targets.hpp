@@ -27,6 +27,7 @@ struct SignalLook {
   // child in the foreground has ended.
   bool waits_for_child = false;
   // It ignores SIGQUIT, as what a shell starts in the background does (POSIX, Asynchronous Lists).
+  // No rank begins with an ignored signal.
   bool ignores_quit = false;
 };
 

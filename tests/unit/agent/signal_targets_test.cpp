@@ -95,8 +95,6 @@ TEST(SignalTargets, ProgramInTheBackgroundIsLeftToTheShellsTrap) {
   EXPECT_EQ(targets(Tree().add(1, 0, shell).add(2, 1, program).add(3, 1)), Pids({1, 3}, {1}));
   EXPECT_EQ(targets(Tree().add(1, 0, shell).add(2, 1, program).add(3, 1, {kHandles})),
             Pids({1, 3}, {3}));
-  const SignalLook both{kHandles, true, true};  // "hvdrun … &" in a script
-  EXPECT_EQ(targets(Tree().add(1, 0, both).add(2, 1, program)), Pids({1, 2}, {2}));
 }
 
 TEST(SignalTargets, ProcessThatBlocksItIsOneIfNoneHandlesIt) {

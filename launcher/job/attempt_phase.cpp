@@ -11,7 +11,8 @@
 namespace hvdrun {
 
 std::string seconds_text(std::chrono::milliseconds time) {
-  return fmt::format("{:.3g} s", std::chrono::duration<double>(time).count());
+  const auto seconds = std::chrono::duration<double>(time).count();
+  return seconds < 100 ? fmt::format("{:.3g} s", seconds) : fmt::format("{:.0f} s", seconds);
 }
 
 StopCause agent_failure(const Error& error) {

@@ -71,8 +71,8 @@ class Question {
   void ask(Questions& questions, QuestionMessage message, std::chrono::milliseconds limit,
            Done done);
   bool is_open() const { return questions_ != nullptr; }
-  // Change an open question: what is left of its time from now on; it ends at once; nobody is
-  // interested in it any more.
+  // Change an open question: limit() sets what is left of its time, cut() ends it at once, and
+  // drop() ends it without an answer.
   void limit(std::chrono::milliseconds left);
   void cut();
   void drop();

@@ -1,7 +1,7 @@
 """Finds the name of this package that a program means by a name that is not there.
 
 Names are compared as words, in any order: all_gather, AllGather and allgather are alike, and so are local_ranks and
-LOCAL_RANK. Words that other packages have for the same are in two small tables. A word that is spelled wrong counts as
+LOCAL_RANK. Words that other packages have for the same are in two small tables. A word that is spelled wrong is taken for
 the nearest one. Any thread.
 """
 
@@ -15,7 +15,7 @@ from typing import Optional
 
 Key = tuple[str, ...]
 
-# Words that mean the same. The first word of a line stands for the others.
+# Words that mean the same. The first word of a line is used for the others.
 _SAME_WORDS = """
     allgather gather allgatherv gatherv
     allreduce reduce psum pmean pmax pmin

@@ -222,6 +222,8 @@ def stopping(sandbox: Sandbox) -> Running:
 def test_ctrl_c_while_a_failed_attempt_is_stopped_ends_the_job(sandbox: Sandbox) -> None:
     running = stopping(sandbox)
     running.signal(signal.SIGINT)
+    running.wait_for(b"the ranks are being stopped with SIGTERM, after 1000 s with SIGKILL; Ctrl-C once more: SIGKILL now", "err")
+    running.signal(signal.SIGINT)
     done = running.wait().expect(130)
     assert attempts(sandbox) == [0] and codes(done) == [3]
     assert done.report["not_restarted"] == "interrupted" and "not started again: interrupted" in done.err_text

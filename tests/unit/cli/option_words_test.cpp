@@ -46,7 +46,7 @@ TEST(OptionWords, NameOptionsThatAUserWouldNotFind) {
             "; for the memory of a batch job: hvdrun sbatch --mem SIZE; leave it out here");
 }
 
-TEST(OptionWords, TellASlipFromAnotherSubject) {
+TEST(OptionWords, ASlipIsNoOtherSubject) {
   EXPECT_TRUE(speaks_of_another("--gpus-per-rank", "--cpus-per-rank"));
   EXPECT_TRUE(speaks_of_another("--elastic", "--elastic-timeout"));
   EXPECT_FALSE(speaks_of_another("--cpu-per-rank", "--cpus-per-rank"));

@@ -76,6 +76,10 @@ Result<ScriptTemplate> load_template(const std::string& name,
     message += " in";
     for (const auto& folder : folders)
       message += (&folder == &folders.front() ? " " : ", ") + folder.string();
+    message += known.empty() ? "" : "; there are";
+    for (const auto each : known)
+      message += (each == known.front() ? " " : ", ") + quote_if_needed(each);
+    message += known.empty() ? "" : " (hvdrun templates says what for)";
   }
   return fail(message, kExitUsage);
 }

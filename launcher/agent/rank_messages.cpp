@@ -122,8 +122,7 @@ AnswerMessage answer_of(const QuestionMessage& question, const StatusPages& page
   const bool all_use = wanted == Wanted::use;
   const bool is_time = wanted == Wanted::processor_time;
   std::vector<ProcessInfo> processes;
-  if (wanted != Wanted::pages && wanted != Wanted::at_stop)
-    processes = processes_below(::getpid());
+  if (wanted != Wanted::pages && wanted != Wanted::at_stop) processes = processes_below(::getpid());
   std::map<pid_t, char> kernel_states;
   for (const auto& process : processes) kernel_states[process.pid] = process.state;
   std::map<pid_t, ProcessUse> uses;

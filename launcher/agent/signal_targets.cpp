@@ -32,8 +32,7 @@ class Search {
     const auto seen = look_(process.pid);
     if (seen.use == use_) {
       found_.now.push_back(process);
-      if (!seen.waits_for_child || visit_as_trees(process.pid))
-        found_.awaited.push_back(process);
+      if (!seen.waits_for_child || visit_as_trees(process.pid)) found_.awaited.push_back(process);
       return true;
     }
     bool is_used = false;

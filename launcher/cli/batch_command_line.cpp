@@ -7,11 +7,14 @@
 #include "cli/option_sets.hpp"
 #include "cli/words.hpp"
 #include "common/text.hpp"
+#include "slurm/warning_signal.hpp"
 
 #include <algorithm>
 #include <iterator>
 #include <system_error>
 #include <utility>
+
+#include <fmt/format.h>
 
 namespace hvdrun {
 namespace {
@@ -98,6 +101,17 @@ Result<void> check_uses(const std::string& command, const std::vector<ParsedOpti
   return {};
 }
 
+// Returns a note about a time limit such as 1:30, in which people see hours; otherwise "".
+std::string short_time_note(const ParsedOption& use) {
+  if (use.option->name != "time" || use.value.find('-') != std::string::npos ||
+      std::ranges::count(use.value, ':') != 1)
+    return {};
+  const auto limit = parse_limit(use.value);
+  if (!limit) return {};
+  return fmt::format("{0} {1} is minutes:seconds, {2} s in all; for hours: {0} {1}:00",
+                     use.spelling, use.value, limit->count());
+}
+
 Result<std::vector<Setting>> default_settings(const std::vector<DefaultSetting>& defaults) {
   std::vector<Setting> settings;
   for (const auto& setting : defaults) {
@@ -154,6 +168,9 @@ Result<BatchInvocation> parse_batch_command_line(const std::string& command,
           " allows more ranks than GPUs; SLURM's, by which jobs share nodes, is "
           "--sbatch-arg=--oversubscribe");
   std::move(gathered.notes.begin(), gathered.notes.end(), std::back_inserter(invocation.notes));
+  for (const auto& use : words.options)
+    if (auto note = short_time_note(use); !note.empty())
+      invocation.notes.push_back(std::move(note));
   if (explains) {
     invocation.action = BatchInvocation::Action::explain;
     invocation.text = cli::explain_text({cli::batch_options(),

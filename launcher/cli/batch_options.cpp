@@ -8,6 +8,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <cstddef>
 
 namespace hvdrun::cli {
 namespace {
@@ -29,6 +33,79 @@ Result<std::string> parse_slurm_time(Value value) {
   return fail("needs SLURM's kind of time, such as 90 (minutes), 1:30:00 or 2-12:00:00, not " +
                   quote(value),
               kExitUsage);
+}
+
+// Returns K, M, G or T for a unit of memory such as "", "g", "GB" and "GiB", which SLURM refuses.
+// Returns '\0' for anything else.
+char unit_of_memory(Value text) {
+  if (text.empty()) return 'M';
+  const auto letter = static_cast<char>(std::toupper(static_cast<unsigned char>(text.front())));
+  constexpr std::array<Value, 5> kEnds{"", "B", "b", "iB", "ib"};
+  return Value("KMGT").find(letter) != Value::npos && is_one_of(text.substr(1), kEnds) ? letter
+                                                                                       : '\0';
+}
+
+// Reads a size as sbatch does: a whole number with or without a unit. For a fraction, the error has
+// the size in a smaller unit, rounded up.
+Result<std::string> parse_memory(Value value) {
+  constexpr double kMost = 1e9;
+  double size = 0;
+  const auto* const last = value.data() + value.size();
+  const auto [end, error] = std::from_chars(value.data(), last, size, std::chars_format::fixed);
+  const Value typed(end, static_cast<std::size_t>(last - end));
+  const char unit = unit_of_memory(typed);
+  const bool has_size = error == std::errc{} && size >= 0 && size <= kMost && unit != '\0';
+  const bool is_number =
+      has_size && std::all_of(value.data(), end, [](char c) { return c >= '0' && c <= '9'; });
+  if (is_number && typed.find('i') == Value::npos) return std::string(value);
+  std::string whole;
+  if (has_size && size > 0) {
+    const auto at = Value("KMGT").find(unit);
+    const bool is_whole = at == 0 || size == std::floor(size);
+    whole = "; type " + std::to_string(std::llround(std::ceil(is_whole ? size : size * 1024))) +
+            "KMGT"[is_whole ? at : at - 1];
+  }
+  return fail("needs a whole number with K, M, G or T, such as 64G, not " + quote(value) + whole,
+              kExitUsage);
+}
+
+// Reads the number of a node's GPUs, and refuses SLURM's TYPE:K.
+Result<int> parse_gpus(Value value) {
+  const auto colon = value.rfind(':');
+  const auto number = parse_whole(value.substr(colon == Value::npos ? 0 : colon + 1), 0);
+  if (colon == Value::npos || !number) return parse_whole(value, 0);
+  auto type = value.substr(0, colon);
+  if (type.starts_with("gpu:")) type.remove_prefix(4);
+  const auto count = std::to_string(*number);
+  const auto usual = "needs a number alone, not " + quote(value) + ": --gpus-per-node " + count;
+  if (type == "gpu") return fail(usual, kExitUsage);
+  return fail(usual + ", and for the type --sbatch-arg=--gpus-per-node=" + std::string(type) +
+                  ":K, where K is how many the job needs of each node",
+              kExitUsage);
+}
+
+// Returns what is wrong with a range of --array that ends before its start, or has a step of 0;
+// otherwise "".
+std::string wrong_range(Value value) {
+  const auto number = [](Value text) { return std::stol(std::string(text)); };
+  for (auto rest = value.substr(0, value.find('%'));;) {
+    const auto comma = rest.find(',');
+    const auto item = rest.substr(0, comma);
+    const auto dash = item.find('-');
+    const auto step = item.find(':');
+    if (dash != Value::npos) {
+      const auto first = item.substr(0, dash);
+      const auto last = item.substr(dash + 1, step - dash - 1);
+      const auto steps = step == Value::npos ? Value() : item.substr(step);
+      if (number(first) > number(last))
+        return "has " + quote(item) + ", which ends before it begins: type " + std::string(last) +
+               "-" + std::string(first) + std::string(steps);
+      if (!steps.empty() && number(steps.substr(1)) == 0)
+        return "needs a step of 1 or more, not " + quote(item);
+    }
+    if (comma == Value::npos) return {};
+    rest.remove_prefix(comma + 1);
+  }
 }
 
 // Returns whether the value is one of --array in sbatch(1): "1,3,5-9:2%4".
@@ -78,7 +155,10 @@ Result<void> keep(BatchSpec& batch, std::string name, Result<std::string> value)
 }
 
 Result<void> apply_array(BatchSpec& batch, Value value) {
-  if (is_array(value)) return keep(batch, "array", std::string(value));
+  if (is_array(value)) {
+    if (auto fault = wrong_range(value); !fault.empty()) return fail(std::move(fault), kExitUsage);
+    return keep(batch, "array", std::string(value));
+  }
   return fail("needs indices such as 0-9, 1,3 or 0-99%4 (four at a time), not " + quote(value),
               kExitUsage);
 }
@@ -156,7 +236,6 @@ Result<void> keep_line(BatchSpec& batch, Value value) {
 constexpr char kPartition[] = "partition";
 constexpr char kAccount[] = "account";
 constexpr char kQos[] = "qos";
-constexpr char kMem[] = "mem";
 constexpr char kDependency[] = "dependency";
 constexpr char kSignal[] = "signal";
 constexpr char kJobName[] = "job-name";
@@ -186,7 +265,7 @@ constexpr Option kBatchOptions[] = {
      "",
      "number of GPUs that a node has; the job requests one per rank. 0: ranks without GPUs",
      nullptr,
-     [](BatchSpec& batch, Value v) { return store(parse_whole(v, 0), batch.gpus_per_node); }},
+     [](BatchSpec& batch, Value v) { return store(parse_gpus(v), batch.gpus_per_node); }},
     {"cpus-per-node",
      {"--cpus-per-node"},
      number,
@@ -240,7 +319,7 @@ constexpr Option kBatchOptions[] = {
      "the partition's",
      "memory of each node, such as 64G; 0: all of it",
      nullptr,
-     keep_line<kMem>},
+     [](BatchSpec& batch, Value v) { return keep(batch, "mem", parse_memory(v)); }},
     {"array",
      {"--array"},
      word_number,

@@ -17,6 +17,7 @@
 #include "common/shell_words.hpp"
 #include "common/text.hpp"
 #include "model/device_choice.hpp"
+#include "slurm/quoting.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -205,6 +206,30 @@ void settle_log(JobSpec& spec, const Environment& environment) {
   if (output.fold == FoldLines::automatic) output.fold = FoldLines::in_large_log;
 }
 
+// Replaces {index} in the values of options by the index of the array's task, as hvdrun sbatch does
+// in its scripts. Returns a note about the program's words, which stay as they are; "" without
+// {index} in them, or outside an array.
+std::string replace_index(cli::SplitWords& words, const Environment& environment) {
+  constexpr auto kVariable = "SLURM_ARRAY_TASK_ID";
+  const auto* const index = find_variable(environment, kVariable);
+  if (index == nullptr || index->empty()) return {};
+  for (auto& use : words.options)
+    for (auto at = use.value.find(kIndexPlace); at != std::string::npos;
+         at = use.value.find(kIndexPlace, at + index->size()))
+      use.value.replace(at, kIndexPlace.size(), *index);
+  const auto has_index = [](const std::string& word) {
+    return word.find(kIndexPlace) != std::string::npos;
+  };
+  const auto found = std::ranges::find_if(words.command, has_index);
+  if (found == words.command.end()) return {};
+  return fmt::format(
+      "only hvdrun sbatch --array replaces {0} in the program's words; in a script of your own "
+      "type "
+      "\"{1}${2}{3}\"",
+      kIndexPlace, found->substr(0, found->find(kIndexPlace)), kVariable,
+      found->substr(found->find(kIndexPlace) + kIndexPlace.size()));
+}
+
 }  // namespace
 
 std::filesystem::path SystemPaths::current_directory() {
@@ -221,6 +246,7 @@ Result<Invocation> parse_command_line(const std::vector<std::string>& args,
   const auto* job = find_variable(environment, "SLURM_JOB_ID");
   const bool in_slurm_job = job != nullptr && !job->empty();
   HVD_TRY(auto words, cli::split_words(given, cli::run_options(), in_slurm_job));
+  auto index_note = replace_index(words, environment);
   const bool explains = words.action != nullptr && words.action->name == "explain";
   if (words.action != nullptr && !explains)
     return plain_action(words.action->name, words.action_word);
@@ -237,6 +263,7 @@ Result<Invocation> parse_command_line(const std::vector<std::string>& args,
   settle_log(spec, environment);
   invocation.notes = std::move(words.notes);
   std::move(gathered.notes.begin(), gathered.notes.end(), std::back_inserter(invocation.notes));
+  if (!index_note.empty()) invocation.notes.push_back(std::move(index_note));
   add_notes(spec, environment, invocation.notes);
   if (explains) {
     invocation.action = Invocation::Action::explain;

@@ -114,7 +114,9 @@ constexpr ForeignOption kSlurmOptions[] = {
     for_batch(same(kSbatch, {"-d"}, "--dependency")),
     for_batch(answered("SLURM's salloc", {"--no-shell"},
                        "hvdrun salloc has its nodes while its shell or program runs")),
-    for_batch(answered(kSbatch, {"--gres"}, "use --gpus-per-node K")),
+    for_batch(
+        answered(kSbatch, {"--gres"},
+                 "use --gpus-per-node K; for a type also --sbatch-arg=--gpus-per-node=TYPE:K")),
     for_batch(answered(kSbatch, {"--gpus", "-G"}, "use -np N: one rank per GPU")),
     for_batch(answered(kSbatch, {"--mail-user"}, "use --mail ADDRESS")),
     for_batch(answered(kSbatch, {"--mail-type"}, "use --mail ADDRESS:TYPE")),

@@ -1,9 +1,12 @@
 #include "cli/nested_launcher.hpp"
 
 #include "base/is_one_of.hpp"
+#include "cli/batch_options.hpp"
 #include "cli/first_word.hpp"
+#include "cli/foreign_options.hpp"
 #include "cli/launchers.hpp"
 #include "cli/option.hpp"
+#include "cli/option_sets.hpp"
 #include "cli/program.hpp"
 #include "cli/shell_text.hpp"
 #include "cli/started_commands.hpp"
@@ -33,6 +36,8 @@ constexpr std::size_t kScriptStart = 65536;  // bytes of a script that are looke
 constexpr std::string_view kTorchrunOptions = "torchrun";
 // With these alone, launchers only print something.
 constexpr std::array<std::string_view, 4> kQuestions{"--version", "-V", "--help", "-h"};
+// Commands of hvdrun that ask SLURM for a job.
+constexpr std::array<std::string_view, 2> kSubmitting{"salloc", "sbatch"};
 // Commands of hvdrun that start ranks.
 constexpr std::array<std::string_view, 3> kStarting{"salloc", "sbatch", "scale"};
 // A script with one of these lets a rank's number decide what it starts.
@@ -74,20 +79,136 @@ struct Nested {
   bool is_of_wrap = false;  // --wrap starts it, not the program's words
 };
 
+std::string quoted(const std::string& word, bool in_shell) {
+  return in_shell ? quote_with_variables(word) : quote_for_shell(word);
+}
+
+// Returns an option as it is typed, with a blank after it.
+std::string typed_option(const ParsedOption& use, bool in_shell, bool is_batch) {
+  const auto& [option, spelling, value] = use;
+  const auto* const foreign = find_foreign_option(spelling, is_batch);
+  const bool is_foreign_flag = foreign != nullptr && foreign->kind == ForeignOption::Kind::flag &&
+                               find_option_by_spelling(spelling, all_options()) == nullptr;
+  if (!takes_value(*option) || is_foreign_flag) return quote_for_shell(spelling) + " ";
+  // A script's variable has no value where the line is typed.
+  const bool is_unknown =
+      in_shell && option->kind == ValueKind::number && value.find('$') != std::string::npos;
+  const bool is_attached = value.starts_with('-') && spelling.starts_with("--");
+  return quote_for_shell(spelling) + (is_attached ? "=" : " ") +
+         (is_unknown ? "N" : quoted(value, in_shell)) + " ";
+}
+
 // Returns the user's own options without those that the launcher's options decide.
 std::string own_options(const TypedJob& job, const TranslatedCommand& translated, bool is_of_wrap) {
   constexpr std::array<std::string_view, 3> kCounts{"num-proc", "ranks-per-host", "nnodes"};
   constexpr std::array<std::string_view, 2> kHosts{"hosts", "hostfile"};
   std::string text;
-  for (const auto& [option, spelling, value] : job.options) {
-    if (translated.has_count && is_one_of(option->name, kCounts)) continue;
-    if (translated.has_hosts && is_one_of(option->name, kHosts)) continue;
-    if (is_of_wrap && option->name == "wrap") continue;
-    text += quote_for_shell(spelling);
-    if (takes_value(*option)) text += " " + quote_for_shell(value);
-    text += " ";
+  for (const auto& use : job.options) {
+    const auto name = use.option->name;
+    if (translated.has_count && is_one_of(name, kCounts)) continue;
+    if (translated.has_hosts && is_one_of(name, kHosts)) continue;
+    if (is_of_wrap && name == "wrap") continue;
+    text += typed_option(use, false, !job.subcommand.empty());
   }
   return text;
+}
+
+// Returns whether each use of the option adds to those before it.
+bool is_repeatable(const Option& option) {
+  return option.kind == ValueKind::environment || option.kind == ValueKind::list ||
+         option.help.find("may be repeated") != std::string_view::npos;
+}
+
+// The options that a user gave before the program, and those of the hvdrun that is the program.
+// Where both say the same thing, the line has it once; where they differ, the inner one applies.
+struct JoinedOptions {
+  std::string text;
+  std::string left_out;  // "-np 4"
+};
+
+JoinedOptions join_options(const std::vector<ParsedOption>& outer,
+                           const std::vector<ParsedOption>& inner, bool in_shell, bool is_batch) {
+  constexpr std::array<std::string_view, 2> kHosts{"hosts", "hostfile"};
+  const auto is_same = [](const ParsedOption& a, const ParsedOption& b) {
+    return a.option->name == b.option->name && a.value == b.value;
+  };
+  const auto replaces = [&](const ParsedOption& later, const ParsedOption& earlier) {
+    const auto name = earlier.option->name;
+    return (later.option->name == name && !is_repeatable(*later.option)) ||
+           (is_one_of(name, kHosts) && is_one_of(later.option->name, kHosts));
+  };
+  JoinedOptions joined;
+  std::vector<const ParsedOption*> kept;
+  for (const auto& use : outer) {
+    const bool is_replaced = std::ranges::any_of(inner, [&](const ParsedOption& other) {
+      return replaces(other, use) && !is_same(other, use);
+    });
+    auto text = typed_option(use, false, is_batch);
+    if (is_replaced) {
+      text.pop_back();
+      joined.left_out += (joined.left_out.empty() ? "" : ", ") + text;
+    } else {
+      joined.text += text;
+      kept.push_back(&use);
+    }
+  }
+  for (const auto& use : inner)
+    if (std::ranges::none_of(kept, [&](const ParsedOption* other) { return is_same(*other, use); }))
+      joined.text += typed_option(use, in_shell, is_batch);
+  return joined;
+}
+
+// Returns what to type for `hvdrun … hvdrun scale …`. The study decides how many ranks there are.
+// In a job of SLURM it runs once, as the job's shell, which only salloc has.
+std::string line_for_study(const std::vector<std::string>& words, const TypedJob& job) {
+  std::vector<ParsedOption> kept;
+  std::string left_out;
+  if (job.subcommand.empty()) {
+    std::ranges::copy_if(job.options, std::back_inserter(kept),
+                         [](const ParsedOption& use) { return use.option->name != "num-proc"; });
+    return fmt::format("hvdrun scale {}{}", join_options(kept, {}, false, false).text,
+                       shell_line(std::span(words).subspan(1)));
+  }
+  for (const auto& use : job.options) {
+    if (!is_of_scripts(*use.option))
+      kept.push_back(use);
+    else
+      left_out += (left_out.empty() ? "" : ", ") + use.spelling;
+  }
+  const bool has_count = std::ranges::any_of(
+      kept, [](const ParsedOption& use) { return use.option->name == "num-proc"; });
+  return fmt::format("hvdrun salloc {}{}-- sh -c {}{}", join_options(kept, {}, false, true).text,
+                     has_count ? "" : "-np N ", quote_for_shell("hvdrun " + shell_line(words)),
+                     left_out.empty() ? "" : "; the line leaves out " + left_out);
+}
+
+// Returns what to type for `hvdrun … hvdrun …`: one hvdrun, with the options and words of both.
+std::string line_for_hvdrun(const Nested& nested, const TypedJob& job) {
+  const auto& [started, found, is_of_wrap] = nested;
+  std::vector<std::string> words(found.words.begin(), found.words.end());
+  std::string subcommand(job.subcommand);
+  if (!words.empty() && is_one_of(words.front(), command_names())) {
+    if (words.front() == "scale") return line_for_study(words, job);
+    if (!is_one_of(words.front(), kSubmitting)) return "hvdrun " + shell_line(words);
+    if (subcommand.empty()) subcommand = words.front();
+    words.erase(words.begin());
+  }
+  const bool is_batch = !subcommand.empty();
+  const auto inner = split_words(words, is_batch ? batch_options() : run_options());
+  const bool is_read = inner && inner->action == nullptr;
+  auto outer = job.options;
+  if (is_of_wrap)
+    std::erase_if(outer, [](const ParsedOption& use) { return use.option->name == "wrap"; });
+  const auto joined = join_options(outer, is_read ? inner->options : std::vector<ParsedOption>(),
+                                   started.in_shell, is_batch);
+  std::string line = "hvdrun " + (is_batch ? subcommand + " " : "") + joined.text;
+  if (!is_read) return line + shell_line(words);
+  if (is_batch) line += "-- ";
+  for (const auto& word : started.before) line += quoted(word, started.in_shell) + " ";
+  for (const auto& word : inner->command) line += quoted(word, started.in_shell) + " ";
+  if (inner->command.empty()) line += "program ";
+  line.pop_back();
+  return line + (joined.left_out.empty() ? "" : "; the line leaves out " + joined.left_out);
 }
 
 // Returns what to type: "hvdrun sbatch -np 2 -- python3 train.py", and what the line leaves out.
@@ -95,9 +216,9 @@ std::string line_for(const Nested& nested, const std::vector<std::string>& comma
                      const TypedJob& job) {
   const auto& [started, found, is_of_wrap] = nested;
   const auto& spec = job.spec;
+  if (found.launcher.name == "hvdrun") return line_for_hvdrun(nested, job);
   std::string line = "hvdrun ";
   if (!job.subcommand.empty()) line += std::string(job.subcommand) + " ";
-  if (found.launcher.name == "hvdrun") return line + shell_line(found.words);
   // In a job there is one rank per slot; a job that is asked for needs a number.
   const bool in_job = spec.in_slurm_job && job.subcommand.empty();
   const bool has_hosts = !spec.hosts.empty() || !spec.hostfile.empty();
@@ -106,6 +227,7 @@ std::string line_for(const Nested& nested, const std::vector<std::string>& comma
                          {.finds_hosts = in_job || !job.subcommand.empty(),
                           .has_hosts = has_hosts,
                           .has_count = in_job || has_hosts || spec.ranks || spec.ranks_per_host,
+                          .is_batch = !job.subcommand.empty(),
                           .in_script = started.in_shell});
   line += own_options(job, translated, is_of_wrap);
   if (!translated.options.empty()) line += translated.options + " ";
@@ -113,8 +235,7 @@ std::string line_for(const Nested& nested, const std::vector<std::string>& comma
   auto before = std::span(started.before);
   if (!before.empty() && base_name(before.back()).starts_with("python"))
     before = before.first(before.size() - 1);  // of `python3 torchrun`
-  for (const auto& word : before)
-    line += (started.in_shell ? quote_with_variables(word) : quote_for_shell(word)) + " ";
+  for (const auto& word : before) line += quoted(word, started.in_shell) + " ";
   line += translated.program;
   if (job.subcommand.empty())
     line += fmt::format(", or {} without hvdrun",

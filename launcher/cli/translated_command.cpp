@@ -175,6 +175,8 @@ class Translation {
       *count = attached ? *attached : next_word();
       return;
     }
+    if (const auto* const option = option_of_job(spelling); option != nullptr)
+      return take_own(spelling, takes_value(*option), attached);
     for (const auto& [launcher, known, ours] : kMeanings)
       if (launcher == launcher_ && known == spelling) return take_meant(spelling, ours, attached);
     if (is_torchrun() && (spelling == "--nnodes" || spelling == "--nproc-per-node")) {
@@ -187,6 +189,14 @@ class Translation {
     if (const auto* const option = find_foreign_option(spelling); option != nullptr)
       return take_foreign(*option, spelling, attached);
     leave_out(spelling, "", attached.has_value());
+  }
+
+  // Returns the option of hvdrun sbatch that srun has, too: of the job's resources.
+  const Option* option_of_job(std::string_view spelling) const {
+    if (!place_.is_batch || launcher_ != "srun") return nullptr;
+    const auto* const option = find_option_by_spelling(spelling, batch_options());
+    const bool is_of_job = option != nullptr && option->group == OptionGroup::resources;
+    return is_of_job && option->name != "nodes" ? option : nullptr;
   }
 
   static const std::pair<std::string_view, std::string_view>* variable_of(std::string_view word) {

@@ -22,6 +22,7 @@ struct TypedPlace {
   bool finds_hosts = false;  // SLURM gives the hosts, so the line names none
   bool has_hosts = false;    // the line has them already
   bool has_count = false;    // and a number of ranks or slots
+  bool is_batch = false;     // it has the options of sbatch and salloc, too
   bool in_script = false;    // the words are a script's, in which "$NAME" is a variable
 };
 

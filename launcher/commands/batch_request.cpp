@@ -124,7 +124,10 @@ Offer ask_for_nodes(BatchSpec& batch, const Environment& environment) {
         "requests them (0: ranks without GPUs)"));
   if (!each || each->gpus == 0 || (!needs_gpus && !needs_cpus)) return offer;
   if (needs_gpus) batch.gpus_per_node = each->gpus;
-  if (needs_cpus) batch.cpus_per_node = each->cpus;
+  if (needs_cpus) {
+    batch.cpus_per_node = each->cpus;
+    batch.gpus_beside_cpus = each->gpus;
+  }
   print_own_line(
       fmt::format("a node of partition {} has {} and {} (--gpus-per-node 0: ranks without GPUs)",
                   each->partition, plural(each->gpus, "GPU"), plural(each->cpus, "CPU")));
@@ -184,6 +187,11 @@ std::vector<std::string> request_warnings(const BatchShape& shape, const JobSpec
   if (offer.largest) {
     compare(shape.gpus_per_node, offer.largest->gpus, "GPU",
             "fewer --gpus-per-node, or another --partition");
+    if (const int given = batch.gpus_per_node.value_or(0);
+        given > offer.largest->gpus && shape.gpus_per_node <= offer.largest->gpus)
+      warnings.push_back(warning_text(
+          fmt::format("--gpus-per-node {}: a node of partition {} has {} (sinfo)", given,
+                      offer.largest->partition, plural(offer.largest->gpus, "GPU"))));
     compare(shape.ranks_per_node.value_or(1) * shape.cpus_per_rank, offer.largest->cpus, "CPU",
             "fewer --cpus-per-rank or --cpus-per-node, or another --partition");
   }

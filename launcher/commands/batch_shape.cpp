@@ -68,7 +68,9 @@ Result<int> number_of_places(int ranks, const JobSpec& job, const BatchSpec& bat
 // Returns the number of ranks or GPUs that share a node's CPUs; 0 if it is unknown.
 int cpu_shares(const BatchShape& shape, const JobSpec& job, const BatchSpec& batch) {
   const int gpus = batch.gpus_per_node.value_or(0);
-  if (gpus > 0 && !job.ranks_per_host) return gpus;
+  if (gpus > 0 && !job.ranks_per_host)
+    return std::max(std::min(gpus, batch.gpus_beside_cpus.value_or(gpus)),
+                    shape.ranks_per_node.value_or(1));
   if (shape.nodes) return divide_up(shape.places, *shape.nodes);
   return 0;
 }

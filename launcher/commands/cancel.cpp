@@ -3,6 +3,7 @@
 #include "base/severity.hpp"
 #include "commands/subcommand.hpp"
 #include "common/text.hpp"
+#include "control/running_jobs.hpp"
 #include "output/own_line.hpp"
 #include "slurm/job_state.hpp"
 #include "slurm/slurm_command.hpp"
@@ -11,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 namespace hvdrun {
@@ -20,7 +22,8 @@ constexpr std::string_view kCancelHelp = R"(usage: hvdrun cancel JOB...
 
 Ends jobs of yours, whether they run or wait. Asks no questions.
 
-  JOB     its number; 1234_5 or 1234_[1-3,7] for tasks of an array, whose number names all of them
+  JOB     its number; 1234_5 or 1234_[1-3,7] for tasks of an array, whose number names all of them.
+          Several also as 33,34
   --help  this text
 
 See also: hvdrun jobs, hvdrun follow JOB
@@ -57,6 +60,17 @@ Result<std::vector<JobRecord>> look_up(const std::vector<JobId>& ids,
   return std::move(answer.jobs);
 }
 
+bool is_one_of_these(const JobId& id, const std::vector<pid_t>& pids) {
+  return id.kind == JobId::Kind::job &&
+         std::ranges::find(pids, static_cast<pid_t>(id.number)) != pids.end();
+}
+
+std::vector<pid_t> hvdruns_here(const Environment& environment) {
+  std::vector<pid_t> pids;
+  for (const auto& job : running_jobs(environment)) pids.push_back(job.pid);
+  return pids;
+}
+
 // Returns scancel's messages, one for each line. Empty if it succeeded.
 std::vector<std::string> complaints(const ProgramEnd& end) {
   if (end.code == 0) return {};
@@ -74,11 +88,40 @@ std::vector<std::string> complaints(const ProgramEnd& end) {
 
 }  // namespace
 
+Result<std::vector<JobId>> parse_job_ids(const std::vector<std::string>& operands) {
+  std::vector<JobId> ids;
+  for (const auto& operand : operands) {
+    // A comma in brackets is between the tasks of an array.
+    std::string word;
+    bool in_brackets = false;
+    for (const char c : operand + ",") {
+      in_brackets = (in_brackets || c == '[') && c != ']';
+      if (c != ',' || in_brackets) {
+        word += c;
+        continue;
+      }
+      if (word.empty() && operand.size() > 1) continue;  // "33," before another word
+      HVD_TRY(auto id, parse_job_id(word));
+      ids.push_back(std::move(id));
+      word.clear();
+    }
+    if (!word.empty()) return parse_job_id(operand).error();  // a bracket is missing
+  }
+  return ids;
+}
+
 CancelPlan plan_cancel(const std::vector<JobId>& ids, const std::vector<JobRecord>& jobs,
-                       uid_t user) {
+                       uid_t user, const std::vector<pid_t>& here) {
   CancelPlan plan;
   for (const auto& id : ids) {
     const auto found = find(id, jobs);
+    if (found.empty() && is_one_of_these(id, here)) {
+      plan.refusals.push_back(
+          fmt::format("{0} is no job of SLURM but an hvdrun that runs on this machine; to end it "
+                      "and its ranks: kill -INT {0}",
+                      id.text));
+      continue;
+    }
     if (found.empty()) {
       plan.refusals.push_back("SLURM knows no job " + id.text +
                               ": there was none, or it ended some time ago");
@@ -116,14 +159,17 @@ Result<int> run_cancel(const std::vector<std::string>& args, const Environment& 
         kExitUsage);
   if (operands.empty())
     return fail("hvdrun cancel needs the numbers of jobs; hvdrun jobs lists yours", kExitUsage);
-  std::vector<JobId> ids;
-  for (const auto& operand : operands) {
-    HVD_TRY(JobId id, parse_job_id(operand));
-    ids.push_back(std::move(id));
-  }
+  HVD_TRY(const auto ids, parse_job_ids(operands));
   const auto environment_block = query_environment(environment);
-  HVD_TRY(const auto jobs, look_up(ids, environment_block));
-  const auto plan = plan_cancel(ids, jobs, ::geteuid());
+  auto answer = look_up(ids, environment_block);
+  const auto is_known = [&](const JobId& id) { return answer && !find(id, *answer).empty(); };
+  const auto here =
+      std::ranges::all_of(ids, is_known) ? std::vector<pid_t>() : hvdruns_here(environment);
+  const bool all_here =
+      std::ranges::all_of(ids, [&](const JobId& id) { return is_one_of_these(id, here); });
+  if (!answer && all_here) answer = std::vector<JobRecord>();  // SLURM has nothing to say of them
+  HVD_TRY(const auto jobs, std::move(answer));
+  const auto plan = plan_cancel(ids, jobs, ::geteuid(), here);
   for (const auto& line : plan.refusals) print_own_line(error_text(line));
   for (const auto& line : plan.notes) print_own_line(line);
   if (!plan.to_cancel.empty()) {

@@ -26,8 +26,11 @@ struct CancelPlan {
 };
 
 // Decides about the jobs of `ids` by squeue's records of them. `user` is the caller; root may
-// cancel jobs of all users.
+// cancel jobs of all users. `here` are the pids of the caller's hvdruns on this machine.
 CancelPlan plan_cancel(const std::vector<JobId>& ids, const std::vector<JobRecord>& jobs,
-                       uid_t user);
+                       uid_t user, const std::vector<pid_t>& here = {});
+
+// Reads the jobs that a user types: "33", "33,34", "12_[1-3,7]". Errors: those of parse_job_id.
+Result<std::vector<JobId>> parse_job_ids(const std::vector<std::string>& operands);
 
 }  // namespace hvdrun

@@ -2,6 +2,7 @@
 
 #include "base/event_loop.hpp"
 #include "commands/follower.hpp"
+#include "commands/own_job.hpp"
 #include "commands/subcommand.hpp"
 #include "output/own_line.hpp"
 #include "slurm/job_record.hpp"
@@ -12,7 +13,10 @@
 #include <csignal>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
+
+#include <unistd.h>
 
 namespace hvdrun {
 namespace {
@@ -30,15 +34,18 @@ Ctrl-C leaves the job running; the same command shows it again. The exit code is
 See also: hvdrun jobs, hvdrun cancel JOB
 )";
 
-// Returns the number of the user's newest job: of those that have not ended, if there is one.
-Result<std::string> newest_job(const Environment& environment) {
+// Returns the number of the user's newest job: of those that have not ended, if there is one. The
+// job of a shell in a terminal is the last choice.
+Result<std::string> newest_job(const Environment& environment, bool in_terminal) {
   auto command = squeue_command();
   command.insert(command.end(), {"--me", "--states=all"});
   HVD_TRY(const auto end, run_slurm({std::move(command), query_environment(environment), {}}));
   if (end.code != 0) return fail("SLURM did not list the jobs: squeue: " + complaint(end));
   const auto jobs = parse_jobs(end.out);
-  const auto age = [](const JobRecord& job) {
-    return std::pair(phase_of(job.state) != JobPhase::ended, job.number);
+  const auto age = [&](const JobRecord& job) {
+    const auto id = parse_job_id(std::to_string(job.number));
+    const bool is_other = !in_terminal || !id || !is_own_job(*id, environment);
+    return std::tuple(is_other, phase_of(job.state) != JobPhase::ended, job.number);
   };
   const auto newest = std::ranges::max_element(jobs, {}, age);
   if (newest == jobs.end())
@@ -68,14 +75,17 @@ Result<int> run_follow(const std::vector<std::string>& args, const Environment& 
           take_flags("hvdrun follow", args, {{"--help", &help}, {"--no-output", &no_output}}));
   if (help) return print_text(kFollowHelp);
   if (operands.size() > 1) return fail("hvdrun follow takes one job", kExitUsage);
+  const bool in_terminal = ::isatty(STDOUT_FILENO) == 1;
   std::string job;
   if (operands.empty()) {
-    HVD_TRY(job, newest_job(environment));
+    HVD_TRY(job, newest_job(environment, in_terminal));
     print_own_line("job " + job + " is the newest of yours");
   } else {
     job = operands.front();
   }
   HVD_TRY(const JobId id, parse_job_id(job));
+  // Its output goes into the file that it would show.
+  if (!in_terminal && is_own_job(id, environment)) return follows_itself(id);
   return follow_job(id, no_output ? std::nullopt : std::optional(JobOutput()), environment);
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/severity.hpp"
 #include "base/system.hpp"
+#include "commands/own_job.hpp"
 #include "common/text.hpp"
 #include "output/color.hpp"
 #include "output/own_line.hpp"
@@ -56,6 +57,7 @@ Follower::Stream::Stream(const EventLoop& loop, int fd, const char* name, Follow
 Follower::Follower(const JobId& id, const Environment& environment, std::optional<JobOutput> output)
     : id_(id),
       environment_(query_environment(environment)),
+      is_own_job_(is_own_job(id, environment)),
       with_output_(output.has_value()),
       signals_(loop_, not_ignored(kFollowSignals), [this](int signal) { on_signal(signal); }),
       out_(loop_, STDOUT_FILENO, "hvdrun's stdout", *this),
@@ -101,6 +103,9 @@ void Follower::take_answer(const ProgramEnd& end) {
               kExitUsage));
     return;
   }
+  // Only a job with a script has output that its other shells may look at.
+  if (is_first && is_own_job_ && !answer.jobs.empty() && !answer.jobs.front().is_batch)
+    return stop(follows_itself(id_));
   for (const auto& line : watch_.take(answer, {std::time(nullptr), now()})) note(line);
   if (watch_.wants_accounting()) {
     ask_accounting();

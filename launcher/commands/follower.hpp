@@ -66,6 +66,7 @@ class Follower {
 
   JobId id_;
   std::vector<std::string> environment_;
+  bool is_own_job_;
   bool with_output_;
   EventLoop loop_;
   SignalWatch signals_;

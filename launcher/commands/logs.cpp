@@ -148,6 +148,10 @@ Result<int> run_logs(const std::vector<std::string>& args, const Environment& en
                      {{"--help", &help}, {"--follow", &options.follow}, {"-f", &options.follow}},
                      {{"--lines", &lines}, {"-n", &lines}, {"--rank", &ranks}}));
   if (help) return print_text(kLogsHelp);
+  if (operands.size() == 2 && !ranks && RankSet::parse(operands.back()))
+    return fail(fmt::format("hvdrun logs takes one job; for ranks of it: hvdrun logs --rank {} {}",
+                            operands.back(), quote_if_needed(operands.front())),
+                kExitUsage);
   if (operands.size() > 1) return fail("hvdrun logs takes one job", kExitUsage);
   LookCommand command{.word = "logs"};
   if (!operands.empty()) command.job = operands.front();

@@ -82,4 +82,18 @@ Result<std::vector<std::string>> check_requeue_request(const BatchSpec& batch,
   return warnings;
 }
 
+std::string missed_signal_warning(const BatchSpec& batch, const BatchShape& shape,
+                                  const Environment& environment) {
+  if (batch.requeue || shape.nodes.value_or(1) > 1) return {};
+  const auto signal = find_given(batch, environment, "signal", "", "SBATCH_SIGNAL");
+  const auto warning = parse_warning_signal(signal.value);
+  if (!warning || warning->for_shell) return {};
+  const auto colon = signal.value.find(':');
+  const auto flags = colon == std::string::npos ? std::string() : signal.value.substr(0, colon);
+  return warning_text(fmt::format(
+      "{}: SLURM sends it to steps of srun only, so on one node no rank gets it; type --signal "
+      "{}B:{}",
+      signal.source, flags, signal.value.substr(flags.empty() ? 0 : flags.size() + 1)));
+}
+
 }  // namespace hvdrun

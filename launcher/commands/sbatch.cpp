@@ -10,6 +10,7 @@
 #include "commands/batch_script.hpp"
 #include "commands/job_dependency.hpp"
 #include "commands/requeue_request.hpp"
+#include "commands/sbatch_line.hpp"
 #include "commands/subcommand.hpp"
 #include "commands/submit.hpp"
 #include "common/file_content.hpp"
@@ -20,10 +21,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstdio>
 #include <filesystem>
 #include <iterator>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <system_error>
 
@@ -120,16 +123,27 @@ Result<void> check_script_file(const std::filesystem::path& file) {
   return {};
 }
 
+// Returns which of the words is a batch script that would run: the first one, or the second after a
+// shell.
+std::optional<std::size_t> place_of_script(const std::vector<std::string>& command,
+                                           const std::filesystem::path& folder) {
+  if (is_batch_script(folder / command.front())) return 0;
+  const bool after_shell = command.size() > 1 && cli::is_shell_alone({command.front()});
+  if (after_shell && is_batch_script(folder / command[1])) return 1;
+  return std::nullopt;
+}
+
 Result<void> check_program(const std::vector<std::string>& command, const cli::TypedJob& job,
                            const std::vector<std::string>& args) {
   HVD_CHECK(cli::check_command(command, kUsage + cli::taken_last(job.options, args)));
+  // Before the launchers in it, because it is made to have one.
+  if (const auto at = place_of_script(command, job.folder))
+    return fail(quote_if_needed(command[*at]) +
+                    " is a batch script already, which SLURM's sbatch submits: " +
+                    sbatch_line(job.options, std::span(command).subspan(*at)),
+                kExitUsage);
   HVD_TRY(const auto warning, cli::check_nested_launcher(command, job));
   if (!warning.empty()) print_own_line(warning_text(warning));
-  if (is_batch_script(job.folder / command.front()))
-    return fail(quote_if_needed(command.front()) +
-                    " is a batch script already, which SLURM's sbatch submits: sbatch " +
-                    quote_for_shell(command.front()),
-                kExitUsage);
   return {};
 }
 
@@ -177,6 +191,8 @@ Result<int> run_sbatch(const std::vector<std::string>& args, const Environment& 
   for (const auto& line : request_warnings(shape, invocation.job, batch, offer))
     print_own_line(line);
   for (const auto& line : dependency_warnings(batch, environment)) print_own_line(line);
+  if (const auto line = missed_signal_warning(batch, shape, environment); !line.empty())
+    print_own_line(line);
   HVD_TRY(const auto made,
           batch_script(*script, batch, shape, inner_command(invocation, shape, environment)));
   print_own_line(describe(shape));

@@ -20,6 +20,19 @@ namespace {
 
 constexpr std::size_t kShortestGuess = 4;  // "-a" is near to any other letter
 
+// Returns the long option that a short one may mean, such as --rank for -r: the only one with that
+// letter. Returns "" if there is none, or a choice.
+std::string_view only_long_one(std::string_view word, const std::vector<std::string_view>& known) {
+  if (word.size() < 2 || word[1] == '-') return {};
+  std::string_view only;
+  for (const auto option : known) {
+    if (!option.starts_with("--") || option[2] != word[1]) continue;
+    if (!only.empty()) return {};
+    only = option;
+  }
+  return only;
+}
+
 Error unknown(std::string_view command, const std::string& word,
               const std::vector<std::string>& args, const std::vector<CommandFlag>& flags,
               const std::vector<CommandValue>& values) {
@@ -34,7 +47,7 @@ Error unknown(std::string_view command, const std::string& word,
   for (const auto& value : values) known.push_back(value.spelling);
   for (const auto& flag : flags) known.push_back(flag.spelling);
   const auto nearest =
-      word.size() < kShortestGuess ? std::string_view() : nearest_name(word, known);
+      word.size() < kShortestGuess ? only_long_one(word, known) : nearest_name(word, known);
   const std::string whose(command);
   if (const auto other = other_command_with(word, command); other && nearest.empty())
     return fail(word + " is an option of " + std::string(*other) + ", and not of " + whose,

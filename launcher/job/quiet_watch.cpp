@@ -17,7 +17,9 @@ constexpr int kLooksInTime = 10;
 }  // namespace
 
 QuietWatch::QuietWatch(AttemptParts& attempt)
-    : attempt_(attempt), question_(attempt.job.loop), timer_(attempt.job.loop, [this] { look(); }) {}
+    : attempt_(attempt),
+      question_(attempt.job.loop),
+      timer_(attempt.job.loop, [this] { look(); }) {}
 
 milliseconds QuietWatch::interval() const {
   return std::clamp(*attempt_.job.spec.stop.quiet_timeout / kLooksInTime, milliseconds(100),

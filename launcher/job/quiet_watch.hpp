@@ -7,8 +7,8 @@
 
 #include "base/event_loop.hpp"
 #include "job/attempt_phase.hpp"
-#include "job/quiet_time.hpp"
 #include "job/question.hpp"
+#include "job/quiet_time.hpp"
 
 #include <chrono>
 

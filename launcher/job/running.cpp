@@ -234,9 +234,8 @@ void Running::on_stalls(const StallsMessage& stalls) {
 void Running::explain_stalls(const Answers& answers) {
   auto states = states_in(answers, attempt_.table);
   if (membership_) states = membership_->members_among(std::move(states));
-  const auto lines =
-      stalls_.explain(states, silent_ranks(answers, attempt_.table), attempt_.table.ranks(),
-                      attempt_.job.loop.now());
+  const auto lines = stalls_.explain(states, silent_ranks(answers, attempt_.table),
+                                     attempt_.table.ranks(), attempt_.job.loop.now());
   for (const auto& line : lines) attempt_.note(line);
   if (!lines.empty()) attempt_.hang->on_stall();
 }

@@ -108,7 +108,8 @@ std::string describe_missing(const Stall& stall, const std::vector<RankState>& s
 }
 
 // Returns "; nothing is known of rank 2 on n2: its agent does not answer".
-std::string describe_silent(const std::vector<int>& silent, const std::vector<RankReport>& reports) {
+std::string describe_silent(const std::vector<int>& silent,
+                            const std::vector<RankReport>& reports) {
   if (silent.empty()) return {};
   std::set<std::string> hosts;
   for (const int rank : silent) hosts.insert(reports[static_cast<std::size_t>(rank)].host);

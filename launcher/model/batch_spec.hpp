@@ -22,6 +22,7 @@ struct BatchSpec {
   std::optional<int> nodes;
   std::optional<int> gpus_per_node;           // what a node has; 0: ranks without GPUs
   std::optional<int> cpus_per_node;           // what a node has, for its ranks to share
+  std::optional<int> gpus_beside_cpus;        // what sinfo says of a node, if it gave the CPUs
   std::vector<SlurmOption> slurm_options;     // each name once
   std::vector<std::string> sbatch_arguments;  // --sbatch-arg in order
   bool requeue = false;

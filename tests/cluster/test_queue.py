@@ -467,6 +467,15 @@ def test_follow_without_a_number_takes_the_newest_job(queue: Queue) -> None:
 
 
 @pytest.mark.gate
+@pytest.mark.parametrize("words", ["", "$SLURM_JOB_ID"])
+def test_a_batch_script_cannot_follow_its_own_job(queue: Queue, words: str) -> None:
+    job = queue.submit(f"{HVDRUN_WORD} follow {words}; echo code $?", "--output=own")
+    queue.wait_for_state(job, "COMPLETED")
+    text = queue.cluster.output("cat", queue.shared / "own")
+    assert text.endswith(f"this is job {job} itself, which would wait for its own end; follow it from another shell\ncode 2\n"), text
+
+
+@pytest.mark.gate
 def test_ranks_on_a_login_node_are_noted_or_refused(queue: Queue) -> None:
     noted = queue.hvdrun("-np", 1, "true")
     assert noted.returncode == 0 and "runs no jobs of SLURM: a login node?" in noted.stderr, noted

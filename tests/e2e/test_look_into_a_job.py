@@ -80,6 +80,8 @@ def test_a_job_is_listed_and_its_lines_are_shown_until_its_end(sandbox: Sandbox)
     assert row[7].startswith("sh -c ") and "begins" in row[7], row
     [about] = [each for each in json.loads(look(sandbox, "jobs", "--here", "--json")) if each["pid"] == job.pid]
     assert about["command"] == ["sh", "-c", PRINTS] and about["trouble"] is None, about
+    cancelled = look(sandbox, "cancel", job.pid, code=2)
+    assert f"{job.pid} is no job of SLURM but an hvdrun that runs on this machine; to end it and its ranks: kill -INT {job.pid}\n" in cancelled
     assert sorted(look(sandbox, "logs", job.pid).splitlines()) == ["[0] rank 0 begins", "[1] rank 1 begins"]
     assert look(sandbox, "logs", "--rank", "1", job.pid) == "[1] rank 1 begins\n"
     assert look(sandbox, "logs", "-n", "0", job.pid) == ""

@@ -214,6 +214,10 @@ def test_sbatch_overwrites_only_its_own_scripts(sandbox: Sandbox) -> None:
     (sandbox.files / "job.sh").write_text(script)
     done = typed(sandbox, "sbatch", "job.sh").expect(2)
     assert "job.sh is a batch script already, which SLURM's sbatch submits: sbatch job.sh" in done.err_text, done
+    done = typed(sandbox, "sbatch", "--time", 5, "./job.sh", "--follow").expect(2)
+    assert "./job.sh is a batch script already, which SLURM's sbatch submits: sbatch --time=5 ./job.sh; then hvdrun follow\n" in done.err_text
+    done = typed(sandbox, "sbatch", "-np", 2, "bash", "job.sh", 1).expect(2)
+    assert "job.sh is a batch script already, which SLURM's sbatch submits: sbatch --ntasks=2 job.sh 1\n" in done.err_text, done
 
 
 def test_hvdrun_sbatch_accepts_the_short_options_of_slurms_sbatch(sandbox: Sandbox) -> None:

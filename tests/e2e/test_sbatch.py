@@ -32,6 +32,15 @@ def test_sbatch_prints_the_script(sandbox: Sandbox) -> None:
     assert done.out_text.endswith(f"exec {shlex.quote(str(HVDRUN))} -np 16 --label rank -- python3 train.py --name 'a b'\n"), done.out_text
 
 
+def test_sbatch_says_what_becomes_of_a_signal_a_short_time_and_an_unknown_template(sandbox: Sandbox) -> None:
+    words = ("sbatch", "-np", 2, "--gpus-per-node", 0)
+    done = hvdrun(sandbox, *words, "--nodes", 1, "--signal", "USR1@60", "--time", "1:30", "true")
+    assert done.code == 0 and "on one node no rank gets it; type --signal B:USR1@60\n" in done.err_text, done
+    assert "--time 1:30 is minutes:seconds, 90 s in all; for hours: --time 1:30:00\n" in done.err_text, done
+    done = hvdrun(sandbox, *words, "--template", "slurm", "true")
+    assert done.code == 2 and f"there are {', '.join(TEMPLATES)} (hvdrun templates says what for)\n" in done.err_text, done
+
+
 @pytest.mark.parametrize("words, message", [
     (("--signal", "USR1@60"), "--requeue with the signal of --signal USR1@60: SLURM sends it to steps of srun only"),
     (("--signal", "TERM@120"), "type --signal B:USR1@120"),

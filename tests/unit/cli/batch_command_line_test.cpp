@@ -119,6 +119,56 @@ TEST(BatchCommandLine, RefusesInvalidValues) {
   EXPECT_EQ(batch_error({"--tiem", "3", "x"}), "unknown option --tiem; did you mean --time?");
 }
 
+TEST(BatchCommandLine, AFractionOfMemoryIsAnsweredInASmallerUnit) {
+  const auto answer = [](const char* size) {
+    const auto error = batch_error({"--mem", size, "x"});
+    const auto at = error.find("; type ");
+    return at == std::string::npos ? error : error.substr(at + 7);
+  };
+  EXPECT_EQ(answer("1.5T"), "1536G");
+  EXPECT_EQ(answer("0.5g"), "512M");
+  EXPECT_EQ(answer("2.0GB"), "2G");
+  EXPECT_EQ(answer("0.3"), "308K");
+  EXPECT_EQ(answer("1.2K"), "2K");
+  EXPECT_EQ(answer("64GiB"), "64G") << "SLURM refuses it";
+  EXPECT_EQ(answer("5X"), "--mem needs a whole number with K, M, G or T, such as 64G, not \"5X\"");
+  for (const auto* wrong : {"", "G", "-1G", "64 G", "nan", "1.5X"})
+    EXPECT_THAT(answer(wrong), HasSubstr("needs a whole number with K, M, G or T")) << wrong;
+  for (const auto* right : {"0", "64", "64G", "64gb", "1t"})
+    EXPECT_EQ(batch_error({"--mem", right, "x"}), "no error") << right;
+}
+
+TEST(BatchCommandLine, ATypeOfGpuIsAnsweredWithWhatTakesIt) {
+  EXPECT_EQ(batch_error({"--gpus-per-node=a100:4", "x"}),
+            "--gpus-per-node needs a number alone, not \"a100:4\": --gpus-per-node 4, and for the "
+            "type --sbatch-arg=--gpus-per-node=a100:K, where K is how many the job needs of each "
+            "node");
+  EXPECT_THAT(batch_error({"--gpus-per-node=gpu:a100:4", "x"}),
+              HasSubstr("--sbatch-arg=--gpus-per-node=a100:K"));
+  EXPECT_EQ(batch_error({"--gpus-per-node=gpu:4", "x"}),
+            "--gpus-per-node needs a number alone, not \"gpu:4\": --gpus-per-node 4");
+  for (const auto* wrong : {"a100", "a100:", "a100:x"})
+    EXPECT_THAT(batch_error({"--gpus-per-node", wrong, "x"}), HasSubstr("needs a whole number"));
+}
+
+TEST(BatchCommandLine, ARangeOfAnArrayMayNotEndBeforeItBegins) {
+  EXPECT_EQ(batch_error({"--array=10-1", "x"}),
+            "--array has \"10-1\", which ends before it begins: type 1-10");
+  EXPECT_EQ(batch_error({"--array=1,9-3:2%4", "x"}),
+            "--array has \"9-3:2\", which ends before it begins: type 3-9:2");
+  EXPECT_EQ(batch_error({"--array=1-9:0", "x"}),
+            "--array needs a step of 1 or more, not \"1-9:0\"");
+  for (const auto* right : {"1-10", "3-3", "0-9:2%4", "1,3"})
+    EXPECT_EQ(batch_error({"--array", right, "x"}), "no error") << right;
+}
+
+TEST(BatchCommandLine, NotesThatTwoNumbersOfATimeAreMinutesAndSeconds) {
+  EXPECT_THAT(parse({"-t", "1:30", "x"})->notes,
+              ElementsAre("-t 1:30 is minutes:seconds, 90 s in all; for hours: -t 1:30:00"));
+  for (const auto* time : {"90", "1:30:00", "1-1:30", "UNLIMITED"})
+    EXPECT_THAT(parse({"--time", time, "x"})->notes, IsEmpty()) << time;
+}
+
 TEST(BatchCommandLine, AcceptsTheTimeFormatsOfSlurm) {
   for (const auto* time : {"90", "1:30", "1:30:00", "2-12", "2-12:30", "2-12:30:00", "UNLIMITED"})
     EXPECT_EQ(batch_error({"--time", time, "x"}), "no error") << time;

@@ -440,7 +440,8 @@ TEST_F(CommandLine, NamesAFolderOfTheRanksThatDoesNotExist) {
 
 TEST_F(CommandLine, ExplainsWordsThatAreNoPrograms) {
   EXPECT_THAT(error({"\u2014np", "2", "prog"}).message, HasSubstr("a long dash: type -np"));
-  EXPECT_THAT(error({"-np", "2", "cd", "sub"}).message, HasSubstr("bash -c 'cd … && exec PROGRAM'"));
+  EXPECT_THAT(error({"-np", "2", "cd", "sub"}).message,
+              HasSubstr("bash -c 'cd … && exec PROGRAM'"));
   EXPECT_THAT(error({"pyhton3", "train.py"}).message, HasSubstr("did you mean python3?"));
 }
 

@@ -256,6 +256,57 @@ TEST_F(NestedLauncher, IsAnsweredWithTheUsersOwnOptionsAndWrapper) {
       HasSubstr(": type hvdrun --wrap 'nsys profile' -np 2 python3 t.py, or"));
 }
 
+TEST_F(NestedLauncher, ThatIsHvdrunIsAnsweredWithTheOptionsAndWordsOfBoth) {
+  const auto what = [&](const std::vector<std::string>& words) {
+    const auto text = error(words).message;
+    return text.substr(text.find(": type ") + 7);
+  };
+  EXPECT_EQ(what({"-np", "2", "--label", "rank", "env", "A=1", "hvdrun", "-np", "2", "-x", "B=c d",
+                  "./x", "$5"}),
+            "hvdrun -np 2 --label rank -x 'B=c d' env A=1 ./x '$5'");
+  EXPECT_EQ(what({"-np", "4", "-x", "A=1", "hvdrun", "-np", "2", "-x", "B=2", "./x"}),
+            "hvdrun -x A=1 -np 2 -x B=2 ./x; the line leaves out -np 4");
+  EXPECT_EQ(what({"-H", "a:2", "hvdrun", "--hostfile", "f", "./x"}),
+            "hvdrun --hostfile f ./x; the line leaves out -H a:2");
+  EXPECT_EQ(what({"-np", "2", "--wrap", "hvdrun --verbose", "t.py"}),
+            "hvdrun -np 2 --verbose t.py");
+  EXPECT_EQ(what({"-np", "2", "hvdrun", "sbatch", "-t", "5", "./x"}),
+            "hvdrun sbatch -np 2 -t 5 -- ./x");
+  EXPECT_EQ(what({"-np", "2", "hvdrun", "jobs", "--here"}), "hvdrun jobs --here");
+  EXPECT_EQ(what({"-np", "2", "--label", "rank", "hvdrun", "scale", "-np", "1,2", "./x"}),
+            "hvdrun scale --label rank -np 1,2 ./x");
+  EXPECT_EQ(what({"-np", "2", "hvdrun", "--unknown", "./x"}), "hvdrun -np 2 --unknown ./x");
+  EXPECT_EQ(what({"-np", "2", "hvdrun"}), "hvdrun -np 2 program");
+  EXPECT_EQ(what({"-np", "2", "bash", "-c", "hvdrun -np $N ./x \"$A\""}),
+            "hvdrun -np N ./x \"$A\"; the line leaves out -np 2");
+}
+
+TEST_F(NestedLauncher, ThatIsHvdrunIsAnsweredWithTheOptionsOfSbatch) {
+  const auto what = [&](const std::vector<std::string>& words) {
+    const auto split = cli::split_words(words, cli::batch_options());
+    const JobSpec spec;
+    const cli::TypedJob job{spec, split->options, environment_, folder_.path(), "sbatch"};
+    const auto checked = cli::check_nested_launcher(split->command, job);
+    const auto text = checked ? *checked : checked.error().message;
+    return text.substr(text.find(": type ") + 7);
+  };
+  EXPECT_EQ(what({"-np", "4", "--gpus-per-node", "4", "--cpus-per-node", "16", "--", "hvdrun",
+                  "-np", "4", "python3", "t.py"}),
+            "hvdrun sbatch -np 4 --gpus-per-node 4 --cpus-per-node 16 -- python3 t.py");
+  EXPECT_EQ(what({"--gpus-per-node", "4", "--", "srun", "-n", "4", "-p", "gpu", "--time=5", "--mem",
+                  "4G", "./x"}),
+            "hvdrun sbatch --gpus-per-node 4 -np 4 -p gpu --time 5 --mem 4G -- ./x");
+  EXPECT_EQ(what({"-np", "2", "--", "hvdrun", "./nothing.sh"}),
+            "hvdrun sbatch -np 2 -- ./nothing.sh");
+  EXPECT_EQ(what({"--gpus-per-node", "0", "hvdrun", "sbatch", "-np", "2", "./x"}),
+            "hvdrun sbatch --gpus-per-node 0 -np 2 -- ./x");
+  EXPECT_EQ(what({"-np", "2", "--sbatch-arg=--nice", "hvdrun", "./x"}),
+            "hvdrun sbatch -np 2 --sbatch-arg=--nice -- ./x");
+  EXPECT_EQ(
+      what({"-np", "2", "--submit", "hvdrun", "scale", "-np", "1,2", "./x"}),
+      "hvdrun salloc -np 2 -- sh -c 'hvdrun scale -np 1,2 ./x'; the line leaves out --submit");
+}
+
 TEST_F(NestedLauncher, WithoutANumberIsAnsweredWithTheUsers) {
   EXPECT_THAT(refusal("accelerate launch t.py"),
               HasSubstr(": type hvdrun -np 2 --for accelerate python3 t.py, or"));

@@ -56,6 +56,23 @@ TEST_F(BatchRequest, WarnsOfOneOutputFileForAllTasksOfAnArray) {
     EXPECT_THAT(warnings(name), IsEmpty()) << name;
 }
 
+TEST_F(BatchRequest, WarnsOfMoreGpusThanANodeHasAlsoIfTheJobNeedsFewer) {
+  Offer offer;
+  offer.largest.emplace();
+  offer.largest->partition = "debug";
+  offer.largest->gpus = 4;
+  offer.largest->cpus = 16;
+  batch_.gpus_per_node = 8;
+  batch_.cpus_per_node = 16;
+  BatchShape shape;
+  shape.gpus_per_node = 2;
+  EXPECT_THAT(request_warnings(shape, job_, batch_, offer),
+              ElementsAre(HasSubstr("--gpus-per-node 8: a node of partition debug has 4 GPUs")));
+  shape.gpus_per_node = 8;
+  EXPECT_THAT(request_warnings(shape, job_, batch_, offer),
+              ElementsAre(HasSubstr("the job requests 8 GPUs on each node")));
+}
+
 TEST_F(BatchRequest, IsForTheFolderThatChdirNames) {
   const auto here = folder_of_job(batch_);
   batch_.slurm_options = {{"chdir", "sub"}};

@@ -48,6 +48,18 @@ TEST(BatchShape, HasOneRankPerGpu) {
             "4 ranks: 1 node × 4 GPUs, 8 CPUs per rank");
 }
 
+TEST(BatchShape, SharesTheCpusThatSinfoGaveWithTheGpusThatItGave) {
+  JobSpec job;
+  BatchSpec batch;
+  batch.gpus_per_node = 8;  // the user's
+  batch.cpus_per_node = 16;
+  batch.gpus_beside_cpus = 4;
+  job.ranks = 2;
+  EXPECT_EQ(batch_shape(job, batch).value().cpus_per_rank, 4);
+  job.ranks = 8;
+  EXPECT_EQ(batch_shape(job, batch).value().cpus_per_rank, 2) << "all ranks are on one node";
+}
+
 TEST(BatchShape, HasPlacesForSparesAndForAsManyRanksAsMayCome) {
   JobSpec job;
   BatchSpec batch;

@@ -29,6 +29,31 @@ TEST(CancelPlan, CancelsTheUsersJobsThatHaveNotEnded) {
                                          HasSubstr("SLURM knows no job 4:")));
 }
 
+TEST(CancelPlan, KnowsAnHvdrunOfThisMachine) {
+  const auto plan =
+      plan_cancel(ids({"22864", "7"}), {slurm_job("7", 7, "RUNNING")}, 1000, {22864, 7});
+  EXPECT_THAT(plan.to_cancel, ElementsAre("7")) << "a number of SLURM's comes first";
+  EXPECT_THAT(
+      plan.refusals,
+      ElementsAre("22864 is no job of SLURM but an hvdrun that runs on this machine; to end "
+                  "it and its ranks: kill -INT 22864"));
+}
+
+std::vector<std::string> texts(const std::vector<std::string>& operands) {
+  const auto parsed = parse_job_ids(operands);
+  if (!parsed) return {parsed.error().message};
+  std::vector<std::string> all;
+  for (const auto& id : *parsed) all.push_back(id.text);
+  return all;
+}
+
+TEST(JobIds, MayHaveCommasBetweenThem) {
+  EXPECT_THAT(texts({"33,32", "5,", "6"}), ElementsAre("33", "32", "5", "6"));
+  EXPECT_THAT(texts({"12_[1-3,7],33"}), ElementsAre("12_[1-3,7]", "33"));
+  for (const auto* wrong : {"33,x", "12_[1,2", ",", ""})
+    EXPECT_THAT(texts({wrong}), ElementsAre(HasSubstr(" is no job id;"))) << wrong;
+}
+
 TEST(CancelPlan, RootMayCancelAll) {
   EXPECT_THAT(plan_cancel(ids({"3"}), {slurm_job("3", 3, "PENDING", 1001)}, 0).to_cancel,
               ElementsAre("3"));

@@ -59,6 +59,28 @@ TEST(RequeueRequest, LimitWithoutTimeBeforeTheSignalIsAnError) {
   EXPECT_THAT(*checked, ElementsAre(HasSubstr("--requeue with --time 3: ")));
 }
 
+TEST(MissedSignal, IsThatOfStepsInAJobOnOneNode) {
+  auto batch = requeued("USR1@60");
+  batch.requeue = false;
+  BatchShape shape;
+  shape.nodes = 1;
+  EXPECT_THAT(missed_signal_warning(batch, shape, {}),
+              HasSubstr("--signal USR1@60: SLURM sends it to steps of srun only, so on one node no "
+                        "rank gets it; type --signal B:USR1@60"));
+  shape.nodes = 2;
+  EXPECT_EQ(missed_signal_warning(batch, shape, {}), "") << "the agents are steps";
+  shape.nodes.reset();
+  EXPECT_THAT(
+      missed_signal_warning(batch, shape, {{"SBATCH_SIGNAL", "R:10@9"}}),
+      HasSubstr("SBATCH_SIGNAL=R:10@9: SLURM sends it to steps of srun only, so on one node "
+                "no rank gets it; type --signal RB:10@9"));
+  for (const auto* signal : {"B:USR1@60", "NONE", ""}) {
+    batch.slurm_options = {{"signal", signal}};
+    EXPECT_EQ(missed_signal_warning(batch, shape, {}), "") << signal;
+  }
+  EXPECT_EQ(missed_signal_warning(requeued("USR1@60"), shape, {}), "");
+}
+
 TEST(RequeueRequest, NoRequeueIsAnError) {
   auto batch = requeued("B:USR1@120");
   EXPECT_THAT(refusal(batch, {{"SBATCH_NO_REQUEUE", "1"}}), HasSubstr("SBATCH_NO_REQUEUE"));

@@ -71,6 +71,18 @@ TEST(TakeFlags, AnOptionOfAnotherCommandIsNamed) {
             "--sort is an option of SLURM's squeue: squeue --me --sort cpu");
 }
 
+TEST(TakeFlags, AShortOptionMayMeanTheOnlyLongOneWithItsLetter) {
+  std::optional<std::string> value;
+  const auto answer = [&](const std::vector<CommandValue>& values) {
+    const auto words = take_flags("hvdrun why", {"-r", "0"}, {}, values);
+    return words ? "" : words.error().message;
+  };
+  EXPECT_EQ(answer({{"--rank", &value}, {"--lines", &value}}),
+            "unknown option -r of hvdrun why; did you mean --rank?");
+  EXPECT_EQ(answer({{"--rank", &value}, {"--repeat", &value}}),
+            "unknown option -r of hvdrun why; hvdrun why --help lists all");
+}
+
 TEST(TakeFlags, AShortOptionIsNotGuessed) {
   bool all = false;
   const auto words = take_flags("hvdrun cancel", {"-Z"}, {{"-a", &all}});

@@ -95,7 +95,8 @@ TEST(StallReporter, StallThatEndsBeforeItsExplanationIsNotReported) {
   FakeJob job(2);
   StallReporter table;
   EXPECT_THAT(table.take(began(0, "barrier"), kNow), IsEmpty());
-  EXPECT_THAT(table.explain(job.states, {}, job.reports, kNow), IsEmpty()) << "no rank waits any more";
+  EXPECT_THAT(table.explain(job.states, {}, job.reports, kNow), IsEmpty())
+      << "no rank waits any more";
   EXPECT_THAT(table.take(began(0, "barrier"), kNow), IsEmpty());
   EXPECT_THAT(table.take(ended(0, "barrier"), kNow), IsEmpty());
   EXPECT_FALSE(table.asks());

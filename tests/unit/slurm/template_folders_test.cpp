@@ -42,7 +42,8 @@ TEST(FindTemplates, FirstFolderTakesPrecedence) {
   EXPECT_EQ(load_template("y", folders)->about, "a test");
   EXPECT_EQ(load_template((folder.path() / "b/x.sbatch").string(), folders)->name, "x");
   EXPECT_THAT(load_template("other", {folder.path() / "a"}).error().message,
-              HasSubstr("there is no template \"other\" in " + (folder.path() / "a").string()));
+              HasSubstr("there is no template \"other\" in " + (folder.path() / "a").string() +
+                        "; there are x (hvdrun templates says what for)"));
 }
 
 TEST(LoadTemplate, SuggestsASimilarName) {

@@ -7,7 +7,6 @@
 #pragma once
 
 #include "base/event_loop.hpp"
-#include "common/fd.hpp"
 
 #include <functional>
 
@@ -26,11 +25,7 @@ class FolderRemovals {
   static void watch(int folder);
 
  private:
-  void on_signal();
-
-  std::function<void()> callback_;
-  Fd signals_;
-  FdEvent event_;
+  SignalWatch signals_;
 };
 
 }  // namespace hvdrun

@@ -82,7 +82,8 @@ void add_notes(const JobSpec& job, const Environment& environment,
     if (!change.value && find_variable(environment, change.name) == nullptr)
       notes.push_back("-x " + change.name + " has no effect: it is not set in your environment");
   for (const auto& change : job.environment)
-    if (change.value && !change.value->empty() && is_device_variable(change.name) && job.ranks != 1)
+    if (change.value && !change.value->empty() && is_device_variable(change.name) &&
+        job.ranks != 1 && job.ranks_per_host != 1)
       notes.push_back(warning_text(
           fmt::format("-x {0}={1} gives all ranks of a host the same devices; {0}={1} hvdrun … "
                       "starts one rank for each",
@@ -93,8 +94,7 @@ void add_notes(const JobSpec& job, const Environment& environment,
       end && end->count() > 0 && *end < warning_time)
     notes.push_back(
         fmt::format("--stall-check-shutdown-time-seconds ends no job before the warning, which "
-                    "comes after {} s "
-                    "(--stall-check-warning-time-seconds)",
+                    "comes after {} s (--stall-check-warning-time-seconds)",
                     std::chrono::duration<double>(warning_time).count()));
   if (const auto warning = cli::several_runs_warning(environment, job); !warning.empty())
     notes.push_back(warning_text(warning));
@@ -224,8 +224,7 @@ std::string replace_index(cli::SplitWords& words, const Environment& environment
   if (found == words.command.end()) return {};
   return fmt::format(
       "only hvdrun sbatch --array replaces {0} in the program's words; in a script of your own "
-      "type "
-      "\"{1}${2}{3}\"",
+      "type \"{1}${2}{3}\"",
       kIndexPlace, found->substr(0, found->find(kIndexPlace)), kVariable,
       found->substr(found->find(kIndexPlace) + kIndexPlace.size()));
 }

@@ -66,8 +66,8 @@ class Question {
   Question(const Question&) = delete;
   Question& operator=(const Question&) = delete;
 
-  // Sends the question; its number is set here. Calls `done` once, from the loop. An open question
-  // of this object is dropped.
+  // Sends the question; its number is set here. Calls `done` once, never within ask(). An open
+  // question of this object is dropped.
   void ask(Questions& questions, QuestionMessage message, std::chrono::milliseconds limit,
            Done done);
   bool is_open() const { return questions_ != nullptr; }

@@ -201,7 +201,8 @@ struct RankState {
   std::optional<RankUse> use = {};  // only for Wanted::use
 };
 
-// How much an agent is asked of its ranks. Each reads more of /proc than the one before it.
+// How much an agent is asked of its ranks. Of the first four each reads more of /proc than the one
+// before it.
 enum class Wanted : std::uint32_t {
   pages,           // what the ranks say themselves
   states,          // and the states of their processes

@@ -94,7 +94,7 @@ def test_the_first_signal_of_the_user_does_not_shorten_a_stop_for_a_failure(sand
     wait_until(lambda: (sandbox.files / "saving").exists(), "the first signal in rank 1")
     running.signal(number)
     running.wait_for(b"the ranks are being stopped with SIGTERM", "err")
-    running.wait()
+    running.wait().expect(5)
     assert checkpoints(sandbox) == 1
 
 

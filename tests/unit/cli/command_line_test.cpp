@@ -570,6 +570,29 @@ TEST_F(CommandLine, NotesOptionsWithoutEffect) {
   EXPECT_THAT(parse({"--elastic-timeout", "1", "--min-np", "1", "prog"})->notes, ElementsAre());
 }
 
+TEST_F(CommandLine, WarnsThatAllRanksGetTheSameDevices) {
+  const auto notes = [this](std::vector<std::string> words) {
+    words.emplace_back("prog");
+    return parse(std::move(words))->notes;
+  };
+  EXPECT_THAT(notes({"-np", "2", "-x", "CUDA_VISIBLE_DEVICES=0"}),
+              ElementsAre("warning: -x CUDA_VISIBLE_DEVICES=0 gives all ranks of a host the same "
+                          "devices; CUDA_VISIBLE_DEVICES=0 hvdrun … starts one rank for each"));
+  EXPECT_THAT(notes({"-np", "2", "-x", "CUDA_VISIBLE_DEVICES="}), ElementsAre()) << "on CPUs";
+  EXPECT_THAT(notes({"-np", "1", "-x", "ROCR_VISIBLE_DEVICES=0,1"}), ElementsAre());
+  EXPECT_THAT(notes({"--ranks-per-host", "1", "-x", "CUDA_VISIBLE_DEVICES=0,1"}), ElementsAre());
+}
+
+TEST_F(CommandLine, NotesThatAStallEndsNoJobBeforeItsWarning) {
+  const auto notes = [this](std::vector<std::string> words) {
+    words.insert(words.begin(), {"--stall-check-shutdown-time-seconds", "2"});
+    words.emplace_back("prog");
+    return parse(std::move(words))->notes;
+  };
+  EXPECT_THAT(notes({}), ElementsAre(HasSubstr("before the warning, which comes after 60 s")));
+  EXPECT_THAT(notes({"--stall-check-warning-time-seconds", "1"}), ElementsAre());
+}
+
 std::vector<std::string> hosts_of(const Result<Invocation>& invocation) {
   EXPECT_TRUE(invocation) << invocation.error().message;
   std::vector<std::string> texts;

@@ -1,10 +1,7 @@
 #include "base/passed_signals.hpp"
 
-#include "common/file_content.hpp"
-
 #include <algorithm>
 #include <csignal>
-#include <string>
 
 namespace hvdrun {
 
@@ -33,10 +30,6 @@ const std::vector<int>& step_signals() {
     return all;
   }();
   return signals;
-}
-
-bool is_slurm(pid_t process) {
-  return first_line_of("/proc/" + std::to_string(process) + "/comm") == "slurmstepd";
 }
 
 }  // namespace hvdrun

@@ -1,10 +1,7 @@
-// Lists the signals that hvdrun passes on to the ranks, and says who has sent one. Functions for
-// any thread. They cannot fail: a sender that has ended is not SLURM.
+// Lists the signals that hvdrun passes on to the ranks. Functions for any thread. They cannot fail.
 #pragma once
 
 #include <vector>
-
-#include <sys/types.h>
 
 namespace hvdrun {
 
@@ -15,11 +12,9 @@ const std::vector<int>& passed_signals();
 // Returns whether the launcher takes it as a request to stop the job: INT, TERM and HUP.
 bool is_stop_signal(int signal);
 
-// Returns the signals that SLURM may send to the processes of a step and that are for the ranks:
-// all but those of job control, of faults, SIGCHLD and SIGPIPE. SIGKILL and SIGSTOP cannot be seen.
+// Returns the signals that a scheduler may send to the processes of a step and that are for the
+// ranks: all but those of job control, of faults, SIGCHLD and SIGPIPE. SIGKILL and SIGSTOP cannot
+// be seen.
 const std::vector<int>& step_signals();
-
-// Returns whether this process is SLURM's (slurmstepd), which sends a job its signals.
-bool is_slurm(pid_t process);
 
 }  // namespace hvdrun

@@ -26,6 +26,7 @@
 #include "job/requeue.hpp"
 #include "job/terminal_rank.hpp"
 #include "look/look_program.hpp"
+#include "model/job_part.hpp"
 #include "output/own_line.hpp"
 #include "remote/remote_agent.hpp"
 #include "remote/srun_agent.hpp"
@@ -38,10 +39,7 @@
 #include "resources/login_node.hpp"
 #include "resources/placement_json.hpp"
 #include "resources/placement_table.hpp"
-#include "slurm/job_part.hpp"
-#include "slurm/slurm_command.hpp"
-#include "slurm/step_signal.hpp"
-#include "slurm/warning_signal.hpp"
+#include "schedulers/schedulers.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -112,23 +110,15 @@ std::vector<pid_t> find_children() {
   return children;
 }
 
-Result<std::string> ask_scontrol(std::vector<std::string> words, const Environment& environment) {
-  ProgramRequest request;
-  request.command = std::move(words);
-  request.command.insert(request.command.begin(), "scontrol");
-  request.environment = query_environment(environment);
-  HVD_TRY(const auto end, run_slurm(std::move(request)));
-  if (end.code != 0) return fail("scontrol: " + complaint(end));
-  return end.out;
-}
-
-HostQueries host_queries(const Environment& environment) {
-  // Of a name server that does not answer. Only a name that is none of SLURM's is looked up.
+HostQueries host_queries(const Scheduler* scheduler, const Environment& environment) {
+  // Of a name server that does not answer. Only a name that is none of the scheduler's is looked
+  // up.
   static constexpr std::chrono::seconds kPatience{5};
   HostQueries queries;
-  queries.nodes = [&environment](const std::string& hosts) {
-    return ask_scontrol({"show", "node", hosts}, environment);
-  };
+  if (scheduler != nullptr)
+    queries.ask = [&environment, scheduler](const std::vector<std::string>& command) {
+      return scheduler->run(command, environment);
+    };
   queries.addresses = [](const std::vector<std::string>& names) {
     std::vector<std::vector<std::string>> found;
     common::Lookup lookup(names);
@@ -142,49 +132,16 @@ HostQueries host_queries(const Environment& environment) {
   return queries;
 }
 
-// Returns the value of this batch job's --signal; "" if it has none, or none that can be found.
-std::string signal_of_job(const Environment& environment) {
-  auto signal = find_signal_option(environment);
-  const auto* job = find_variable(environment, "SLURM_JOB_ID");
-  if (signal.empty() && job != nullptr && has_replaced_batch_script(environment))
-    if (const auto script = ask_scontrol({"write", "batch_script", *job, "-"}, environment))
-      signal = signal_option_of(*script);
-  return signal;
-}
-
-// Returns the process of the batch script, unless this process has replaced it (exec); nullopt:
-// this is none of a batch script. Source: sbatch(1), SLURM_TASK_PID.
-std::optional<pid_t> batch_script(const Environment& environment) {
-  const auto* const task = find_variable(environment, "SLURM_TASK_PID");
-  const auto* const step = find_variable(environment, "SLURM_STEP_ID");
-  if (task == nullptr || step != nullptr) return std::nullopt;
-  const auto pid = static_cast<pid_t>(std::atoi(task->c_str()));
-  if (pid <= 1 || pid == ::getpid() || ::kill(pid, 0) != 0) return std::nullopt;
-  return pid;
-}
-
-// Returns a warning if SLURM's signal before the time limit reaches none of the ranks, or keeps the
-// job from going back into the queue; otherwise "". Agents of other hosts run in a step of srun,
-// and report the signal.
+// Returns a warning if the scheduler's signal before the time limit reaches none of the ranks, or
+// keeps the job from going back into the queue; otherwise "".
 std::string missed_signal(const JobSpec& spec, const Plan& plan, const Environment& environment) {
-  const bool may_miss = plan.placement.hosts.size() == 1;
-  const auto script = batch_script(environment);
-  if (plan.allocation.from != HostSource::slurm) return {};
-  if (!may_miss && spec.max_requeues == 0 && !script) return {};
-  const auto signal = signal_of_job(environment);
-  if (spec.max_requeues > 0)
-    if (const auto why = why_not_requeued(signal); !why.empty())
-      return warning_text("--max-requeues with this job's --signal=" + signal + ": " + why);
-  const auto warning = parse_warning_signal(signal);
-  if (script && warning && warning->for_shell &&
-      use_of(*script, warning->number) == SignalUse::none)
-    return warning_text("SLURM sends this job's --signal=" + signal +
-                        " to the batch script alone, and it ends the script: start hvdrun with "
-                        "`exec hvdrun …`, or pass the signal on with trap");
-  if (!may_miss || !warning || warning->for_shell) return {};
-  return warning_text("SLURM sends this job's --signal=" + signal +
-                      " to steps of srun only, so no rank gets it; with --signal=B:" + signal +
-                      " and `exec hvdrun …` in the batch script all ranks do");
+  const auto* scheduler = scheduler_of(environment);
+  if (plan.allocation.from != HostSource::scheduler || scheduler == nullptr) return {};
+  const auto warning = scheduler->missed_signal(
+      {environment, plan.placement.hosts.size() == 1, spec.max_requeues,
+       [](pid_t process, int signal) { return use_of(process, signal) == SignalUse::none; },
+       host_queries(scheduler, environment).ask});
+  return warning.empty() ? std::string() : warning_text(warning);
 }
 
 // Returns what --network-interface chooses of this machine's interfaces, if ranks may run here.
@@ -214,8 +171,8 @@ std::string missing_loopback(const Plan& plan) {
 }
 
 // Returns the hosts of the job. Writes into the environment, and into the job for other hosts,
-// which devices the user has chosen. Error: the hostfile, an option or SLURM names hosts that
-// cannot be used.
+// which devices the user has chosen. Error: the hostfile, an option or a scheduler names hosts
+// that cannot be used.
 Result<Allocation> find_hosts(JobSpec& spec, Environment& environment) {
   auto devices = choose_devices(environment);
   spec.remote.devices = std::move(devices.elsewhere);
@@ -224,11 +181,8 @@ Result<Allocation> find_hosts(JobSpec& spec, Environment& environment) {
   if (!spec.hostfile.empty()) {
     HVD_TRY(hostfile, read_hostfile(spec.hostfile));
   }
-  const auto ask = [&](const std::string& job) {
-    return ask_scontrol({"show", "job", "--details", job}, environment);
-  };
-  HVD_TRY(auto allocation,
-          find_allocation(spec, hostfile, environment, machine, ask, host_queries(environment)));
+  HVD_TRY(auto allocation, find_allocation(spec, hostfile, environment, machine,
+                                           host_queries(scheduler_of(environment), environment)));
   auto& notes = allocation.notes;
   notes.insert(notes.end(), devices.notes.begin(), devices.notes.end());
   if (std::ranges::any_of(allocation.hosts, [](const Host& host) { return !host.is_this_machine; }))
@@ -273,7 +227,8 @@ Result<int> run(JobSpec spec, JobContext& context) {
   block_signals(not_ignored(job_signals()));
   const auto may_requeue = check_requeue(spec, context.environment);
   if (!may_requeue) print_own_line(warning_text(may_requeue.error().message), spec.output.color);
-  spec.output.part = find_job_part(context.environment);
+  if (const auto* scheduler = scheduler_of(context.environment))
+    spec.output.part = scheduler->part(context.environment);
   for (const auto& file : {spec.report_file, spec.timeline_file})
     HVD_CHECK(keep_earlier_part(file, spec.output.part));
   if (!spec.report_file.empty()) HVD_CHECK(check_report_file(spec.report_file));

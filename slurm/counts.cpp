@@ -1,7 +1,7 @@
 #include "slurm/counts.hpp"
 
+#include "base/host_list.hpp"
 #include "common/text.hpp"
-#include "slurm/host_list.hpp"
 
 #include <algorithm>
 #include <charconv>

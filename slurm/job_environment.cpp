@@ -1,9 +1,9 @@
 #include "slurm/job_environment.hpp"
 
+#include "base/host_list.hpp"
 #include "common/text.hpp"
 #include "common/variables.h"
 #include "slurm/counts.hpp"
-#include "slurm/host_list.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -309,6 +309,19 @@ std::string step_of_srun(const Environment& environment) {
 const std::string* gpus_of_slurm(const Environment& environment) {
   return find_variable(environment,
                        step_of_srun(environment).empty() ? "SLURM_JOB_GPUS" : "SLURM_STEP_GPUS");
+}
+
+void locate_gpus(SlurmJob& job, const Result<std::string>& description) {
+  auto by_host = description ? count_gpus_by_host(*description, job.hosts) : description.error();
+  if (by_host) {
+    job.gpus = std::move(*by_host);
+    job.gpus_source = job.gpus_not_located.substr(0, job.gpus_not_located.find('='));
+  } else {
+    job.notes.push_back(fmt::format(
+        "{} does not say how many GPUs each host has, and SLURM does not either ({}); each host "
+        "uses what its step is given, which may be fewer",
+        job.gpus_not_located, by_host.error().message));
+  }
 }
 
 void use_whole_job(SlurmJob& job) {

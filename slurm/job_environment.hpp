@@ -41,7 +41,7 @@ struct SlurmJob {
   // By host. Empty if the variables do not give them (--gres sets none on a login host).
   std::vector<int> gpus;
   // The request, such as "SLURM_GPUS=8", if no variable says how many GPUs each host has; then
-  // count_gpus_by_host() asks SLURM. Otherwise empty. A step gets only the GPUs that it requests.
+  // SLURM knows it: locate_gpus(). Otherwise empty. A step gets only the GPUs that it requests.
   std::string gpus_not_located;
   std::string gpus_source;           // the variable that `gpus` is from
   std::optional<int> gpus_per_task;  // SLURM_GPUS_PER_TASK: a step's tasks see these only
@@ -52,6 +52,10 @@ struct SlurmJob {
 // Returns the numbers of the GPUs that SLURM gave on this host; nullptr if it does not say. In a
 // step SLURM_JOB_GPUS is that of the host on which srun was called.
 const std::string* gpus_of_slurm(const Environment& environment);
+
+// Takes how many GPUs each host has from what `scontrol show job -d` prints about the job. If it
+// does not say, the job gets a note.
+void locate_gpus(SlurmJob& job, const Result<std::string>& description);
 
 // Adds the job's other hosts to those of its step. Only the step's have known tasks and GPUs.
 void use_whole_job(SlurmJob& job);

@@ -246,9 +246,7 @@ void Agent::start_pmix() {
 
 void Agent::on_signal(int signal) {
   if (signal == SIGCHLD) return on_child();
-  if (is_slurm(signals_.sender()))
-    user_signals_.came_from_slurm(signal);
-  else if (signal == question_signal())
+  if (!user_signals_.take(signal, signals_.sender()) && signal == question_signal())
     report_time_left(guard_, std::nullopt);
   // Others who signal this process by mistake do not signal the ranks.
   if (options_.ignores_signals || !is_stop_signal(signal)) return;
@@ -318,7 +316,7 @@ void Agent::on_release() {
 }
 
 void Agent::on_user_signal(std::uint32_t signal) {
-  signals_.poll();  // SLURM may have sent it to us and the ranks, too
+  signals_.poll();  // a scheduler may have sent it to us and the ranks, too
   user_signals_.pass_on(static_cast<int>(signal));
 }
 
@@ -514,7 +512,7 @@ void Agent::stop(int signal, milliseconds grace) {
   if (stop_signal_ == signal || stop_signal_ == SIGKILL) return;
   stop_signal_ = signal;
   if (pages_) pages_->ask_to_stop();
-  signals_.poll();  // SLURM may have sent it to us and the ranks, too
+  signals_.poll();  // a scheduler may have sent it to us and the ranks, too
   rank_stop_.begin(signal, grace, user_signals_.ranks_have_had(signal));
   grace_timer_.start(grace);
   consider_leaving();

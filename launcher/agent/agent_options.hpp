@@ -36,10 +36,10 @@ struct AgentOptions {
   std::optional<HostInventory> inventory;  // what this host offers; sent to the launcher
   LinkRoute route;
 
-  // Whether the agent does not report TERM, INT and HUP to the launcher. SLURM sends them to all
-  // processes of a job or step at once, as systemd does to those of a service, so the launcher gets
-  // them, too. True on the launcher's host and under srun. Over ssh only the agent knows that its
-  // host shuts down.
+  // Whether the agent does not report TERM, INT and HUP to the launcher. A scheduler sends them to
+  // all processes of a job or step at once, as systemd does to those of a service, so the launcher
+  // gets them, too. True on the launcher's host and under srun. Over ssh only the agent knows that
+  // its host shuts down.
   bool ignores_signals = false;
 };
 

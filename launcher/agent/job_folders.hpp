@@ -33,7 +33,7 @@ struct JobFolders {
   bool clean_up() const;
 };
 
-// Removes folders of this user's jobs that no process holds, for example because SLURM killed
+// Removes folders of this user's jobs that no process holds, for example because a scheduler killed
 // agent, guard and launcher at once. Leaves folders of the last minute alone, which may be held
 // soon, and those of `own_job`, which its launcher removes.
 void clean_up_orphans(const std::string& own_job);

@@ -4,6 +4,7 @@
 #include "agent/pipe_writes.hpp"
 #include "agent/signal_targets.hpp"
 #include "base/passed_signals.hpp"
+#include "schedulers/schedulers.hpp"
 
 #include <csignal>
 #include <utility>
@@ -11,12 +12,12 @@
 namespace hvdrun {
 namespace {
 
-// A signal that both SLURM and the launcher send comes from the second one within this time.
+// A signal that both a scheduler and the launcher send comes from the second one within this time.
 constexpr std::chrono::seconds kSameSignal{1};
-// The launcher may ask SLURM before it stops the ranks for a signal.
+// The launcher may ask the scheduler before it stops the ranks for a signal.
 constexpr std::chrono::seconds kSameStop{5};
-// In a step: how long a signal of the launcher waits for SLURM's.
-constexpr std::chrono::milliseconds kWaitForSlurm{200};
+// In a step: how long a signal of the launcher waits for the scheduler's.
+constexpr std::chrono::milliseconds kWaitForScheduler{200};
 
 }  // namespace
 
@@ -44,21 +45,23 @@ UserSignals::UserSignals(const EventLoop& loop, const RankProcesses& ranks, bool
 void UserSignals::pass_on(int signal) {
   if (!in_step_) return send(signal);
   waiting_.push_back(signal);
-  if (!wait_.pending()) wait_.start(kWaitForSlurm);
+  if (!wait_.pending()) wait_.start(kWaitForScheduler);
 }
 
-void UserSignals::came_from_slurm(int signal) {
-  from_slurm_[signal] = Clock::now();
+bool UserSignals::take(int signal, pid_t sender) {
+  if (!is_scheduler(sender)) return false;
+  from_scheduler_[signal] = Clock::now();
   if (in_step_) report_(signal);  // otherwise the launcher has got it, too
+  return true;
 }
 
 bool UserSignals::ranks_have_had(int signal) const {
-  const auto known = from_slurm_.find(signal);
-  return known != from_slurm_.end() && Clock::now() - known->second < kSameStop;
+  const auto known = from_scheduler_.find(signal);
+  return known != from_scheduler_.end() && Clock::now() - known->second < kSameStop;
 }
 
 void UserSignals::send(int signal) {
-  const auto known = from_slurm_.extract(signal);
+  const auto known = from_scheduler_.extract(signal);
   if (!known.empty() && Clock::now() - known.mapped() < kSameSignal) return;
   std::vector<ProcessInfo> processes;  // listed once, for the ranks that need it
   for (const auto& rank : ranks_.all())

@@ -1,8 +1,8 @@
 // A user's signals (USR1, USR2 and others: passed_signals.hpp) on their way to the ranks of one
 // host.
 //
-// They come from the launcher, over the link, or from SLURM, which sends a step's signal to every
-// process of the step: to this agent and to the ranks. A rank gets each signal once.
+// They come from the launcher, over the link, or from a scheduler, which sends a step's signal to
+// every process of the step: to this agent and to the ranks. A rank gets each signal once.
 //
 // A signal of the launcher is for the processes of a rank that signal_targets.hpp finds. If there
 // are none, the rank's first process gets it.
@@ -24,8 +24,8 @@
 
 namespace hvdrun {
 
-// Returns the signals that the agent reads on its loop: SLURM may send any signal to the processes
-// of a step, and the agent is one. Those of pipe_writes.hpp are left out.
+// Returns the signals that the agent reads on its loop: a scheduler may send any signal to the
+// processes of a step, and the agent is one. Those of pipe_writes.hpp are left out.
 std::vector<int> watched_signals();
 
 // Makes these the signals that the calling thread blocks.
@@ -33,18 +33,20 @@ void block_only(const std::vector<int>& signals);
 
 class UserSignals {
  public:
-  // `in_step`: SLURM has started this agent in a step. `report` is called with a signal that SLURM
-  // has sent to that step.
+  // `in_step`: a scheduler has started this agent in a step. `report` is called with a signal that
+  // it has sent to that step.
   UserSignals(const EventLoop& loop, const RankProcesses& ranks, bool in_step,
               std::function<void(int)> report);
 
-  // Sends the launcher's signal to the ranks. If SLURM may send it too, waits a moment for that.
+  // Sends the launcher's signal to the ranks. If the scheduler may send it too, waits a moment for
+  // that.
   void pass_on(int signal);
 
-  // Takes a signal that SLURM has sent to this process, and so to the ranks.
-  void came_from_slurm(int signal);
+  // Takes a signal that `sender` has sent to this process, and so to the ranks, if that is a
+  // scheduler's. Returns whether it is.
+  bool take(int signal, pid_t sender);
 
-  // Returns whether SLURM has just sent the ranks this signal.
+  // Returns whether the scheduler has just sent the ranks this signal.
   bool ranks_have_had(int signal) const;
 
  private:
@@ -56,7 +58,7 @@ class UserSignals {
   const RankProcesses& ranks_;
   const bool in_step_;
   const std::function<void(int)> report_;
-  std::map<int, Clock::time_point> from_slurm_;  // the signals that the launcher may send, too
+  std::map<int, Clock::time_point> from_scheduler_;  // the signals that the launcher may send, too
   std::vector<int> waiting_;
   Timer wait_;
 };

@@ -1,9 +1,9 @@
 #include "channels/srun_agents.hpp"
 
+#include "base/host_list.hpp"
 #include "base/version.hpp"
 #include "channels/local_addresses.hpp"
 #include "common/net/tcp.hpp"
-#include "slurm/host_list.hpp"
 #include "slurm/slurm_command.hpp"
 
 #include <algorithm>

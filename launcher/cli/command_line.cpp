@@ -17,6 +17,7 @@
 #include "common/shell_words.hpp"
 #include "common/text.hpp"
 #include "model/device_choice.hpp"
+#include "schedulers/schedulers.hpp"
 #include "slurm/quoting.hpp"
 
 #include <algorithm>
@@ -147,11 +148,14 @@ std::string late_number_note(const std::vector<std::string>& command, const JobS
   return {};
 }
 
-// Refuses -x and -i where the value shows that srun's or deepspeed's options of one letter are
-// meant: hosts to leave out, and a file of input.
+// Refuses -x, -i and -c where the value shows that another program's options of one letter are
+// meant: hosts to leave out (srun), a file of input (deepspeed), code (python).
 Result<void> check_meanings(const std::vector<cli::ParsedOption>& uses,
                             const Environment& environment, const std::filesystem::path& current) {
   for (const auto& [option, spelling, value] : uses) {
+    if (spelling == "-c" && value.find_first_of(" (=") != std::string::npos)
+      return usage_error("-c needs a number of cores, not " + quote(value) +
+                         "; to run code: hvdrun … python3 -c " + quote_for_shell(value));
     if (spelling == "-x" && value.find('=') == std::string::npos && looks_like_hosts(value) &&
         find_variable(environment, value) == nullptr)
       return fail("-x " + quote_if_needed(value) +
@@ -196,11 +200,19 @@ Result<Environment> read_accelerate_config(const Environment& environment) {
   return variables;
 }
 
+// Returns a note if -H names what is a file here; otherwise "".
+std::string hosts_in_file_note(const JobSpec& spec) {
+  std::error_code error;
+  if (spec.hosts.size() != 1) return {};
+  const auto& name = spec.hosts.front().name;
+  if (!std::filesystem::is_regular_file(spec.working_directory / name, error)) return {};
+  return fmt::format("-H {0} names a host; for the hosts in the file {0}: --hostfile {0}", name);
+}
+
 // Chooses what people read in a log file, for a batch script, which has no terminal: lines of
-// progress, which hvdrun follow shows, and equal lines only once. SLURM sets ENVIRONMENT there.
-void settle_log(JobSpec& spec, const Environment& environment) {
-  const auto* kind = find_variable(environment, "ENVIRONMENT");
-  if (kind == nullptr || *kind != "BATCH" || !spec.in_slurm_job) return;
+// progress, which hvdrun follow shows, and equal lines only once.
+void settle_log(JobSpec& spec, const Scheduler* scheduler, const Environment& environment) {
+  if (scheduler == nullptr || !scheduler->is_batch(environment)) return;
   auto& output = spec.output;
   if (output.progress == ProgressMode::automatic) output.progress = ProgressMode::log;
   if (output.fold == FoldLines::automatic) output.fold = FoldLines::in_large_log;
@@ -209,9 +221,11 @@ void settle_log(JobSpec& spec, const Environment& environment) {
 // Replaces {index} in the values of options by the index of the array's task, as hvdrun sbatch does
 // in its scripts. Returns a note about the program's words, which stay as they are; "" without
 // {index} in them, or outside an array.
-std::string replace_index(cli::SplitWords& words, const Environment& environment) {
-  constexpr auto kVariable = "SLURM_ARRAY_TASK_ID";
-  const auto* const index = find_variable(environment, kVariable);
+std::string replace_index(cli::SplitWords& words, const Scheduler* scheduler,
+                          const Environment& environment) {
+  if (scheduler == nullptr) return {};
+  const auto variable = scheduler->array_variable();
+  const auto* const index = find_variable(environment, variable);
   if (index == nullptr || index->empty()) return {};
   for (auto& use : words.options)
     for (auto at = use.value.find(kIndexPlace); at != std::string::npos;
@@ -225,7 +239,7 @@ std::string replace_index(cli::SplitWords& words, const Environment& environment
   return fmt::format(
       "only hvdrun sbatch --array replaces {0} in the program's words; in a script of your own "
       "type \"{1}${2}{3}\"",
-      kIndexPlace, found->substr(0, found->find(kIndexPlace)), kVariable,
+      kIndexPlace, found->substr(0, found->find(kIndexPlace)), variable,
       found->substr(found->find(kIndexPlace) + kIndexPlace.size()));
 }
 
@@ -242,10 +256,10 @@ Result<Invocation> parse_command_line(const std::vector<std::string>& args,
   std::vector<std::string> given = args;
   const bool is_horovodrun = called == kHorovodrun;
   if (is_horovodrun) given.insert(given.begin(), "--horovod");
-  const auto* job = find_variable(environment, "SLURM_JOB_ID");
-  const bool in_slurm_job = job != nullptr && !job->empty();
-  HVD_TRY(auto words, cli::split_words(given, cli::run_options(), in_slurm_job));
-  auto index_note = replace_index(words, environment);
+  const auto* const scheduler = scheduler_of(environment);
+  const bool has_scheduler = scheduler != nullptr && scheduler->started_by();
+  HVD_TRY(auto words, cli::split_words(given, cli::run_options(), has_scheduler));
+  auto index_note = replace_index(words, scheduler, environment);
   const bool explains = words.action != nullptr && words.action->name == "explain";
   if (words.action != nullptr && !explains)
     return plain_action(words.action->name, words.action_word);
@@ -253,13 +267,13 @@ Result<Invocation> parse_command_line(const std::vector<std::string>& args,
   HVD_CHECK(check_meanings(words.options, environment, system_paths.working_directory));
   HVD_TRY(auto gathered,
           cli::gather_settings(words.options, environment, system_paths.site_config_file));
-  if (is_horovodrun && !in_slurm_job) add_horovodruns_hosts(gathered.settings);
+  if (is_horovodrun && !has_scheduler) add_horovodruns_hosts(gathered.settings);
   Invocation invocation;
   auto& spec = invocation.spec;
-  spec.in_slurm_job = in_slurm_job;
+  spec.has_scheduler = has_scheduler;
   HVD_CHECK(cli::apply_settings(gathered.settings, spec));
   HVD_CHECK(cli::settle_elastic(spec, environment));
-  settle_log(spec, environment);
+  settle_log(spec, scheduler, environment);
   invocation.notes = std::move(words.notes);
   std::move(gathered.notes.begin(), gathered.notes.end(), std::back_inserter(invocation.notes));
   if (!index_note.empty()) invocation.notes.push_back(std::move(index_note));
@@ -285,8 +299,8 @@ Result<Invocation> parse_command_line(const std::vector<std::string>& args,
   spec.starts_torchrun = spec.ranks_per_host == 1 && cli::starts_torchrun(words.command, typed);
   if (const auto warning = cli::container_warning(words.command, spec); !warning.empty())
     invocation.notes.push_back(warning_text(warning));
-  if (auto note = late_number_note(words.command, spec); !note.empty())
-    invocation.notes.push_back(std::move(note));
+  for (auto note : {late_number_note(words.command, spec), hosts_in_file_note(spec)})
+    if (!note.empty()) invocation.notes.push_back(std::move(note));
   if (may_be_command) HVD_CHECK(cli::check_first_word(words.command.front()));
   auto program = cli::find_program(words.command.front(), environment, spec.working_directory,
                                    typed_line(given, words, called));

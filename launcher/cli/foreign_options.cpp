@@ -26,10 +26,11 @@ constexpr std::string_view kBinding =
 
 constexpr std::string_view kHorovodrun = "horovodrun";
 
-// In a SLURM job, in place of every answer that says how to name hosts.
-constexpr std::string_view kHostsOfSlurm =
-    "leave it out: in a SLURM job hvdrun finds the hosts and their GPUs, and starts the ranks on "
-    "all of them; --include HOST,… and --exclude HOST,… choose hosts";
+// In a scheduler's job, in place of every answer that says how to name hosts.
+constexpr std::string_view kHostsOfJob =
+    "leave it out: in a scheduler's job hvdrun finds the hosts and their GPUs, and starts the "
+    "ranks "
+    "on all of them; --include HOST,… and --exclude HOST,… choose hosts";
 
 using Kind = ForeignOption::Kind;
 
@@ -117,13 +118,13 @@ const ForeignOption* find_foreign_option(std::string_view spelling, bool is_batc
   return found;
 }
 
-std::string_view answer_to(const ForeignOption& option, bool in_slurm_job) {
-  return in_slurm_job && option.names_hosts ? kHostsOfSlurm : option.text;
+std::string_view answer_to(const ForeignOption& option, bool has_scheduler) {
+  return has_scheduler && option.names_hosts ? kHostsOfJob : option.text;
 }
 
-std::string refusal_of(const ForeignOption& option, const std::string& named, bool in_slurm_job) {
+std::string refusal_of(const ForeignOption& option, const std::string& named, bool has_scheduler) {
   return named + " is an option of " + std::string(option.of) +
-         " that hvdrun does not have: " + std::string(answer_to(option, in_slurm_job));
+         " that hvdrun does not have: " + std::string(answer_to(option, has_scheduler));
 }
 
 }  // namespace hvdrun::cli

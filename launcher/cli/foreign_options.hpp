@@ -25,11 +25,11 @@ const ForeignOption* find_foreign_option(std::string_view spelling, bool is_batc
 
 // Returns why the option is refused, and what to use. In a SLURM job no answer says how to name
 // hosts.
-std::string_view answer_to(const ForeignOption& option, bool in_slurm_job);
+std::string_view answer_to(const ForeignOption& option, bool has_scheduler);
 
 // Returns "--mpi-args is an option of horovodrun that hvdrun does not have: hvdrun calls no
 // mpirun; …". `named` is the option as it was typed, or the key of a config file.
 std::string refusal_of(const ForeignOption& option, const std::string& named,
-                       bool in_slurm_job = false);
+                       bool has_scheduler = false);
 
 }  // namespace hvdrun::cli

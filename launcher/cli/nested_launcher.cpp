@@ -220,7 +220,7 @@ std::string line_for(const Nested& nested, const std::vector<std::string>& comma
   std::string line = "hvdrun ";
   if (!job.subcommand.empty()) line += std::string(job.subcommand) + " ";
   // In a job there is one rank per slot; a job that is asked for needs a number.
-  const bool in_job = spec.in_slurm_job && job.subcommand.empty();
+  const bool in_job = spec.has_scheduler && job.subcommand.empty();
   const bool has_hosts = !spec.hosts.empty() || !spec.hostfile.empty();
   const auto translated =
       translated_command(found.launcher.like, found.words,

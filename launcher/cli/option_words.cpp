@@ -20,7 +20,7 @@ struct Subject {
 
 constexpr Subject kHost{{"host", "node", "machine", "server", "hostname", "nodelist"},
                         "for hosts: -H HOST,HOST or --hostfile FILE"};
-constexpr std::string_view kHostsOfJob = "hvdrun finds the hosts of a SLURM job";
+constexpr std::string_view kHostsOfJob = "hvdrun finds the hosts of this job";
 constexpr Subject kRank{{"rank", "proc", "process", "worker", "task", "np", "size", "slot"},
                         "for ranks: -np N"};
 constexpr std::string_view kRanksPerHost = "for ranks on each host: --ranks-per-host K";
@@ -151,7 +151,7 @@ bool speaks_of_another(std::string_view spelling, std::string_view known) {
 }
 
 std::string answer_by_words(std::string_view spelling, const OptionSet& options,
-                            bool in_slurm_job) {
+                            bool has_scheduler) {
   const auto words = words_of_option(spelling);
   const bool is_long = spelling.starts_with("--") || spelling.size() > 3;
   if (!is_long) return {};
@@ -168,7 +168,7 @@ std::string answer_by_words(std::string_view spelling, const OptionSet& options,
   if (is_count("min")) return "; for the least ranks of an elastic job: --min-np M";
   if (is_count("max")) return "; for the most ranks of an elastic job: --max-np X";
   if (const auto* subject = subject_of(words))
-    return "; " + std::string(in_slurm_job && subject->answer.find("-H ") != std::string_view::npos
+    return "; " + std::string(has_scheduler && subject->answer.find("-H ") != std::string_view::npos
                                   ? kHostsOfJob
                                   : subject->answer);
   const auto similar = with_the_words(words, options);

@@ -22,6 +22,7 @@ bool speaks_of_another(std::string_view spelling, std::string_view known);
 
 // Returns what to use, for an error: "; for ranks: -np N", or "; did you mean --max-restarts?".
 // Empty if no word says anything. In a SLURM job it does not say how to name hosts.
-std::string answer_by_words(std::string_view spelling, const OptionSet& options, bool in_slurm_job);
+std::string answer_by_words(std::string_view spelling, const OptionSet& options,
+                            bool has_scheduler);
 
 }  // namespace hvdrun::cli

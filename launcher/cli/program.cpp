@@ -1,5 +1,6 @@
 #include "cli/program.hpp"
 
+#include "cli/option_sets.hpp"
 #include "cli/shell_text.hpp"
 #include "common/file_content.hpp"
 #include "common/shell_words.hpp"
@@ -80,6 +81,13 @@ std::string hint_for_words(const std::string& name, const TypedLine& line) {
   const auto blank = name.find(' ');
   if (blank != std::string::npos && blank > 0)
     return "; without the quotes: " + line.before + " " + name + line.after;
+  if (name.starts_with('='))
+    return "; an option's value has no blanks around its \"=\": -x NAME=VALUE";
+  if (name.find_first_not_of("0123456789") == std::string::npos)
+    return "; to start " + name + " ranks: " + line.before + " -np " + name + line.after;
+  for (const char* dashes : {"-", "--"})
+    if (find_option_by_spelling(dashes + name) != nullptr)
+      return "; did you mean " + line.before + " " + dashes + name + line.after + "?";
   return {};
 }
 

@@ -295,6 +295,8 @@ Result<void> add_frameworks(std::string_view value, std::set<Framework>& framewo
     const auto comma = std::min(value.find(','), value.size());
     if (is_one_of(value.substr(0, comma), {"pytorch", "torch", "PyTorch", "ddp"}))
       return usage_error("is not needed for " + quote(value.substr(0, comma)) + ": leave it out");
+    if (value.substr(0, comma) == "horovod")
+      return usage_error("is not for \"horovod\": --horovod starts a program that imports it");
     HVD_TRY(const auto framework,
             parse_choice<Framework>(value.substr(0, comma), {{"accelerate", Framework::accelerate},
                                                              {"jax", Framework::jax},

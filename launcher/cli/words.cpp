@@ -104,11 +104,11 @@ const Option* find_negated_flag(std::string_view spelling, const OptionSet& opti
 // Walks over the words of one command line.
 class WordWalk {
  public:
-  WordWalk(const std::vector<std::string>& args, const OptionSet& options, bool in_slurm_job)
+  WordWalk(const std::vector<std::string>& args, const OptionSet& options, bool has_scheduler)
       : args_(args),
         options_(options),
         is_batch_(&options == &batch_options()),
-        in_slurm_job_(in_slurm_job) {}
+        has_scheduler_(has_scheduler) {}
 
   Result<SplitWords> run() {
     if (!args_.empty() && args_.front() == "run") {
@@ -219,7 +219,7 @@ class WordWalk {
                             std::optional<std::string_view> attached) {
     const std::string name(spelling);
     if (option.kind == ForeignOption::Kind::refused)
-      return fail(refusal_of(option, name, in_slurm_job_), kExitUsage);
+      return fail(refusal_of(option, name, has_scheduler_), kExitUsage);
     if (option.kind == ForeignOption::Kind::module) return take_module(name);
     if (option.kind == ForeignOption::Kind::flag && !attached) {
       const auto equals = option.text.find('=');
@@ -238,7 +238,7 @@ class WordWalk {
       return add(*find_option_by_spelling(option.text, options_), spelling, value);
     if (!option.text.empty())
       words_.notes.push_back(name +
-                             " has no effect: " + std::string(answer_to(option, in_slurm_job_)));
+                             " has no effect: " + std::string(answer_to(option, has_scheduler_)));
     return {};
   }
 
@@ -317,7 +317,7 @@ class WordWalk {
                  : "; did you mean " + nearest + "?";
     };
     auto answer = meant(4);
-    if (answer.empty()) answer = answer_by_words(spelling, options_, in_slurm_job_);
+    if (answer.empty()) answer = answer_by_words(spelling, options_, has_scheduler_);
     if (answer.empty()) answer = meant(3);
     if (answer.empty())
       answer =
@@ -331,7 +331,7 @@ class WordWalk {
   const std::vector<std::string>& args_;
   const OptionSet& options_;
   const bool is_batch_;
-  const bool in_slurm_job_;
+  const bool has_scheduler_;
   std::size_t next_ = 0;
   bool is_module_ = false;
   bool has_v_ = false;
@@ -354,8 +354,8 @@ std::string taken_last(const std::vector<ParsedOption>& options,
 }
 
 Result<SplitWords> split_words(const std::vector<std::string>& args, const OptionSet& options,
-                               bool in_slurm_job) {
-  return WordWalk(args, options, in_slurm_job).run();
+                               bool has_scheduler) {
+  return WordWalk(args, options, has_scheduler).run();
 }
 
 std::string long_spelling(std::string_view typed) {

@@ -46,9 +46,10 @@ std::string taken_last(const std::vector<ParsedOption>& options,
 // the rest is the program's. --help, --version and --check-build end the walk: the words after them
 // are not read. Options of other launchers are taken as foreign_options.hpp says. Errors: an
 // unknown option, a missing value, a value where none is allowed, or several programs as for mpirun
-// (": -np 1 ./b"). `in_slurm_job`: the errors do not say how to name hosts.
+// (": -np 1 ./b"). `has_scheduler`: the errors do not say how to name hosts.
 Result<SplitWords> split_words(const std::vector<std::string>& args,
-                               const OptionSet& options = run_options(), bool in_slurm_job = false);
+                               const OptionSet& options = run_options(),
+                               bool has_scheduler = false);
 
 // Returns the spelling by which the tables of hvdrun's and other launchers' options know a word
 // that was typed: "--num-proc" for "-num_proc". Returns other words with their "_" as "-".

@@ -39,7 +39,7 @@ std::string jobs_here_table(const std::vector<RunningJob>& jobs, std::time_t now
     rows.push_back({std::to_string(job.pid), escape(about.phase), ranks_cell(about),
                     about.hosts > 0 ? std::to_string(about.hosts) : "-",
                     duration_text(std::chrono::seconds(elapsed)),
-                    about.slurm_job.empty() ? "-" : escape(about.slurm_job),
+                    about.scheduler_job.empty() ? "-" : escape(about.scheduler_job),
                     fmt::format("hvdrun top {}", job.pid), escape(command_text(about.command))});
   }
   std::string text;

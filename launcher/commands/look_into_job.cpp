@@ -26,7 +26,7 @@ std::string command_name(const LookCommand& command) {
 
 bool is_here(const std::vector<RunningJob>& jobs, const std::optional<std::string>& name) {
   return std::ranges::any_of(jobs, [&](const RunningJob& job) {
-    return !name || std::to_string(job.pid) == *name || job.about.slurm_job == *name;
+    return !name || std::to_string(job.pid) == *name || job.about.scheduler_job == *name;
   });
 }
 

@@ -256,7 +256,8 @@ std::vector<ScreenLine> top_summary(const TopRates& rates) {
   std::string job =
       fmt::format("hvdrun {}: {}, {}", about.pid, about.phase, format_duration(now.seconds));
   if (about.ranks > 0) job += ", " + size_text(about);
-  if (!about.slurm_job.empty()) job += ", SLURM job " + escape(about.slurm_job);
+  if (!about.scheduler_job.empty())
+    job += fmt::format(", {} job {}", escape(about.scheduler), escape(about.scheduler_job));
   if (about.restarts > 0) job += ", " + plural(about.restarts, "restart");
   std::vector<ScreenLine> lines{{job + ": " + escape(command_text(about.command))}};
   const auto fields = progress_fields(rates.progress());

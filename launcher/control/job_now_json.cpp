@@ -10,9 +10,9 @@ inline constexpr auto fields_of(const JobAbout*) {
   using T = JobAbout;
   using json_fields::field;
   return std::tuple(field("id", &T::id), field("pid", &T::pid), field("version", &T::version),
-                    field("slurm_job", &T::slurm_job), field("command", &T::command),
-                    field("folder", &T::folder), field("begun", &T::begun),
-                    field("phase", &T::phase), field("ranks", &T::ranks),
+                    field("scheduler", &T::scheduler), field("scheduler_job", &T::scheduler_job),
+                    field("command", &T::command), field("folder", &T::folder),
+                    field("begun", &T::begun), field("phase", &T::phase), field("ranks", &T::ranks),
                     field("spares", &T::spares), field("lost", &T::lost),
                     field("ranks_in_all", &T::ranks_in_all), field("hosts", &T::hosts),
                     field("restarts", &T::restarts), field("output_folder", &T::output_folder));

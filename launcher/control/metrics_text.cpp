@@ -122,7 +122,7 @@ class MetricsWriter {
   MetricsWriter(const JobNow& now, MetricsFormat format)
       : now_(now),
         format_(format),
-        id_(in_quotes(now.about.slurm_job.empty() ? now.about.id : now.about.slurm_job)) {}
+        id_(in_quotes(now.about.scheduler_job.empty() ? now.about.id : now.about.scheduler_job)) {}
 
   std::string make() {
     add_job();
@@ -148,9 +148,10 @@ class MetricsWriter {
     const bool is_open = format_ == MetricsFormat::openmetrics;
     text_ += fmt::format("# HELP hvdrun_job{0} what runs\n# TYPE hvdrun_job{0} {1}\n",
                          is_open ? "" : "_info", is_open ? "info" : "gauge");
-    text_ +=
-        fmt::format("hvdrun_job_info{{job_id={},version={},phase={},slurm_job={}}} 1\n", id_,
-                    in_quotes(about.version), in_quotes(about.phase), in_quotes(about.slurm_job));
+    text_ += fmt::format(
+        "hvdrun_job_info{{job_id={},version={},phase={},scheduler={},scheduler_job={}}} 1\n", id_,
+        in_quotes(about.version), in_quotes(about.phase), in_quotes(about.scheduler),
+        in_quotes(about.scheduler_job));
     const auto one = [this](std::string_view name, Kind kind, std::string_view unit,
                             std::string_view help, double value) {
       begin(name, kind, unit, help);

@@ -163,7 +163,7 @@ Result<RunningJob> choose_job(const std::vector<RunningJob>& jobs,
                               const std::optional<std::string>& name, const std::string& command) {
   std::vector<RunningJob> found;
   for (const auto& job : jobs)
-    if (!name || std::to_string(job.pid) == *name || job.about.slurm_job == *name)
+    if (!name || std::to_string(job.pid) == *name || job.about.scheduler_job == *name)
       found.push_back(job);
   if (found.empty() && name) return not_found(jobs, *name);
   if (found.empty())
@@ -190,7 +190,8 @@ std::string job_line(const RunningJob& job) {
   if (!job.trouble.empty()) return fmt::format("  {:<8} {}", job.pid, job.trouble);
   const auto& about = job.about;
   auto size = about.ranks == 0 ? about.phase : size_text(about);
-  if (!about.slurm_job.empty()) size += ", SLURM job " + about.slurm_job;
+  if (!about.scheduler_job.empty())
+    size += fmt::format(", {} job {}", about.scheduler, about.scheduler_job);
   return fmt::format("  {:<8} {}  {}", job.pid, size, command_text(about.command));
 }
 

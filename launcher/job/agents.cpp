@@ -11,8 +11,8 @@ namespace {
 // Credit is returned in amounts of at least this, so that there are few frames.
 constexpr std::uint32_t kCreditStep = kOutputWindow / 8;
 
-// A signal that SLURM sends to the launcher and to a step comes from the second one within this
-// time.
+// A signal that a scheduler sends to the launcher and to a step comes from the second one within
+// this time.
 constexpr std::chrono::seconds kSameSignal{1};
 
 }  // namespace

@@ -49,7 +49,7 @@ struct AgentState {
   std::unique_ptr<FrameSender> link;          // null before the channel is connected
   std::optional<Silence> silence;             // after it has greeted
   std::uint32_t credit_owed = kOutputWindow;  // for output that was taken from it
-  std::map<int, int> step_signals;            // how often it has reported a signal of SLURM's
+  std::map<int, int> step_signals;            // how often it has reported a scheduler's signal
   AgentLife life;
   std::optional<std::size_t> predecessor;  // the lost agent of its host, whose place it takes
   bool unresponsive = false;               // it gives no sign of life, though its host answers
@@ -71,7 +71,7 @@ class Agents {
   struct Start {
     std::vector<Host> hosts;
     std::vector<std::size_t> ranks;  // how many ranks each will be asked to start; 0: not known
-    HostSource from = HostSource::this_machine;
+    StartedBy started_by = StartedBy::ssh;
     AgentOptions options;             // of the agent on this host; the others get them in a message
     std::chrono::seconds timeout{0};  // after it, an agent that cannot reach the launcher gives up
     bool survives_hosts = false;      // the job continues when hosts are lost
@@ -146,12 +146,12 @@ class Agents {
   // Sends a user's signal to the ranks of all hosts.
   void send_signal(int signal);
 
-  // Takes a signal that SLURM has sent to an agent's step. Returns whether it is the first report
-  // of it: each agent of the step reports it.
+  // Takes a signal that a scheduler has sent to an agent's step. Returns whether it is the first
+  // report of it: each agent of the step reports it.
   bool is_new_in_step(AgentState& from, int signal);
 
   // Sends such a signal to the ranks on this host, which are in no step, unless they have just had
-  // it as a user's signal. SLURM itself sends it to the ranks of the step.
+  // it as a user's signal. The scheduler itself sends it to the ranks of the step.
   void pass_on_here(int signal);
 
   // Takes note that output was shown or written, so that the agent may send as much again. The
@@ -203,7 +203,7 @@ class Agents {
   static void advance(AgentState& agent, AgentPhase phase);
 
   std::map<int, Silence::Clock::time_point> sent_signals_;  // when a user's signal was sent last
-  std::map<int, int> step_signals_;  // how often SLURM has sent a signal to steps
+  std::map<int, int> step_signals_;  // how often a scheduler has sent a signal to steps
 };
 
 }  // namespace hvdrun

@@ -6,7 +6,7 @@
 #include "common/text.hpp"
 #include "job/launch.hpp"
 #include "protocol/frame_table.hpp"
-#include "slurm/stop_time.hpp"
+#include "schedulers/schedulers.hpp"
 
 #include <algorithm>
 #include <array>
@@ -24,7 +24,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// SLURM's signal for a whole job reaches the processes of all hosts within this time.
+// A scheduler's signal for a whole job reaches the processes of all hosts within this time.
 constexpr milliseconds kWholeJob{1000};
 
 Stream stream_of(const OutputHeader& header) {
@@ -103,7 +103,7 @@ bool Attempt::stop(StopCause cause) {
   return true;
 }
 
-// After a SIGTERM of SLURM, which comes to hvdrun and to the ranks, SLURM says how long they have.
+// After a scheduler's SIGTERM, which comes to hvdrun and to the ranks, it says how long they have.
 milliseconds Attempt::grace_for(const StopCause& cause) const {
   const auto& stop = attempt_.job.spec.stop;
   if (!running_ || stop.grace) return stop.grace_period();
@@ -113,7 +113,10 @@ milliseconds Attempt::grace_for(const StopCause& cause) const {
                                   ? cause.exit_code == kExitSignalBase + SIGTERM
                                   : std::ranges::any_of(ranks, ended);
   if (!is_for_sigterm) return stop.grace_period();
-  return time_after_sigterm(attempt_.job.context.environment).value_or(stop.grace_period());
+  const auto& environment = attempt_.job.context.environment;
+  const auto* scheduler = scheduler_of(environment);
+  if (scheduler == nullptr) return stop.grace_period();
+  return scheduler->time_after_sigterm(environment).value_or(stop.grace_period());
 }
 
 std::string_view Attempt::phase_name() const {
@@ -294,18 +297,19 @@ void Attempt::on_step_signal(AgentState& agent, std::uint32_t signal) {
   const int number = static_cast<int>(signal);
   if (stopping_ || !attempt_.agents->is_new_in_step(agent, number)) return;
   if (!is_stop_signal(number)) return attempt_.agents->pass_on_here(number);
-  // SLURM sends it to this process, too, if the whole job is to end.
+  // The scheduler sends it to this process, too, if the whole job is to end.
   waiting_signals_.push_back(number);
   if (!signal_timer_.pending()) signal_timer_.start(kWholeJob);
 }
 
 void Attempt::pass_on_waiting() {
+  const auto* scheduler = scheduler_of(attempt_.job.context.environment);
   for (const int signal : std::exchange(waiting_signals_, {})) {
     if (stopping_) return;
-    attempt_.note(
-        fmt::format("SLURM has sent {} to the job's steps: the ranks get it, and hvdrun "
-                    "does not stop them for it",
-                    signal_name(signal)));
+    attempt_.note(fmt::format(
+        "{} has sent {} to the job's steps: the ranks get it, and hvdrun does not "
+        "stop them for it",
+        scheduler == nullptr ? "the scheduler" : scheduler->name(), signal_name(signal)));
     attempt_.agents->pass_on_here(signal);
   }
 }

@@ -1,10 +1,11 @@
-// The variables by which frameworks other than torch find their ranks: SLURM's, and those of --for.
+// The variables by which frameworks other than torch find their ranks: those of --for.
 // Pure functions.
 #pragma once
 
 #include "base/environment.hpp"
 #include "model/job_spec.hpp"
 #include "model/placement.hpp"
+#include "model/rank_variable.hpp"
 
 #include <cstddef>
 #include <optional>
@@ -13,12 +14,6 @@
 #include <vector>
 
 namespace hvdrun {
-
-struct RankVariable {
-  std::string name;
-  std::string value;
-  std::string_view reason;  // for --print-env; empty for a variable of the caller's
-};
 
 // Where ranks listen.
 struct RankPorts {
@@ -35,28 +30,6 @@ inline constexpr std::size_t kJaxPort = 2;
 inline constexpr std::size_t kJobPorts = 3;
 std::size_t count_ports(const JobSpec& spec, const Placement& placement, std::size_t host_index);
 
-// What describes the job as a step of SLURM, beside its placement.
-struct SlurmStep {
-  std::string id;              // SLURM_STEP_ID
-  std::string launch_address;  // a number: where programs for srun take rank 0 to be
-  bool is_cyclic = false;      // ranks are dealt to the hosts in turn
-};
-
-// Returns what SLURM_STEP_ID is for the ranks: the step in which hvdrun runs. Outside a step it is
-// a number of this job's own, so that files named by it do not collide. SLURM has no such step.
-std::string step_id(const Environment& caller, const std::string& job_id);
-
-// Returns the variables that srun would set for a step of the job's ranks. They describe these
-// hosts and ranks, not the allocation. SLURM_NTASKS_PER_NODE is set only if all hosts have the same
-// number of ranks, as its meaning requires.
-//
-// Left out are those that say how to talk to srun (SLURM_SRUN_COMM_PORT, SLURM_STEP_LAUNCHER_PORT),
-// how slurmd has bound a task (SLURM_CPU_BIND*), and the task's process (SLURM_TASK_PID).
-//
-// Source: srun(1), "output environment variables".
-std::vector<RankVariable> slurm_variables(const SlurmStep& step, const Placement& placement,
-                                          std::size_t host_index, const RankPlacement& rank);
-
 // Returns the variables by which torchrun, once on each host, finds its host's number and the
 // first host. Empty for other programs.
 //
@@ -72,10 +45,10 @@ std::vector<RankVariable> framework_variables(const JobSpec& spec, const RankPor
                                               const Placement& placement,
                                               const RankPlacement& rank);
 
-// Returns the devices that JAX is to use, with --for jax and in a SLURM job. Without it, JAX takes
-// the one whose number is the local rank: one GPU if there is one rank on each host, and a wrong
-// one if the rank sees only its own. The only rank of a host drives all of its GPUs, if that is so
-// on every host. Returns nullopt if the rank has no GPU.
+// Returns the devices that JAX is to use, with --for jax and in the job of a scheduler that
+// describes ranks. Without it, JAX takes the one whose number is the local rank: one GPU if there
+// is one rank on each host, and a wrong one if the rank sees only its own. The only rank of a host
+// drives all of its GPUs, if that is so on every host. Returns nullopt if the rank has no GPU.
 //
 // Source: JAX, jax/_src/distributed.py, jax/_src/clusters/cluster.py.
 std::optional<RankVariable> jax_devices(const Environment& caller, const JobSpec& spec,

@@ -51,7 +51,7 @@ void ask_for_facts(const JobSpec& spec, const std::vector<Host>& hosts, AgentOpt
 }
 
 Result<std::vector<std::string>> join_same_hosts(const Agents& agents, Allocation& allocation) {
-  if (allocation.from == HostSource::slurm) return std::vector<std::string>{};
+  if (allocation.from == HostSource::scheduler) return std::vector<std::string>{};
   std::map<std::string, std::string> machines;
   for (const auto& agent : agents.every())
     if (agent.facts) machines[agent.host.name] = agent.facts->machine;

@@ -20,8 +20,8 @@ const std::string& address_name(const Host& host);
 // the first host, where rank 0 and its ports are; or of all hosts, if a framework connects to all.
 void ask_for_facts(const JobSpec& spec, const std::vector<Host>& hosts, AgentOptions& options);
 
-// Joins the hosts that are one host, as join_same_hosts() of same_hosts.hpp. In SLURM's allocation
-// each name is a node, though several may be on one machine.
+// Joins the hosts that are one host, as join_same_hosts() of same_hosts.hpp. In a scheduler's
+// allocation each name is a node, though several may be on one machine.
 Result<std::vector<std::string>> join_same_hosts(const Agents& agents, Allocation& allocation);
 
 // Sets AgentState::interfaces to what --network-interface chooses on each host of the placement.

@@ -117,7 +117,7 @@ void HostAgents::make_starter(const Start& start, std::vector<AgentState*> agent
       [this](AgentState& agent) { return channel_events(agent); },
       [this](AgentState& agent, std::string why) { start_failed(agent, std::move(why)); },
       [this](const AgentState& lost) -> AgentState& { return add_next(lost); }};
-  if (start.from == HostSource::slurm)
+  if (start.started_by == StartedBy::srun)
     starter_ =
         std::make_unique<SrunStarter>(std::move(context), std::move(agents), std::move(events));
   else

@@ -1,6 +1,7 @@
 #include "job/job.hpp"
 
 #include "base/event_loop.hpp"
+#include "base/host_list.hpp"
 #include "base/passed_signals.hpp"
 #include "base/severity.hpp"
 #include "base/system.hpp"
@@ -16,7 +17,7 @@
 #include "report/advice.hpp"
 #include "report/report_text.hpp"
 #include "resources/place.hpp"
-#include "slurm/host_list.hpp"
+#include "schedulers/schedulers.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -39,8 +40,8 @@ constexpr std::chrono::milliseconds kLastWords{100};
 constexpr std::chrono::milliseconds kReaderPatience{5000};
 // The same signal within this time is no second request, but for Ctrl-C.
 constexpr std::chrono::milliseconds kSameRequest{50};
-// The same, if one of the two is SLURM's: a batch script passes it on when it gets to it.
-constexpr std::chrono::milliseconds kSameAsSlurm{2000};
+// The same, if one of the two is a scheduler's: a batch script passes it on when it gets to it.
+constexpr std::chrono::milliseconds kSameAsScheduler{2000};
 
 // What outlives an attempt: signals, output, input, and the reason why there is no further one.
 class Job {
@@ -89,7 +90,7 @@ class Job {
   std::optional<StopCause> end_;  // whatever happens, no further attempt
   struct StopSignal {
     int number = 0;
-    bool by_slurm = false;
+    bool by_scheduler = false;
     EventLoop::Clock::time_point time;
   };
   StopSignal last_stop_signal_;
@@ -237,13 +238,13 @@ void Job::on_stop_signal(int signal) {
   const bool is_key = signal == SIGINT;
   // timeout(1) and others signal the process, and then its group: that is one request.
   const auto now = loop_.now();
-  const bool by_slurm = is_real_ && is_slurm(signals_->sender());
-  const auto last = std::exchange(last_stop_signal_, StopSignal{signal, by_slurm, now});
-  const bool has_slurm = by_slurm || last.by_slurm;
+  const bool by_scheduler = is_real_ && is_scheduler(signals_->sender());
+  const auto last = std::exchange(last_stop_signal_, StopSignal{signal, by_scheduler, now});
+  const bool has_scheduler = by_scheduler || last.by_scheduler;
   if (!is_key && last.number == signal &&
-      now - last.time < (has_slurm ? kSameAsSlurm : kSameRequest))
+      now - last.time < (has_scheduler ? kSameAsScheduler : kSameRequest))
     return;
-  if (again && by_slurm) return;  // it is not impatient: SIGKILL comes from it, too
+  if (again && by_scheduler) return;  // it is not impatient: SIGKILL comes from it, too
   StopCause cause{EndKind::interrupted, is_key ? "interrupted" : "got " + signal_name(signal),
                   kExitSignalBase + signal};
   if (signal == SIGHUP && terminal_ && terminal_->has_gone())

@@ -6,6 +6,7 @@
 #include "control/running_jobs.hpp"
 #include "hang/verdict_json.hpp"
 #include "job/job_now.hpp"
+#include "schedulers/schedulers.hpp"
 
 #include <array>
 #include <chrono>
@@ -105,8 +106,10 @@ JobAbout JobView::describe() const {
   about.id = job_.identity.id;
   about.pid = ::getpid();
   about.version = kVersion;
-  if (const auto* job = find_variable(job_.context.environment, "SLURM_JOB_ID"))
-    about.slurm_job = *job;
+  if (const auto* scheduler = scheduler_of(job_.context.environment)) {
+    about.scheduler = scheduler->name();
+    about.scheduler_job = scheduler->job_id(job_.context.environment).value_or("");
+  }
   about.command = job_.spec.command;
   about.folder = job_.spec.working_directory.string();
   about.begun = static_cast<double>(begun_);

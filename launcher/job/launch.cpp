@@ -214,7 +214,9 @@ LaunchRank new_rank(const JobSpec& spec, const Plan& plan, const JobIdentity& id
        rank_environment(context.environment, spec, identity, planned, numbers.node_rank, rank))
     launched.environment.emplace_back(std::move(name), std::move(value));
   // Which other ranks this host has is decided when it joins.
-  std::erase_if(launched.environment, [](const auto& each) { return each.first == "SLURM_GTIDS"; });
+  if (const auto* scheduler = scheduler_of(context.environment))
+    for (const auto unknown : scheduler->unknown_to_newcomers())
+      std::erase_if(launched.environment, [&](const auto& each) { return each.first == unknown; });
   launched.environment.emplace_back(common::kNewcomerVariable, "1");
   launched.cpus = place.cpus;
   launched.numa_nodes = place.numa_nodes;

@@ -7,7 +7,7 @@
 #include "job/host_addresses.hpp"
 #include "resources/chosen_devices.hpp"
 #include "resources/interface_choice.hpp"
-#include "slurm/job_environment.hpp"
+#include "schedulers/schedulers.hpp"
 
 #include <algorithm>
 #include <array>
@@ -28,33 +28,12 @@ namespace hvdrun {
 namespace {
 
 // Variables by which a launcher describes one process. If ranks inherited them, they would take an
-// outer job's values for their own: those of mpirun around a batch script, of srun, or of another
-// hvdrun.
-constexpr std::array<std::string_view, 13> kForeignPrefixes{
-    "PMIX_",       "PMI_",       "OMPI_COMM_",    "OMPI_MCA_orte_", "OMPI_MCA_ess",
-    "ORTE_",       "PRTE_",      "OMPI_UNIVERSE", "SLURM_STEP_",    "SLURM_CPU_BIND",
-    "SLURM_SRUN_", "SLURM_MPI_", "PALS_",
-};
-constexpr std::array<std::string_view, 34> kForeignNames{
-    "SLURM_STEPID",
-    "SLURM_PROCID",
-    "SLURM_LOCALID",
-    "SLURM_NODEID",
-    "SLURM_GTIDS",
-    "SLURM_TASK_PID",
-    "SLURM_LAUNCH_NODE_IPADDR",
-    "SLURM_DISTRIBUTION",
-    "SLURM_NTASKS",
-    "SLURM_NPROCS",
-    "SLURM_NTASKS_PER_NODE",
-    "SLURM_NTASKS_PER_CORE",
-    "SLURM_NTASKS_PER_GPU",
-    "SLURM_NTASKS_PER_SOCKET",
-    "SLURM_TASKS_PER_NODE",
-    "SLURM_NNODES",
-    "SLURM_JOB_NUM_NODES",
-    "SLURM_NODELIST",
-    "SLURM_JOB_NODELIST",
+// outer job's values for their own: those of mpirun around a batch script, or of another hvdrun.
+// Schedulers have more (describes_process).
+constexpr auto kForeignPrefixes =
+    std::to_array<std::string_view>({"PMIX_", "PMI_", "OMPI_COMM_", "OMPI_MCA_orte_",
+                                     "OMPI_MCA_ess", "ORTE_", "PRTE_", "OMPI_UNIVERSE"});
+constexpr auto kForeignNames = std::to_array<std::string_view>({
     HVD_ENV_STATUS,
     HVD_ENV_NOTICE_FD,
     HVD_ENV_SHM_DIR,
@@ -70,33 +49,17 @@ constexpr std::array<std::string_view, 34> kForeignNames{
     "TORCHELASTIC_USE_AGENT_STORE",
     "TORCHELASTIC_RESTART_COUNT",
     "TORCHELASTIC_MAX_RESTARTS",
-};
+});
 constexpr std::string_view kUserSettings = "PMIX_MCA_";
 
 // Variables that are valid on one host only, or for one login. Those that choose devices are, too:
 // agents have what the user's choice means on their hosts (resources/chosen_devices.hpp).
-constexpr std::array<std::string_view, 33> kHostVariables{
-    "SLURM_JOB_UID",
-    "SLURM_JOB_GID",
-    "SLURM_JOB_USER",
-    "SLURM_UMASK",
-    "SLURM_PRIO_PROCESS",
-    "SLURM_TOPOLOGY_ADDR_PATTERN",
-    "SLURM_WORKING_CLUSTER",
+// Schedulers have more.
+constexpr auto kHostVariables = std::to_array<std::string_view>({
     "SLINGSHOT_VNIS",
     "SLINGSHOT_DEVICES",
     "SLINGSHOT_SVC_IDS",
     "SLINGSHOT_TCS",
-    "PBS_NODEFILE",
-    "PBS_NODENUM",
-    "PBS_TASKNUM",
-    "PBS_MOMPORT",
-    "SLURM_JOB_GPUS",
-    "SLURM_STEP_GPUS",
-    "SLURM_GPUS_ON_NODE",
-    "SLURM_CPUS_ON_NODE",
-    "SLURMD_NODENAME",
-    "SLURM_TOPOLOGY_ADDR",
     "HOSTNAME",
     "SSH_CLIENT",
     "SSH_CONNECTION",
@@ -109,13 +72,14 @@ constexpr std::array<std::string_view, 33> kHostVariables{
     "XAUTHORITY",
     "TMUX",
     "TMPDIR",
-};
+});
 
 bool is_foreign(std::string_view name) {
   if (name.starts_with(kUserSettings)) return false;
   return std::any_of(kForeignPrefixes.begin(), kForeignPrefixes.end(),
                      [name](std::string_view prefix) { return name.starts_with(prefix); }) ||
-         std::find(kForeignNames.begin(), kForeignNames.end(), name) != kForeignNames.end();
+         std::find(kForeignNames.begin(), kForeignNames.end(), name) != kForeignNames.end() ||
+         describes_process(name);
 }
 
 // The variables that take names of network interfaces, separated by commas: of libhvd, torch's gloo
@@ -164,8 +128,9 @@ std::map<std::string, RankVariable> shared_variables(const Environment& caller, 
   };
   for (const auto& [name, value] : caller)
     if (!is_foreign(name)) set(name, value, "");
-  if (const auto* gpus = gpus_of_slurm(caller))
-    set("SLURM_STEP_GPUS", *gpus, "the GPUs that SLURM gave on this host");
+  for (const auto* scheduler : schedulers())
+    for (const auto& [name, value, reason] : scheduler->variables_here(caller))
+      set(name, value, reason);
   set_if_missing("PYTHONUNBUFFERED", "1", "Python prints each line at once");
   // Only oneCCL reads these. It takes PMIX_RANK as a sign of mpirun, and would ask that for more.
   // Source: oneCCL, src/common/env/env_parser.cpp.
@@ -272,7 +237,11 @@ std::vector<std::string> job_environment(const Environment& caller, const JobSpe
 std::vector<std::string> leave_host_variables(const JobSpec& spec,
                                               std::vector<std::string>& variables) {
   std::set<std::string, std::less<>> names(kHostVariables.begin(), kHostVariables.end());
-  names.insert(kSlurmDeviceVariables.begin(), kSlurmDeviceVariables.end());
+  for (const auto* scheduler : schedulers()) {
+    const auto more = scheduler->variables().of_host;
+    names.insert(more.begin(), more.end());
+  }
+  names.insert(kGivenDeviceVariables.begin(), kGivenDeviceVariables.end());
   for (const auto& variable : variables)
     if (const auto name = variable.substr(0, variable.find('=')); is_device_variable(name))
       names.insert(name);
@@ -356,11 +325,10 @@ std::vector<RankVariable> rank_environment(const Environment& caller, const JobS
   std::ranges::move(
       torchrun_variables(spec, job.master_address, job.master_port, placement, host_index),
       std::back_inserter(others));
-  if (find_variable(caller, "SLURM_JOB_ID") != nullptr)
-    std::ranges::move(
-        slurm_variables({step_id(caller, job.id), job.launch_address, spec.map_by == MapBy::node},
-                        placement, host_index, rank),
-        std::back_inserter(others));
+  if (const auto* scheduler = scheduler_of(caller))
+    std::ranges::move(scheduler->rank_variables({caller, placement, host_index, rank, job.id,
+                                                 job.launch_address, spec.map_by == MapBy::node}),
+                      std::back_inserter(others));
   if (auto devices = jax_devices(caller, spec, placement, rank))
     others.push_back(std::move(*devices));
   if (host.shares_cores) add_yielding(caller, others);

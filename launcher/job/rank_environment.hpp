@@ -31,7 +31,7 @@ struct JobIdentity {
   std::string rendezvous_port = {};  // HVD_PORT
   std::string jax_port = {};         // JAX_COORDINATOR_PORT
   RankPorts ports = {};
-  std::string launch_address = {};  // SLURM_LAUNCH_NODE_IPADDR: the host of MASTER_ADDR, a number
+  std::string launch_address = {};  // the host of MASTER_ADDR, as a number
 };
 
 HoldPortsMessage ports_to_hold(const JobSpec& spec, const Placement& placement,
@@ -55,8 +55,8 @@ std::vector<std::string> job_environment(const Environment& caller, const JobSpe
 std::vector<std::string> leave_host_variables(const JobSpec& spec,
                                               std::vector<std::string>& variables);
 
-// Returns the variables of one rank alone. If `caller` has SLURM_JOB_ID, SLURM's variables describe
-// the rank too. For those of SLURM and of --for the user's -x takes precedence.
+// Returns the variables of one rank alone. In a scheduler's job its variables describe the rank
+// too. For those, and for those of --for, the user's -x takes precedence.
 std::vector<RankVariable> rank_environment(const Environment& caller, const JobSpec& spec,
                                            const JobIdentity& job, const Placement& placement,
                                            std::size_t host_index, const RankPlacement& rank);

@@ -1,46 +1,27 @@
 #include "job/requeue.hpp"
 
-#include "slurm/job_part.hpp"
-#include "slurm/slurm_command.hpp"
+#include "schedulers/schedulers.hpp"
 
-#include <csignal>
-#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 namespace hvdrun {
-namespace {
-
-bool is_in_path(const std::string& program, const Environment& environment) {
-  const auto* path = find_variable(environment, "PATH");
-  if (path == nullptr) return false;
-  for (std::string_view rest = *path;;) {
-    const auto colon = rest.find(':');
-    const auto file = std::string(rest.substr(0, colon)) + "/" + program;
-    if (::access(file.c_str(), X_OK) == 0) return true;
-    if (colon == std::string_view::npos) return false;
-    rest.remove_prefix(colon + 1);
-  }
-}
-
-}  // namespace
 
 Result<void> check_requeue(const JobSpec& spec, const Environment& environment) {
-  if (spec.max_requeues == 0 || find_job_part(environment).job.empty() ||
-      is_in_path("scontrol", environment))
+  const auto* scheduler = scheduler_of(environment);
+  if (spec.max_requeues == 0 || scheduler == nullptr || scheduler->part(environment).job.empty())
     return {};
-  return fail(
-      "--max-requeues: the job cannot go back into the queue, because scontrol is not in PATH; "
-      "load "
-      "SLURM's module, or add its folder to PATH");
+  auto possible = scheduler->check_requeue(environment);
+  if (possible) return {};
+  return with_context("--max-requeues", possible.error());
 }
 
 Requeue plan_requeue(const JobSpec& spec, const Report& report, const Environment& environment,
                      const Result<void>& possible) {
   if (!report.stopped_early) return {{}, {}, report.exit_code};
-  const auto [job, before] = find_job_part(environment);
+  const auto* scheduler = scheduler_of(environment);
+  const auto [job, before] = scheduler == nullptr ? JobPart{} : scheduler->part(environment);
   if (spec.max_requeues == 0)
     return {{},
             fmt::format("the program stopped before its end; exit code {}{}",
@@ -51,8 +32,8 @@ Requeue plan_requeue(const JobSpec& spec, const Report& report, const Environmen
             kExitTimeout};
   if (job.empty())
     return {{},
-            "the program stopped before its end; this is no SLURM job that could go back into the "
-            "queue",
+            "the program stopped before its end; this is not a job that hvdrun can put back into a "
+            "scheduler's queue",
             kExitTimeout};
   if (before >= spec.max_requeues)
     return {{},
@@ -70,14 +51,12 @@ Requeue plan_requeue(const JobSpec& spec, const Report& report, const Environmen
 }
 
 Result<void> requeue_job(const std::string& job, const Environment& environment) {
-  ProgramRequest request;
-  request.command = {"scontrol", "requeue", job};
-  request.environment = query_environment(environment);
-  HVD_TRY(const auto end, run_slurm(std::move(request)));
-  // SLURM ends the job's processes, perhaps including scontrol before it exits.
-  if (end.code == 0 || end.code == kExitSignalBase + SIGTERM) return {};
+  const auto* scheduler = scheduler_of(environment);
+  const auto done =
+      scheduler == nullptr ? fail("no scheduler has it") : scheduler->requeue(job, environment);
+  if (done) return {};
   return fail(fmt::format("job {} cannot go back into the queue: {}; submit it again to go on", job,
-                          complaint(end)));
+                          done.error().message));
 }
 
 }  // namespace hvdrun

@@ -1,5 +1,5 @@
-// Back into SLURM's queue: whether a job that had to stop before its program's end is to continue
-// later.
+// Back into a scheduler's queue: whether a job that had to stop before its program's end is to
+// continue later.
 #pragma once
 
 #include "base/environment.hpp"
@@ -12,7 +12,7 @@
 namespace hvdrun {
 
 struct Requeue {
-  std::string job;          // SLURM's id; empty: the job is not requeued
+  std::string job;          // the scheduler's id; empty: the job is not requeued
   std::string note;         // for the user, one line; empty: nothing to print
   int exit_code = kExitOk;  // hvdrun's
 };
@@ -20,17 +20,16 @@ struct Requeue {
 // Decides whether the job goes back into the queue. It does if all its ranks succeeded, and those
 // that use libhvd had agreed to stop (hvd_agree_stop) on a signal, on the launcher's notice, or
 // because the time was nearly up. The exit code is 0 if it goes back, and 124 if it would have to
-// and cannot. SLURM_RESTART_COUNT is the number of times it has been requeued. `possible`: what
-// check_requeue() returned. A pure function.
+// and cannot. `possible`: what check_requeue() returned. A pure function.
 Requeue plan_requeue(const JobSpec& spec, const Report& report, const Environment& environment,
                      const Result<void>& possible = {});
 
-// Checks at the start that a job with --max-requeues could go back into the queue. Error: scontrol,
-// which puts it there, is not in PATH.
+// Checks at the start that a job with --max-requeues could go back into the queue. Error: why not,
+// and what to do.
 Result<void> check_requeue(const JobSpec& spec, const Environment& environment);
 
-// Runs scontrol requeue and waits for it. SLURM then ends the job's processes, including this one.
-// Error: scontrol's message, and what to do.
+// Puts the job back and waits for that. The scheduler then ends the job's processes, including this
+// one. Error: the scheduler's message, and what to do.
 Result<void> requeue_job(const std::string& job, const Environment& environment);
 
 }  // namespace hvdrun

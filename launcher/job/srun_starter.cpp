@@ -1,7 +1,7 @@
 #include "job/srun_starter.hpp"
 
+#include "base/host_list.hpp"
 #include "resources/chosen_devices.hpp"
-#include "slurm/host_list.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -57,7 +57,7 @@ void SrunStarter::start() {
     events_.on_begin(*agent);
     agent->channel = std::make_unique<SrunChannel>(srun_, channels_.size());
     channels_.push_back(events_.channel_events(*agent));
-    job.hosts.push_back({agent->host.address, agent->number, agent->host.slurm.given_gpus});
+    job.hosts.push_back({agent->host.address, agent->number, agent->host.share.given_gpus});
   }
   auto started = SrunAgents::start(
       context_.loop, std::move(job),

@@ -1,9 +1,9 @@
 #include "job/stalls.hpp"
 
+#include "base/host_list.hpp"
 #include "base/severity.hpp"
 #include "common/text.hpp"
 #include "model/rank_set.hpp"
-#include "slurm/host_list.hpp"
 
 #include <algorithm>
 #include <iterator>

@@ -33,7 +33,7 @@ Result<void> Starting::begin() {
   start.hosts = hosts_to_start(plan);
   ask_for_facts(spec, start.hosts, options);
   for (const auto& host : start.hosts) start.ranks.push_back(expected_ranks(plan, host.name));
-  start.from = plan.allocation.from;
+  start.started_by = plan.allocation.started_by;
   start.survives_hosts = spec.elastic.min_ranks.has_value();
   start.timeout = std::chrono::ceil<std::chrono::seconds>(spec.start_timeout);
   if (is_final(plan.placement)) HVD_CHECK(begin_ranks());

@@ -1,7 +1,7 @@
 #include "job/unreached_hosts.hpp"
 
+#include "base/host_list.hpp"
 #include "protocol/heartbeat.hpp"
-#include "slurm/host_list.hpp"
 
 #include <algorithm>
 #include <cctype>

@@ -9,22 +9,23 @@
 
 namespace hvdrun {
 
-// Those that SLURM sets in a step with GPUs.
-inline constexpr std::array<std::string_view, 4> kSlurmDeviceVariables{
+// Those that schedulers set in a job with GPUs.
+inline constexpr std::array<std::string_view, 4> kGivenDeviceVariables{
     "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK"};
 
 // Returns whether the variable chooses devices: one of those, or by the end of its name.
 inline bool is_device_variable(std::string_view name) {
   constexpr std::array<std::string_view, 4> kEnds{"_VISIBLE_DEVICES", "_VISIBLE_CORES",
                                                   "_VISIBLE_MODULES", "_VISIBLE_CHIPS"};
-  return std::ranges::count(kSlurmDeviceVariables, name) > 0 || name == "ONEAPI_DEVICE_SELECTOR" ||
+  return std::ranges::count(kGivenDeviceVariables, name) > 0 || name == "ONEAPI_DEVICE_SELECTOR" ||
          std::ranges::any_of(kEnds, [name](const auto end) { return name.ends_with(end); });
 }
 
 struct DeviceChoice {
   std::string name;   // "CUDA_VISIBLE_DEVICES"
   std::string value;  // "0,1"
-  // Its numbers count among the devices that SLURM gives a host. Otherwise they are the host's.
+  // Its numbers count among the devices that a scheduler gives a host. Otherwise they are the
+  // host's.
   bool counted = false;
 
   bool operator==(const DeviceChoice&) const = default;

@@ -1,7 +1,7 @@
 #include "model/host_request.hpp"
 
+#include "base/host_list.hpp"
 #include "common/text.hpp"
-#include "slurm/host_list.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -54,8 +54,12 @@ Result<std::vector<std::string>> take_names(std::string_view& rest, std::string_
                     "[::1]:4",
                     quote(whole)));
   if (names.empty()) return usage_error(fmt::format("{} has no host's name", quote(whole)));
-  if (split_host_list(names).size() > 1)
-    return usage_error(fmt::format("{} names several hosts where one is wanted", quote(whole)));
+  if (const auto parts = split_host_list(names); parts.size() > 1) {
+    const bool is_number = parts[1].find_first_not_of("0123456789") == npos && !parts[1].empty();
+    return usage_error(fmt::format(
+        "{} names several hosts where one is wanted{}", quote(whole),
+        is_number ? fmt::format("; a host with {1} slots is {0}:{1}", parts[0], parts[1]) : ""));
+  }
   return expand_host_list(names);
 }
 

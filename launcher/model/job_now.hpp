@@ -12,9 +12,10 @@ namespace hvdrun {
 
 struct JobAbout {
   std::string id;
-  int pid = 0;            // hvdrun's, as it sees it
-  std::string version;    // of hvdrun
-  std::string slurm_job;  // its number; "": it runs in none
+  int pid = 0;                // hvdrun's, as it sees it
+  std::string version;        // of hvdrun
+  std::string scheduler;      // in whose job it runs: "SLURM"; "": in none
+  std::string scheduler_job;  // the id of that job
   std::vector<std::string> command;
   std::string folder;    // the working directory of the ranks
   double begun = 0;      // seconds since 1970

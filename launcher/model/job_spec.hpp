@@ -4,8 +4,8 @@
 
 #include "model/device_choice.hpp"
 #include "model/host_request.hpp"
+#include "model/job_part.hpp"
 #include "model/rank_set.hpp"
-#include "slurm/job_part.hpp"
 
 #include <chrono>
 #include <csignal>
@@ -154,7 +154,7 @@ struct JobSpec {
   std::optional<int> ranks;          // -np; nullopt: one per slot
   std::vector<HostRequest> hosts;    // -H; empty: not given
   std::filesystem::path hostfile;    // --hostfile; empty: not given. At most one of the two is set.
-  bool in_slurm_job = false;         // SLURM gives the hosts
+  bool has_scheduler = false;        // a scheduler's job has the hosts
   bool starts_torchrun = false;      // the program is torchrun, once on each host
   std::vector<std::string> include;  // --include: use only these hosts; empty: all
   std::vector<std::string> exclude;  // --exclude: do not use these hosts

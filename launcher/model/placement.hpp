@@ -52,24 +52,29 @@ struct HostInventory {
   std::vector<std::string> notes;  // for the user, one line each
 };
 
-// What SLURM's variables say about a host. It is used until the host's inventory is known.
-struct SlurmShare {
+class Scheduler;
+
+// What a scheduler's job gives one host. It is used until the host's inventory is known.
+struct JobShare {
+  const Scheduler* scheduler = nullptr;  // whose job it is; null: the host is in none
   std::optional<int> tasks;  // the tasks asked for on this host; nullopt: no number was asked for
   std::string tasks_source;  // "SLURM_NTASKS"
   std::optional<int> cpus_per_task;
-  std::optional<int> cpus;  // hardware threads
-  std::optional<int> gpus;  // that the job's ranks use; nullopt: the variables do not say
-  // That SLURM gives the job. More than `gpus`, if CUDA_VISIBLE_DEVICES chooses some of them.
+  std::string cpus_per_task_source;  // "SLURM_CPUS_PER_TASK"
+  std::optional<int> cpus;           // hardware threads
+  std::string cpus_source;           // "SLURM_JOB_CPUS_PER_NODE"
+  std::optional<int> gpus;           // that the job's ranks use; nullopt: not known
+  // That the job has there. More than `gpus`, if CUDA_VISIBLE_DEVICES chooses some of them.
   std::optional<int> given_gpus;
   std::string gpus_source;  // "SLURM_GPUS_PER_NODE"
 };
 
 // One host. The inventory of this machine is known at once, that of another host after its agent
 // has reported it (slots.hpp: take_inventory). Until then its slots are known only from the user or
-// from SLURM.
+// from a scheduler.
 struct Host {
   std::string name;         // for people and ranks: this machine's host name, or as it was given
-  std::string address;      // as it was given: what ssh connects to, or SLURM's name of it
+  std::string address;      // as it was given: what ssh connects to, or the scheduler's name of it
   std::string user;         // for ssh; empty: from the user's ssh configuration
   std::optional<int> port;  // of its ssh server; nullopt: -p, or the ssh configuration
   bool is_this_machine = false;
@@ -78,21 +83,25 @@ struct Host {
   std::string slots_source;      // "4 GPUs", "SLURM_NTASKS", "2 cores", "-H", "hosts.txt:3"
   bool slots_fixed = false;      // the user's number: more ranks only with --oversubscribe
   std::optional<int> max_slots;  // --oversubscribe does not exceed it
-  SlurmShare slurm;
+  JobShare share;
 
   std::optional<HostInventory> inventory;  // nullopt: not reported yet
 };
 
-// Where the hosts come from, which decides how agents are started on them.
+// Where the hosts come from.
 enum class HostSource {
   this_machine,
   request,  // -H
   hostfile,
-  slurm,
+  scheduler,  // its job has them
 };
+
+// What starts the agents of other hosts.
+enum class StartedBy { ssh, srun };
 
 struct Allocation {
   HostSource from = HostSource::this_machine;
+  StartedBy started_by = StartedBy::ssh;
   std::string source;  // "-H", "hosts.txt", "SLURM job 7", "this machine": for people
   std::vector<Host> hosts;
   std::vector<std::string> reasons;  // what was chosen and why: for --dry-run and --verbose
@@ -120,7 +129,8 @@ struct RankPlacement {
 struct HostPlacement {
   std::string host;
   std::vector<RankPlacement> ranks;  // by local rank
-  // The host's inventory is not known yet: neither are its cores, and its GPUs are what SLURM says.
+  // The host's inventory is not known yet: neither are its cores, and its GPUs are what the
+  // scheduler says.
   bool is_provisional = false;
   // There are more ranks than cores, or than processors that the host's cgroup may use.
   bool shares_cores = false;

@@ -43,7 +43,7 @@ Result<RankSet> RankSet::parse(std::string_view text) {
     const auto end = dash == std::string_view::npos ? begin : parse_rank(part.substr(dash + 1));
     if (part.empty() || !begin || !end) return no_set(text);
     if (*begin >= 0 && *end >= 0 && *end < *begin)
-      return fail("\"" + std::string(part) + "\" counts backwards in a set of ranks", kExitUsage);
+      return fail("\"" + std::string(part) + "\" runs backwards in a set of ranks", kExitUsage);
     if (*begin < 0 && *end >= 0) return no_set(text);
     if (*end < 0)
       set.from_last_.emplace_back(*begin, *end);

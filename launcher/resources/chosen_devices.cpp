@@ -2,7 +2,6 @@
 
 #include "base/is_one_of.hpp"
 #include "common/text.hpp"
-#include "slurm/job_environment.hpp"
 
 #include <algorithm>
 #include <array>
@@ -19,8 +18,6 @@ namespace hvdrun {
 namespace {
 
 constexpr std::string_view kCuda = "CUDA_VISIBLE_DEVICES";
-// SLURM's value where a step has no GPU.
-constexpr std::string_view kNone = "NoDevFiles";
 
 using Entries = std::vector<std::string>;
 
@@ -115,17 +112,18 @@ std::string say_list(const std::string& list) {
   return list.empty() ? "none" : list;
 }
 
-// The GPUs that SLURM gave the job on this host.
+// The GPUs that a scheduler's job has on this host.
 struct Given {
+  const Scheduler* scheduler;
   Entries ids;  // the host's numbers for them
-  // Whether SLURM's variables have these numbers (true) or 0, 1, …; nullopt: not known.
+  // Whether the scheduler's variables have these numbers (true) or 0, 1, …; nullopt: not known.
   std::optional<bool> by_id;
 };
 
 std::optional<bool> find_numbering(const Environment& environment, const Entries& ids) {
   const auto from_zero = counting(ids.size());
   if (ids == from_zero) return false;
-  for (const auto name : kSlurmDeviceVariables) {
+  for (const auto name : kGivenDeviceVariables) {
     if (name == kCuda) continue;  // the one that users set
     const auto* value = find_variable(environment, name);
     if (value != nullptr && entries_of(*value) == ids) return true;
@@ -134,48 +132,48 @@ std::optional<bool> find_numbering(const Environment& environment, const Entries
   return std::nullopt;
 }
 
-std::optional<Given> given_here(const Environment& environment) {
-  const auto* job = find_variable(environment, "SLURM_JOB_ID");
-  const auto* node = find_variable(environment, "SLURMD_NODENAME");
-  if (job == nullptr || job->empty() || node == nullptr) return std::nullopt;
-  const auto* list = gpus_of_slurm(environment);
+std::optional<Given> given_here(const Environment& environment, const Scheduler* scheduler) {
+  const auto* list = scheduler == nullptr ? nullptr : scheduler->gpus_here(environment);
   if (list == nullptr) return std::nullopt;
-  Given given{expand_numbers(*list), {}};
+  Given given{scheduler, expand_numbers(*list), {}};
   if (given.ids.empty()) return std::nullopt;
   given.by_id = find_numbering(environment, given.ids);
   return given;
 }
 
-// Returns SLURM's value of a variable that the user has unset; "" if it is not known.
-std::string value_of_slurm(const Given& given) {
+// Returns the scheduler's value of a variable that the user has unset; "" if it is not known.
+std::string value_of_scheduler(const Given& given) {
   if (!given.by_id) return {};
   return join_list(*given.by_id ? given.ids : counting(given.ids.size()));
 }
 
-// Returns whether SLURM has set CUDA_VISIBLE_DEVICES, and the user has unset it. For AMD's GPUs
-// SLURM may set ROCR_VISIBLE_DEVICES alone.
+// Returns whether the scheduler has set CUDA_VISIBLE_DEVICES, and the user has unset it. For AMD's
+// GPUs it may set ROCR_VISIBLE_DEVICES alone.
 bool is_unset_by_user(const Environment& environment) {
   if (find_variable(environment, kCuda) != nullptr) return false;
-  const auto others = std::ranges::count_if(kSlurmDeviceVariables, [&](const auto name) {
+  const auto others = std::ranges::count_if(kGivenDeviceVariables, [&](const auto name) {
     return find_variable(environment, name) != nullptr;
   });
   return others != 1;
 }
 
-// Takes a variable that SLURM sets, on a host where SLURM has given GPUs.
-void take_from_slurm(const Given& given, const std::string& name, std::string& value,
-                     ChosenDevices& chosen) {
+// Takes a variable that schedulers set, on a host where one has given GPUs.
+void take_given(const Given& given, const std::string& name, std::string& value,
+                ChosenDevices& chosen) {
   const auto entries = entries_of(value);
   const auto from_zero = counting(given.ids.size());
   const bool is_by_id = given.by_id.value_or(false);
-  if (value == kNone || entries == given.ids || (entries == from_zero && !is_by_id)) return;
+  const auto by = given.scheduler->name();
+  if (value == given.scheduler->no_devices() || entries == given.ids ||
+      (entries == from_zero && !is_by_id))
+    return;
   if (has_names(entries)) {
     if (entries.size() < given.ids.size())
       chosen.notes_elsewhere.push_back(fmt::format(
-          "{} names devices of this host; other hosts use all that SLURM gave there", name));
+          "{} names devices of this host; other hosts use all that {} gave there", name, by));
     return;
   }
-  Cut places{entries, false};  // numbers from 0 among those that SLURM gave
+  Cut places{entries, false};  // numbers from 0 among those that it gave
   const bool known =
       std::ranges::all_of(entries, [&](const auto& entry) { return is_one_of(entry, given.ids); });
   if (known && given.by_id.value_or(true)) {
@@ -186,9 +184,8 @@ void take_from_slurm(const Given& given, const std::string& name, std::string& v
     const auto here = join_list(cut.left);
     if (here != join_list(entries))
       chosen.notes.push_back(fmt::format(
-          "{}={} means {} here: SLURM gave the job {} of this host, and the numbers count among "
-          "them",
-          name, value, say_list(here), join_list(given.ids)));
+          "{}={} means {} here: {} gave the job {} of this host, and the numbers count among them",
+          name, value, say_list(here), by, join_list(given.ids)));
     value = here;
   }
   chosen.elsewhere.push_back({name, join_list(places.left), true});
@@ -196,30 +193,30 @@ void take_from_slurm(const Given& given, const std::string& name, std::string& v
 
 }  // namespace
 
-ChosenDevices choose_devices(Environment& environment) {
+ChosenDevices choose_devices(Environment& environment, Schedulers all) {
   ChosenDevices chosen;
-  const auto given = given_here(environment);
-  const auto* job = find_variable(environment, "SLURM_JOB_ID");
-  const bool in_job = job != nullptr && !job->empty();
+  const auto* scheduler = scheduler_of(environment, all);
+  if (scheduler != nullptr && !scheduler->started_by()) scheduler = nullptr;
+  const auto given = given_here(environment, scheduler);
   for (auto& [name, value] : environment) {
     if (!is_device_variable(name)) continue;
-    const bool is_slurms = is_one_of(name, kSlurmDeviceVariables);
-    if (given && is_slurms)
-      take_from_slurm(*given, name, value, chosen);
-    else if (in_job && is_slurms && value == kNone)
+    const bool is_given = is_one_of(name, kGivenDeviceVariables);
+    if (given && is_given)
+      take_given(*given, name, value, chosen);
+    else if (scheduler != nullptr && is_given && value == scheduler->no_devices())
       continue;
     else if (has_names(entries_of(value)))
       chosen.notes_elsewhere.push_back(
           fmt::format("{} names devices of this host; other hosts use theirs", name));
     else
-      chosen.elsewhere.push_back({name, value, in_job && is_slurms});
+      chosen.elsewhere.push_back({name, value, scheduler != nullptr && is_given});
   }
   if (!given || !is_unset_by_user(environment)) return chosen;
-  if (const auto value = value_of_slurm(*given); !value.empty())
+  if (const auto value = value_of_scheduler(*given); !value.empty())
     environment.emplace(kCuda, value);
   else
-    chosen.notes_elsewhere.push_back(
-        fmt::format("{} is not set here; other hosts use what SLURM gave there", kCuda));
+    chosen.notes_elsewhere.push_back(fmt::format(
+        "{} is not set here; other hosts use what {} gave there", kCuda, given->scheduler->name()));
   return chosen;
 }
 

@@ -1,10 +1,9 @@
 #include "resources/chosen_hosts.hpp"
 
+#include "base/host_list.hpp"
 #include "common/text.hpp"
 #include "resources/host_names.hpp"
 #include "resources/requested_hosts.hpp"
-#include "slurm/host_list.hpp"
-#include "slurm/node_names.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -18,7 +17,7 @@
 namespace hvdrun {
 namespace {
 
-std::vector<std::string> slurm_names(const Allocation& allocation) {
+std::vector<std::string> scheduler_names(const Allocation& allocation) {
   std::vector<std::string> names;
   names.reserve(allocation.hosts.size());
   for (const auto& host : allocation.hosts) names.push_back(host.address);
@@ -28,17 +27,21 @@ std::vector<std::string> slurm_names(const Allocation& allocation) {
 // Finds the host that a name means. It asks about the job's hosts at most once.
 class HostFinder {
  public:
-  HostFinder(const Allocation& allocation, const LocalMachine& machine, const HostQueries& queries)
-      : names_(slurm_names(allocation)), machine_(machine), queries_(queries) {}
+  HostFinder(const Allocation& allocation, const LocalMachine& machine, const HostQueries& queries,
+             const Scheduler& scheduler)
+      : names_(scheduler_names(allocation)),
+        machine_(machine),
+        queries_(queries),
+        scheduler_(scheduler) {}
 
-  // Returns SLURM's name of the host; nullopt if it is none of the job's.
+  // Returns the scheduler's name of the host; nullopt if it is none of the job's.
   std::optional<std::string> find(const std::string& name) {
     for (const auto& host : names_)
       if (are_names_of_one_host(name, host)) return host;
     if (names_this_machine(name, machine_.name))
       for (const auto& host : names_)
         if (names_this_machine(host, machine_.name)) return host;
-    ask_slurm();
+    ask_scheduler();
     for (const auto& node : nodes_)
       for (const auto& other : {node.address, node.host_name})
         if (!other.empty() && are_names_of_one_host(name, other)) return node.name;
@@ -46,11 +49,10 @@ class HostFinder {
   }
 
  private:
-  void ask_slurm() {
-    if (asked_slurm_ || !queries_.nodes) return;
-    asked_slurm_ = true;
-    if (const auto text = queries_.nodes(fold_hosts(names_))) nodes_ = parse_node_names(*text);
-    std::erase_if(nodes_, [&](const NodeNames& node) {
+  void ask_scheduler() {
+    if (std::exchange(asked_, true)) return;
+    nodes_ = scheduler_.all_names(names_, queries_.ask);
+    std::erase_if(nodes_, [&](const JobHostNames& node) {
       return std::find(names_.begin(), names_.end(), node.name) == names_.end();
     });
   }
@@ -76,18 +78,20 @@ class HostFinder {
   std::vector<std::string> names_;
   const LocalMachine& machine_;
   const HostQueries& queries_;
-  bool asked_slurm_ = false;
-  std::vector<NodeNames> nodes_;
+  const Scheduler& scheduler_;
+  bool asked_ = false;
+  std::vector<JobHostNames> nodes_;
   std::vector<std::vector<std::string>> addresses_;  // by host; empty: not asked
 };
 
-std::string leave_out(const std::string& where) {
-  return fmt::format("leave {} out: in a SLURM job hvdrun finds the hosts", where);
+std::string leave_out(const std::string& where, const Scheduler& scheduler) {
+  return fmt::format("leave {} out: in a {} job hvdrun finds the hosts", where, scheduler.name());
 }
 
-// Writes SLURM's names into the requests. Error: a host is not among the job's.
-Result<void> use_slurm_names(std::vector<HostRequest>& requests, const std::string& where,
-                             HostFinder finder, const Allocation& allocation) {
+// Writes the scheduler's names into the requests. Error: a host is not among the job's.
+Result<void> use_names_of_job(std::vector<HostRequest>& requests, const std::string& where,
+                              HostFinder finder, const Scheduler& scheduler,
+                              const Allocation& allocation) {
   std::vector<std::string> unknown;
   for (auto& request : requests) {
     if (auto name = finder.find(request.name))
@@ -98,26 +102,26 @@ Result<void> use_slurm_names(std::vector<HostRequest>& requests, const std::stri
   if (unknown.empty()) return {};
   return usage_error(fmt::format("{}: {} {} not among the hosts of {}, which are {}; {}", where,
                                  fold_hosts(unknown), unknown.size() == 1 ? "is" : "are",
-                                 allocation.source, fold_hosts(slurm_names(allocation)),
-                                 leave_out(where)));
+                                 allocation.source, fold_hosts(scheduler_names(allocation)),
+                                 leave_out(where, scheduler)));
 }
 
 // Removes what is for ssh. Error: another user.
 Result<void> take_out_ssh(std::vector<HostRequest>& requests, const LocalMachine& machine,
-                          Allocation& allocation) {
+                          const Scheduler& scheduler, Allocation& allocation) {
   bool has_port = false;
   for (auto& request : requests) {
     if (!request.user.empty() && request.user != machine.user)
-      return usage_error(fmt::format(
-          "{}: {}@{}: in a SLURM job ranks run as the user who has the job; leave {}@ out",
-          request.source, request.user, request.name, request.user));
+      return usage_error(
+          fmt::format("{}: {}@{}: in a {} job ranks run as the user who has the job; leave {}@ out",
+                      request.source, request.user, request.name, scheduler.name(), request.user));
     request.user.clear();
     has_port = std::exchange(request.port, std::nullopt).has_value() || has_port;
   }
-  if (has_port)
-    allocation.notes.push_back(
-        "ports of ssh in the list of hosts have no effect in a SLURM job: "
-        "srun starts the ranks");
+  if (has_port && allocation.started_by == StartedBy::srun)
+    allocation.notes.push_back(fmt::format(
+        "ports of ssh in the list of hosts have no effect in a {} job: srun starts the ranks",
+        scheduler.name()));
   return {};
 }
 
@@ -126,29 +130,29 @@ struct GivenSlots {
   std::string text;  // for people: "4 GPUs there (SLURM_GPUS_PER_NODE)"
 };
 
-// Returns how many slots SLURM's variables give the host; nullopt if they do not say.
-std::optional<GivenSlots> given_slots(const JobSpec& spec, const SlurmShare& share) {
+// Returns how many slots the scheduler gives the host; nullopt if it does not say.
+std::optional<GivenSlots> given_slots(const JobSpec& spec, const JobShare& share) {
   const auto given = [](int count, const char* what, const std::string& source) {
     return GivenSlots{count, fmt::format("{} there ({})", plural(count, what), source)};
   };
   if (share.gpus.value_or(0) > 0 && spec.gpu_bind != GpuBind::none)
     return given(*share.gpus, "GPU", share.gpus_source);
   if (share.tasks) return given(*share.tasks, "task", share.tasks_source);
-  if (share.cpus) return given(*share.cpus, "CPU", "SLURM_JOB_CPUS_PER_NODE");
+  if (share.cpus) return given(*share.cpus, "CPU", share.cpus_source);
   return std::nullopt;
 }
 
-// Takes the slots that the user wrote. Error: they are more than SLURM gave.
+// Takes the slots that the user wrote. Error: they are more than the scheduler gave.
 Result<void> take_slots(const JobSpec& spec, const Host& requested, const std::string& where,
-                        const std::string& source, Host& host) {
+                        const std::string& source, const Scheduler& scheduler, Host& host) {
   host.max_slots = requested.max_slots;
   if (!requested.slots_fixed) return {};
-  const auto given = given_slots(spec, host.slurm);
+  const auto given = given_slots(spec, host.share);
   if (!spec.oversubscribe && given && *requested.slots > given->slots)
     return usage_error(fmt::format(
         "{}: {} has {} here, but {} has {}; write at most {}, or {}, or add --oversubscribe", where,
         host.name, plural(static_cast<std::size_t>(*requested.slots), "slot"), source, given->text,
-        given->slots, leave_out(where)));
+        given->slots, leave_out(where, scheduler)));
   host.slots = requested.slots;
   host.slots_fixed = true;
   host.slots_source = requested.slots_source;
@@ -159,20 +163,22 @@ Result<void> take_slots(const JobSpec& spec, const Host& requested, const std::s
 
 Result<void> choose_hosts(const JobSpec& spec, std::vector<HostRequest> requests,
                           const std::string& where, const LocalMachine& machine,
-                          const HostQueries& queries, Allocation& allocation) {
-  HVD_CHECK(use_slurm_names(requests, where, {allocation, machine, queries}, allocation));
-  HVD_CHECK(take_out_ssh(requests, machine, allocation));
+                          const HostQueries& queries, const Scheduler& scheduler,
+                          Allocation& allocation) {
+  HVD_CHECK(use_names_of_job(requests, where, {allocation, machine, queries, scheduler}, scheduler,
+                             allocation));
+  HVD_CHECK(take_out_ssh(requests, machine, scheduler, allocation));
   HVD_TRY(const auto requested, requested_hosts(spec, requests, where, machine));
   std::vector<Host> chosen;
   for (const auto& wanted : requested) {
     const auto host = std::ranges::find(allocation.hosts, wanted.address, &Host::address);
-    HVD_CHECK(take_slots(spec, wanted, where, allocation.source, *host));
+    HVD_CHECK(take_slots(spec, wanted, where, allocation.source, scheduler, *host));
     chosen.push_back(std::move(*host));
     allocation.hosts.erase(host);
   }
   if (!allocation.hosts.empty())
     allocation.reasons.push_back(
-        fmt::format("{}: left out: {}", where, fold_hosts(slurm_names(allocation))));
+        fmt::format("{}: left out: {}", where, fold_hosts(scheduler_names(allocation))));
   allocation.hosts = std::move(chosen);
   return {};
 }

@@ -1,6 +1,6 @@
-// The hosts of a SLURM job that the user names, with -H or in a hostfile: a choice among the job's
-// hosts. A function for any thread; it asks SLURM and the resolver only about a name that is none
-// of SLURM's.
+// The hosts of a scheduler's job that the user names, with -H or in a hostfile: a choice among the
+// job's hosts. A function for any thread; it asks the scheduler and the resolver only about a name
+// that is none of the scheduler's.
 #pragma once
 
 #include "base/result.hpp"
@@ -8,6 +8,7 @@
 #include "model/job_spec.hpp"
 #include "model/placement.hpp"
 #include "resources/inventory.hpp"
+#include "scheduler/scheduler.hpp"
 
 #include <functional>
 #include <string>
@@ -17,22 +18,23 @@ namespace hvdrun {
 
 // What is asked about hosts. An empty function knows nothing.
 struct HostQueries {
-  // Returns the output of `scontrol show node` for a list of SLURM's hosts.
-  std::function<Result<std::string>(const std::string& hosts)> nodes;
+  Ask ask;  // the scheduler
   // Returns the addresses of each of these names, in their order.
   std::function<std::vector<std::vector<std::string>>(const std::vector<std::string>& names)>
       addresses;
 };
 
-// Leaves in the allocation, which has all hosts of a SLURM job, those that the requests name, in
-// their order. A name may be SLURM's, short or long, the node's address or host name, localhost for
-// this machine, or any name with an address of the host. A number of slots replaces SLURM's.
+// Leaves in the allocation, which has all hosts of a scheduler's job, those that the requests name,
+// in their order. A name may be the scheduler's, short or long, the node's address or host name,
+// localhost for this machine, or any name with an address of the host. A number of slots replaces
+// the scheduler's.
 // `where`: the option that names them, "-H" or "--hostfile FILE".
 //
 // Errors (kExitUsage): a host is not among the job's; another user is to run there; more slots than
-// SLURM gave without --oversubscribe; and those of requested_hosts().
+// the scheduler gave without --oversubscribe; and those of requested_hosts().
 Result<void> choose_hosts(const JobSpec& spec, std::vector<HostRequest> requests,
                           const std::string& where, const LocalMachine& machine,
-                          const HostQueries& queries, Allocation& allocation);
+                          const HostQueries& queries, const Scheduler& scheduler,
+                          Allocation& allocation);
 
 }  // namespace hvdrun

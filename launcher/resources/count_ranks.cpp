@@ -43,7 +43,7 @@ std::string say_limit(const JobSpec& spec, const Host& host) {
   if (spec.oversubscribe) return fmt::format("{} takes {}", host.name, plural(limit, "rank"));
   if (ranks_get_gpus(spec, host) && limit == count_gpus(host))
     return fmt::format("{} has {} ({})", host.name, plural(limit, "GPU"),
-                       host.inventory ? host.inventory->gpu_source : host.slurm.gpus_source);
+                       host.inventory ? host.inventory->gpu_source : host.share.gpus_source);
   return fmt::format("{} has {} ({})", host.name, plural(host.slots.value_or(0), "slot"),
                      host.slots_source);
 }
@@ -238,7 +238,7 @@ PerHost count_spares(const JobSpec& spec, const Allocation& allocation, const Pe
 
 int count_gpus(const Host& host) {
   return host.inventory ? static_cast<int>(host.inventory->gpus.size())
-                        : host.slurm.gpus.value_or(0);
+                        : host.share.gpus.value_or(0);
 }
 
 bool ranks_get_gpus(const JobSpec& spec, const Host& host) {

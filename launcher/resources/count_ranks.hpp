@@ -35,7 +35,7 @@ struct RankCounts {
 // Errors (kExitUsage) say what the hosts have and what to type.
 Result<RankCounts> count_ranks(const JobSpec& spec, const Allocation& allocation);
 
-// Returns the number of the host's GPUs; without an inventory, the number that SLURM says.
+// Returns the number of the host's GPUs; without an inventory, the number that the scheduler says.
 int count_gpus(const Host& host);
 
 // Returns whether ranks on this host are given GPUs.

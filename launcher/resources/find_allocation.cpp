@@ -1,17 +1,11 @@
 #include "resources/find_allocation.hpp"
 
 #include "common/text.hpp"
-#include "resources/host_names.hpp"
-#include "resources/other_schedulers.hpp"
 #include "resources/requested_hosts.hpp"
+#include "resources/scheduled_hosts.hpp"
 #include "resources/select_hosts.hpp"
 #include "resources/slots.hpp"
-#include "resources/slurm_hosts.hpp"
-#include "slurm/counts.hpp"
-#include "slurm/host_list.hpp"
-#include "slurm/job_environment.hpp"
 
-#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -68,71 +62,36 @@ Allocation from_this_machine(const JobSpec& spec, const LocalMachine& machine) {
   return allocation;
 }
 
-// Returns this machine with the slots that another scheduler's job has here. Error: the job has
-// other hosts, or may have them.
-Result<Allocation> from_foreign_job(const JobSpec& spec, const ForeignJob& job,
-                                    const LocalMachine& machine) {
-  const bool is_here = std::ranges::all_of(job.hosts, [&](const HostRequest& host) {
-    return names_this_machine(host.name, machine.name);
-  });
-  if (job.host_count != 1 || !is_here) return several_hosts_error(job, machine.name);
-  auto allocation = from_this_machine(spec, machine);
-  auto& host = allocation.hosts.front();
-  int slots = 0;
-  for (const auto& request : job.hosts) slots += request.slots.value_or(1);
-  // A host that is named once, without a number, may have any number of processes.
-  if (slots > 1 || (slots == 1 && job.hosts.front().slots)) {
-    host.slurm.tasks = slots;
-    host.slurm.tasks_source = job.source;
-    settle_slots(spec, host);
-  }
-  allocation.source = fmt::format("this machine, in a job of {}", job.scheduler);
-  return allocation;
-}
-
-void locate_gpus(SlurmJob& job, const DescribeJob& describe) {
-  if (job.gpus_not_located.empty() || job.hosts.empty()) return;
-  const auto description = describe(job.id);
-  auto by_host = description ? count_gpus_by_host(*description, job.hosts) : description.error();
-  if (by_host) {
-    job.gpus = std::move(*by_host);
-    job.gpus_source = job.gpus_not_located.substr(0, job.gpus_not_located.find('='));
-  } else {
-    job.notes.push_back(fmt::format(
-        "{} does not say how many GPUs each host has, and SLURM does not either ({}); each host "
-        "uses what its step is given, which may be fewer",
-        job.gpus_not_located, by_host.error().message));
-  }
-}
-
-Result<Allocation> from_slurm(const JobSpec& spec, SlurmJob job, const std::optional<Named>& named,
-                              const Environment& environment, const LocalMachine& machine,
-                              const HostQueries& queries) {
-  if (!named) return slurm_hosts(spec, job, environment, machine);
-  use_whole_job(job);
-  HVD_TRY(auto allocation, slurm_hosts(spec, job, environment, machine));
-  HVD_CHECK(choose_hosts(spec, *named->requests, named->option, machine, queries, allocation));
+Result<Allocation> from_scheduler(const JobSpec& spec, const Scheduler& scheduler,
+                                  const ScheduledJob& job, const std::optional<Named>& named,
+                                  const Environment& environment, const LocalMachine& machine,
+                                  const HostQueries& queries) {
+  HVD_TRY(auto allocation, scheduled_hosts(spec, scheduler, job, environment, machine));
+  if (named)
+    HVD_CHECK(choose_hosts(spec, *named->requests, named->option, machine, queries, scheduler,
+                           allocation));
   return allocation;
 }
 
 Result<Allocation> first_source(const JobSpec& spec, const std::vector<HostRequest>& hostfile,
                                 const Environment& environment, const LocalMachine& machine,
-                                const DescribeJob& describe, const HostQueries& queries) {
+                                const HostQueries& queries, Schedulers all) {
   const auto named = named_hosts(spec, hostfile);
-  HVD_TRY(auto job, slurm_job(environment));
-  if (job && (!named || !job->hosts.empty())) {
-    locate_gpus(*job, describe);
-    return from_slurm(spec, std::move(*job), named, environment, machine, queries);
+  const auto* const scheduler = scheduler_of(environment, all);
+  const bool starts_agents = scheduler != nullptr && scheduler->started_by();
+  std::string no_hosts;
+  if (scheduler != nullptr && (starts_agents || !named)) {
+    HVD_TRY(const auto job, scheduler->read_job(environment, named.has_value(), queries.ask));
+    if (!starts_agents) return only_this_host(spec, *scheduler, job, machine);
+    if (!named || !job.hosts.empty())
+      return from_scheduler(spec, *scheduler, job, named, environment, machine, queries);
+    no_hosts = job.no_hosts;
   }
-  if (const auto foreign = named ? std::nullopt : find_foreign_job(environment); foreign)
-    return from_foreign_job(spec, *foreign, machine);
   if (!named) return from_this_machine(spec, machine);
   HVD_TRY(auto allocation, from_requests(spec, *named, machine));
-  if (job)
+  if (!no_hosts.empty())
     allocation.notes.push_back(
-        fmt::format("SLURM_JOB_ID={} is set, but not SLURM_JOB_NODELIST: the hosts of {} are "
-                    "reached by ssh",
-                    job->id, named->option));
+        fmt::format("{}: the hosts of {} are reached by ssh", no_hosts, named->option));
   return allocation;
 }
 
@@ -140,9 +99,9 @@ Result<Allocation> first_source(const JobSpec& spec, const std::vector<HostReque
 
 Result<Allocation> find_allocation(const JobSpec& spec, const std::vector<HostRequest>& hostfile,
                                    const Environment& environment, const LocalMachine& machine,
-                                   const DescribeJob& describe, const HostQueries& queries) {
+                                   const HostQueries& queries, Schedulers all) {
   HVD_CHECK(check_topology(spec, machine));
-  HVD_TRY(auto allocation, first_source(spec, hostfile, environment, machine, describe, queries));
+  HVD_TRY(auto allocation, first_source(spec, hostfile, environment, machine, queries, all));
   HVD_CHECK(select_hosts(spec, allocation));
   return allocation;
 }

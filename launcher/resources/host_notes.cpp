@@ -1,6 +1,6 @@
 #include "resources/host_notes.hpp"
 
-#include "slurm/host_list.hpp"
+#include "base/host_list.hpp"
 
 #include <utility>
 

@@ -1,8 +1,8 @@
 #include "resources/hostfile.hpp"
 
 #include "base/files.hpp"
+#include "base/host_list.hpp"
 #include "common/text.hpp"
-#include "slurm/host_list.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -1,10 +1,11 @@
 #include "resources/place.hpp"
 
+#include "base/host_list.hpp"
 #include "common/text.hpp"
 #include "resources/bind_cores.hpp"
 #include "resources/count_ranks.hpp"
 #include "resources/host_notes.hpp"
-#include "slurm/host_list.hpp"
+#include "scheduler/scheduler.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -109,39 +110,46 @@ Result<void> give_cores(const JobSpec& spec, const Host& host, HostPlacement& pl
   return {};
 }
 
+std::string_view name_of_scheduler(const Host& host) {
+  return host.share.scheduler->name();
+}
+
 void add_missing_gpus(const JobSpec& spec, const Host& host, HostNotes& notes) {
   if (!host.inventory || spec.gpu_bind == GpuBind::none) return;
   const std::size_t visible = host.inventory->gpus.size();
-  const int promised = host.slurm.gpus.value_or(0);
+  const int promised = host.share.gpus.value_or(0);
   if (visible >= static_cast<std::size_t>(promised)) return;
-  notes.add(host.name, "SLURM says that ",
+  notes.add(host.name, fmt::format("{} says that ", name_of_scheduler(host)),
             fmt::format(" has {} ({}), but {} visible there", plural(promised, "GPU"),
-                        host.slurm.gpus_source,
+                        host.share.gpus_source,
                         visible == 0   ? "none is"
                         : visible == 1 ? "1 is"
                                        : fmt::format("{} are", visible)));
 }
 
-void add_slurm_notes(const JobSpec& spec, const Host& host, std::size_t ranks, HostNotes& notes) {
+void add_share_notes(const JobSpec& spec, const Host& host, std::size_t ranks, HostNotes& notes) {
   add_missing_gpus(spec, host, notes);
-  if (spec.ranks || spec.ranks_per_host || !host.slurm.tasks || !ranks_get_gpus(spec, host)) return;
-  const int tasks = *host.slurm.tasks;
+  if (spec.ranks || spec.ranks_per_host || !host.share.tasks || !ranks_get_gpus(spec, host)) return;
+  const int tasks = *host.share.tasks;
   const int gpus = count_gpus(host);
   if (tasks == gpus || ranks == static_cast<std::size_t>(tasks)) return;  // -H may say so
   if (tasks == 1) {
     notes.add(
-        host.name, "SLURM was asked for 1 task on ",
+        host.name, fmt::format("{} was asked for 1 task on ", name_of_scheduler(host)),
         fmt::format(", where there {} {}; hvdrun starts one rank for each; --ranks-per-host 1 "
                     "starts one per host",
                     gpus == 1 ? "is" : "are", plural(gpus, "GPU")));
     return;
   }
-  notes.add(host.name, fmt::format("SLURM was asked for {} tasks on ", tasks),
-            fmt::format(", where there {} {}; hvdrun starts one rank per GPU, {}. To have SLURM "
-                        "give CPUs for that: #SBATCH --gpus-per-node={} --ntasks-per-node={}; to "
-                        "have {} ranks: --ranks-per-host {}{}",
-                        gpus == 1 ? "is" : "are", plural(gpus, "GPU"), ranks, gpus, gpus, tasks,
-                        tasks, tasks > gpus ? " --oversubscribe" : ""));
+  const auto line = host.share.scheduler->line_for_gpus(gpus, {});
+  const auto advice = line.empty() ? " To"
+                                   : fmt::format(" To have {} give CPUs for that: {}; to",
+                                                 name_of_scheduler(host), line);
+  notes.add(host.name, fmt::format("{} was asked for {} tasks on ", name_of_scheduler(host), tasks),
+            fmt::format(", where there {} {}; hvdrun starts one rank per GPU, {}.{} have {} "
+                        "ranks: --ranks-per-host {}{}",
+                        gpus == 1 ? "is" : "are", plural(gpus, "GPU"), ranks, advice, tasks, tasks,
+                        tasks > gpus ? " --oversubscribe" : ""));
 }
 
 void add_sharing_notes(const JobSpec& spec, const Host& host, std::size_t ranks, HostNotes& notes) {
@@ -161,7 +169,7 @@ void add_sharing_notes(const JobSpec& spec, const Host& host, std::size_t ranks,
 void add_notes(const JobSpec& spec, const Host& host, std::size_t ranks, HostNotes& notes) {
   if (host.inventory)
     for (const auto& note : host.inventory->notes) notes.add(host.name, "", ": " + note);
-  add_slurm_notes(spec, host, ranks, notes);
+  add_share_notes(spec, host, ranks, notes);
   add_sharing_notes(spec, host, ranks, notes);
   if (host.inventory && host.inventory->gpus.empty() && spec.gpu_bind == GpuBind::single)
     notes.add_plural(host.name, " has no GPU to bind a rank to (--gpu-bind single)",
@@ -246,11 +254,12 @@ std::string spares_without_slot(const JobSpec& spec, const Allocation& allocatio
   auto missing = static_cast<std::size_t>(spec.elastic.spares);
   for (const auto& host : placement.hosts) missing -= host.spares.size();
   if (missing == 0 || placement.hosts.empty()) return {};
-  std::string way = "HOST:N in -H or a hostfile, or more tasks of SLURM";
+  std::string way = "HOST:N in -H or a hostfile, or more tasks of a scheduler's job";
   const auto& host = allocation.hosts.front();
   const bool is_given =
       allocation.from == HostSource::this_machine || allocation.from == HostSource::request;
-  if (allocation.from == HostSource::slurm) way = "more tasks or GPUs of SLURM";
+  if (allocation.from == HostSource::scheduler)
+    way = fmt::format("more tasks or GPUs of {}", name_of_scheduler(host));
   if (is_given && allocation.hosts.size() == 1)
     way = fmt::format("-H {}:{}", host.is_this_machine ? "localhost" : host.address,
                       placement.size + spec.elastic.spares);

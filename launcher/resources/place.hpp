@@ -15,12 +15,13 @@ namespace hvdrun {
 // across the hosts: first the first rank of each, then the second.
 //
 // May be called twice. The first call is before other hosts have reported their inventory: their
-// cores are not known, and their GPUs are what SLURM says (is_provisional), or nothing can be
-// placed at all (to_ask). The second is after, and returns the placement that will be started.
+// cores are not known, and their GPUs are what the scheduler says (is_provisional), or nothing can
+// be placed at all (to_ask). The second is after, and returns the placement that will be started.
 //
-// Notes say that a host has more ranks than cores or than SLURM's tasks, and how SLURM's number of
-// tasks was read where the GPUs decide. Users mean two things by --ntasks-per-node: one launcher
-// per host, or one task per GPU. Both give one rank per GPU. Hosts with equal notes share a line.
+// Notes say that a host has more ranks than cores or than the job's tasks, and how a scheduler's
+// number of tasks was read where the GPUs decide. Users mean two things by --ntasks-per-node: one
+// launcher per host, or one task per GPU. Both give one rank per GPU. Hosts with equal notes share
+// a line.
 //
 // GPUs: local rank r uses GPU r of its host, modulo their number. `all`: the rank sees all of them,
 // and its device is r. `single`: CUDA_VISIBLE_DEVICES holds only its GPU, and its device is 0. MIG

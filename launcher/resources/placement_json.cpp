@@ -51,7 +51,7 @@ Json host_json(const Host& host, const HostPlacement& placed) {
   return {{"host", host.name},
           {"slots", or_null(host.slots)},
           {"slots_source", host.slots_source},
-          {"gpu_source", host.inventory ? host.inventory->gpu_source : host.slurm.gpus_source},
+          {"gpu_source", host.inventory ? host.inventory->gpu_source : host.share.gpus_source},
           {"provisional", placed.is_provisional},
           {"ranks", std::move(ranks)}};
 }

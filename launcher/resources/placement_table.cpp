@@ -1,8 +1,8 @@
 #include "resources/placement_table.hpp"
 
+#include "base/host_list.hpp"
 #include "common/text.hpp"
 #include "model/rank_set.hpp"
-#include "slurm/host_list.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -61,10 +61,10 @@ std::string describe_inventory(const HostInventory& inventory) {
   return text;
 }
 
-std::string describe_share(const SlurmShare& slurm) {
+std::string describe_share(const JobShare& share) {
   std::string text;
-  if (slurm.cpus) text += ", " + plural(*slurm.cpus, "CPU");
-  if (slurm.gpus) text += fmt::format(", {} ({})", plural(*slurm.gpus, "GPU"), slurm.gpus_source);
+  if (share.cpus) text += ", " + plural(*share.cpus, "CPU");
+  if (share.gpus) text += fmt::format(", {} ({})", plural(*share.gpus, "GPU"), share.gpus_source);
   return text;
 }
 
@@ -72,7 +72,7 @@ std::string describe_host(const Host& host) {
   std::string text = host.slots
                          ? fmt::format("{} ({})", plural(*host.slots, "slot"), host.slots_source)
                          : "slots " + host.slots_source;
-  text += host.inventory ? describe_inventory(*host.inventory) : describe_share(host.slurm);
+  text += host.inventory ? describe_inventory(*host.inventory) : describe_share(host.share);
   if (!host.inventory && host.slots) text += ", not looked at yet";
   if (!host.user.empty()) text += ", as " + host.user;
   if (host.port) text += fmt::format(", port {}", *host.port);

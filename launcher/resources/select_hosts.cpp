@@ -1,8 +1,8 @@
 #include "resources/select_hosts.hpp"
 
+#include "base/host_list.hpp"
 #include "common/text.hpp"
 #include "resources/host_names.hpp"
-#include "slurm/host_list.hpp"
 
 #include <cstddef>
 #include <string>

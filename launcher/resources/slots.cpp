@@ -1,6 +1,7 @@
 #include "resources/slots.hpp"
 
 #include "common/text.hpp"
+#include "scheduler/scheduler.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -26,9 +27,9 @@ std::size_t count_pus(const HostInventory& inventory) {
 }
 
 void set_slots_by_cpus(Host& host, std::size_t cpus) {
-  const auto each = static_cast<std::size_t>(*host.slurm.cpus_per_task);
+  const auto each = static_cast<std::size_t>(*host.share.cpus_per_task);
   set_slots(host, cpus / each,
-            fmt::format("{}, SLURM_CPUS_PER_TASK={}", plural(cpus, "CPU"), each));
+            fmt::format("{}, {}={}", plural(cpus, "CPU"), host.share.cpus_per_task_source, each));
 }
 
 // Returns how many whole processors the host's cgroup may use, at least 1, and at most `all`.
@@ -41,12 +42,13 @@ std::size_t within_quota(const HostInventory& inventory, std::size_t all) {
 void set_slots_by_cores(const JobSpec& spec, Host& host) {
   std::size_t cores = host.inventory->cores.size();
   std::string source;
-  // SLURM may give the job fewer CPUs without binding it to them.
+  // A scheduler may give the job fewer CPUs without binding it to them.
   const std::size_t pus = count_pus(*host.inventory);
-  const auto given = static_cast<std::size_t>(std::max(host.slurm.cpus.value_or(0), 0));
+  const auto given = static_cast<std::size_t>(std::max(host.share.cpus.value_or(0), 0));
   if (given > 0 && given < pus) {
     cores = std::max<std::size_t>(given * cores / pus, 1);
-    source = fmt::format(" of {} that SLURM gives the job", plural(given, "CPU"));
+    source = fmt::format(" of {} that {} gives the job", plural(given, "CPU"),
+                         host.share.scheduler->name());
   }
   if (const std::size_t allowed = within_quota(*host.inventory, cores); allowed < cores) {
     cores = allowed;
@@ -56,7 +58,7 @@ void set_slots_by_cores(const JobSpec& spec, Host& host) {
     const auto each = static_cast<std::size_t>(*spec.cpus_per_rank);
     set_slots(host, cores / each,
               fmt::format("{}{}, {} per rank", plural(cores, "core"), source, each));
-  } else if (host.slurm.cpus_per_task) {
+  } else if (host.share.cpus_per_task) {
     set_slots_by_cpus(host, within_quota(*host.inventory, given > 0 ? std::min(given, pus) : pus));
   } else {
     set_slots(host, cores, plural(cores, "core") + source);
@@ -64,28 +66,28 @@ void set_slots_by_cores(const JobSpec& spec, Host& host) {
 }
 
 void set_slots_by_tasks(Host& host) {
-  const bool gpus_are_known = host.inventory || host.slurm.gpus;
-  set_slots(host, static_cast<std::size_t>(*host.slurm.tasks),
-            host.slurm.tasks_source + (gpus_are_known ? "" : "; its GPUs are not known yet"));
+  const bool gpus_are_known = host.inventory || host.share.gpus;
+  set_slots(host, static_cast<std::size_t>(*host.share.tasks),
+            host.share.tasks_source + (gpus_are_known ? "" : "; its GPUs are not known yet"));
 }
 
 }  // namespace
 
 void settle_slots(const JobSpec& spec, Host& host) {
   if (host.slots_fixed) return;
-  const auto& slurm = host.slurm;
+  const auto& share = host.share;
   if (host.inventory && !host.inventory->gpus.empty()) {
     const std::size_t gpus = host.inventory->gpus.size();
     set_slots(host, gpus, plural(gpus, "GPU"));
-  } else if (!host.inventory && slurm.gpus.value_or(0) > 0) {
-    set_slots(host, static_cast<std::size_t>(*slurm.gpus),
-              fmt::format("{}, {}", plural(*slurm.gpus, "GPU"), slurm.gpus_source));
-  } else if (slurm.tasks) {
+  } else if (!host.inventory && share.gpus.value_or(0) > 0) {
+    set_slots(host, static_cast<std::size_t>(*share.gpus),
+              fmt::format("{}, {}", plural(*share.gpus, "GPU"), share.gpus_source));
+  } else if (share.tasks) {
     set_slots_by_tasks(host);
   } else if (host.inventory) {
     set_slots_by_cores(spec, host);
-  } else if (slurm.gpus == 0 && slurm.cpus && slurm.cpus_per_task && !spec.cpus_per_rank) {
-    set_slots_by_cpus(host, static_cast<std::size_t>(*slurm.cpus));
+  } else if (share.gpus == 0 && share.cpus && share.cpus_per_task && !spec.cpus_per_rank) {
+    set_slots_by_cpus(host, static_cast<std::size_t>(*share.cpus));
   } else {
     host.slots.reset();
     host.slots_source = "not known before it is asked";

@@ -47,7 +47,7 @@ def test_a_job_is_looked_into_from_the_login_host(cluster: Cluster, shared: Path
     shown = hvdrun(cluster, shared, "logs", "--rank", "1", job)
     assert shown.stdout == "[1] rank 1 on n2\n" and shown.stderr == f"hvdrun: note: job {job} runs on n1: looking there\n", shown
     state = json.loads(hvdrun(cluster, shared, "top", "--json", job).stdout)
-    assert [host["host"] for host in state["hosts"]] == ["n1", "n2"] and state["job"]["slurm_job"] == job, state
+    assert [host["host"] for host in state["hosts"]] == ["n1", "n2"] and (state["job"]["scheduler"], state["job"]["scheduler_job"]) == ("SLURM", job), state
     assert [rank["state"] for rank in state["ranks"]] == ["sleeping", "sleeping"], state
     # The only job needs no name, and the host where it runs needs no SLURM.
     verdict = json.loads(hvdrun(cluster, shared, "why", "--json").stdout)

@@ -316,6 +316,7 @@ def test_a_zombie_is_named(sandbox: Sandbox) -> None:
 def test_a_thread_that_hangs_in_the_kernel_is_described_and_continues(sandbox: Sandbox) -> None:
     process = victim(sandbox, "hang")
     child = int(process.out.split()[1])
+    wait_until(lambda: process_state(process.pid) == "D", "vfork to wait for the child")
     main = look_at(process)["threads"][0]
     assert (main["state"], main["system_call"]) == ("D", "vfork") and main["waiting_s"] >= 0, main
     assert "did not stop" in main["problem"] and "vfork" in functions(main)[0], main

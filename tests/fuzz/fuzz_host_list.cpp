@@ -1,8 +1,8 @@
 // Parses any bytes as a list of hosts and as a value of -H. An accepted list must fold to a form
 // that names the same hosts.
+#include "base/host_list.hpp"
 #include "expect.hpp"
 #include "model/host_request.hpp"
-#include "slurm/host_list.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,9 +1,9 @@
 // Parses any bytes as a hostfile. Accepted hosts must be safe arguments of ssh. An error must be
 // one line that names the file.
+#include "base/host_list.hpp"
 #include "expect.hpp"
 #include "resources/hostfile.hpp"
 #include "resources/requested_hosts.hpp"
-#include "slurm/host_list.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,8 +1,8 @@
 // Reads SLURM's variables, one NAME=VALUE per line. They must make a consistent job or an error of
 // one line.
+#include "base/host_list.hpp"
 #include "expect.hpp"
 #include "slurm/counts.hpp"
-#include "slurm/host_list.hpp"
 #include "slurm/job_environment.hpp"
 
 #include <algorithm>

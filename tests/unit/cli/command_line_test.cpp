@@ -197,7 +197,7 @@ TEST_F(CommandLine, RefusesInvalidValuesAndNamesTheOption) {
        "-H is not valid: \"a:0\" needs a whole number of slots after the \":\", 1 or more"},
       {{"--include", "n1:4"},
        "--include takes names of hosts only, such as n[1-4],n7, not \"n1:4\""},
-      {{"--exclude", "n[4-1]"}, "--exclude is not valid: \"n[4-1]\" counts backwards at \"4-1\""},
+      {{"--exclude", "n[4-1]"}, "--exclude is not valid: \"n[4-1]\" runs backwards at \"4-1\""},
       {{"--nnodes", "0"}, "--nnodes needs a whole number of 1 or more, not \"0\""},
       {{"--nnodes=1:4"},
        "--nnodes needs one number of hosts, not \"1:4\": a program that uses libhvd may continue "
@@ -263,13 +263,14 @@ TEST_F(CommandLine, NamesNoHostsInASlurmJob) {
                                                          {"--jsrun", "t"}};
   for (const auto& each : options) {
     EXPECT_THAT(error(each).message,
-                HasSubstr("leave it out: in a SLURM job hvdrun finds the hosts"))
+                HasSubstr("leave it out: in a scheduler's job hvdrun finds the hosts"))
         << each.front();
     EXPECT_THAT(error(each).message, Not(HasSubstr("-H"))) << each.front();
   }
   environment_.erase("SLURM_JOB_ID");
   for (const auto& each : options)
-    EXPECT_THAT(error(each).message, Not(HasSubstr("in a SLURM job hvdrun finds"))) << each.front();
+    EXPECT_THAT(error(each).message, Not(HasSubstr("in a scheduler's job hvdrun finds")))
+        << each.front();
   const JobSpec spec;
   const std::vector<cli::ParsedOption> none;
   const cli::TypedJob job{spec, none, environment_, folder_.path(), "sbatch"};

@@ -8,8 +8,8 @@
 namespace hvdrun::cli {
 namespace {
 
-std::string answer(std::string_view spelling, bool in_slurm_job = false) {
-  return answer_by_words(spelling, run_options(), in_slurm_job);
+std::string answer(std::string_view spelling, bool has_scheduler = false) {
+  return answer_by_words(spelling, run_options(), has_scheduler);
 }
 
 TEST(OptionWords, AreInLowerCaseAndTheSingular) {
@@ -34,7 +34,7 @@ TEST(OptionWords, NameTheOptionForTheirSubject) {
 
 TEST(OptionWords, DoNotNameHostsInASlurmJob) {
   EXPECT_EQ(answer("--servers"), "; for hosts: -H HOST,HOST or --hostfile FILE");
-  EXPECT_EQ(answer("--servers", true), "; hvdrun finds the hosts of a SLURM job");
+  EXPECT_EQ(answer("--servers", true), "; hvdrun finds the hosts of this job");
 }
 
 TEST(OptionWords, NameOptionsThatAUserWouldNotFind) {

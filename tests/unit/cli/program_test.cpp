@@ -81,6 +81,17 @@ TEST(HintForVariables, TakesAllOfThem) {
               EndsWith("; to choose GPUs: CUDA_VISIBLE_DEVICES=0 hvdrun -np 2 -x A=1 ./t"));
 }
 
+TEST(HintForWords, NamesTheOptionThatWasMeant) {
+  const auto message = [](const std::string& name, const std::string& after) {
+    return find_program(name, {}, "/", {"hvdrun", after}).error().message;
+  };
+  EXPECT_THAT(message("2", " ./t"), EndsWith("; to start 2 ranks: hvdrun -np 2 ./t"));
+  EXPECT_THAT(message("np", " 2 ./t"), EndsWith("; did you mean hvdrun -np 2 ./t?"));
+  EXPECT_THAT(message("min-np", " 2 ./t"), EndsWith("; did you mean hvdrun --min-np 2 ./t?"));
+  EXPECT_THAT(message("=", " 1 ./t"), EndsWith("no blanks around its \"=\": -x NAME=VALUE"));
+  EXPECT_THAT(message("nosuch", ""), EndsWith("in PATH"));
+}
+
 TEST_F(FindProgram, NamesANonExecutableFileInPath) {
   const auto file = folder_.write("a/prog", "x");
   expect_error("prog", kExitNotExecutable,

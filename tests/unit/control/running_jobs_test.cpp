@@ -15,7 +15,8 @@ namespace {
 RunningJob job(pid_t pid, const std::string& slurm_job = {}) {
   RunningJob job;
   job.pid = pid;
-  job.about.slurm_job = slurm_job;
+  job.about.scheduler = slurm_job.empty() ? "" : "SLURM";
+  job.about.scheduler_job = slurm_job;
   job.about.command = {"python", "my train.py"};
   job.about.ranks = 4;
   job.about.hosts = 2;

@@ -118,34 +118,6 @@ TEST(RankEnvironment, SlurmVariablesDescribeTheJobNotTheAllocation) {
   EXPECT_FALSE(environment_of_last({}).contains("SLURM_NNODES")) << "outside SLURM";
 }
 
-TEST(SlurmVariables, HaveTheStepAroundHvdrunOrANumberOfTheJobsOwn) {
-  EXPECT_EQ(step_id({{"SLURM_STEP_ID", "3"}}, "a1"), "3");
-  for (const Environment& caller : {Environment{},
-                                    {{"SLURM_STEP_ID", "4294967291"}},
-                                    {{"SLURM_STEP_ID", "3"}, {"HVD_JOB_ID", "b"}}}) {
-    EXPECT_EQ(step_id(caller, "a1"), step_id(caller, "a1"));
-    EXPECT_NE(step_id(caller, "a1"), step_id(caller, "a2"));
-    EXPECT_EQ(step_id(caller, "a1").size(), 4u);
-  }
-}
-
-TEST(SlurmVariables, NameRank0sHostFirstAndFoldEqualHosts) {
-  auto placement = uneven();
-  placement.hosts[0].ranks.resize(1);
-  placement.size = 2;
-  std::swap(placement.hosts[0].host, placement.hosts[1].host);
-  std::map<std::string, std::string> got;
-  const SlurmStep step{"5", "10.0.0.2", true};
-  for (const auto& variable : slurm_variables(step, placement, 0, placement.hosts[0].ranks[0]))
-    got.emplace(variable.name, variable.value);
-  EXPECT_EQ(got.at("SLURM_LAUNCH_NODE_IPADDR"), "10.0.0.2");
-  EXPECT_EQ(got.at("SLURM_SRUN_COMM_HOST"), "10.0.0.2");
-  EXPECT_EQ(got.at("SLURM_DISTRIBUTION"), "cyclic");
-  EXPECT_EQ(got.at("SLURM_STEP_NODELIST"), "n2,n1");
-  EXPECT_EQ(got.at("SLURM_NTASKS_PER_NODE"), "1");
-  EXPECT_EQ(got.at("SLURM_TASKS_PER_NODE"), "1(x2)");
-}
-
 // Returns JAX_LOCAL_DEVICE_IDS of a rank that sees four GPUs and is to use the third; "-" if unset.
 std::string jax_devices_of(const Environment& caller, std::size_t ranks_of_host,
                            const JobSpec& spec = {}, int devices = 4) {

@@ -93,8 +93,8 @@ TEST(PlanRequeue, JobOutsideSlurmIsNotRequeued) {
   EXPECT_EQ(requeue.job, "");
   EXPECT_EQ(requeue.exit_code, kExitTimeout);
   EXPECT_EQ(requeue.note,
-            "the program stopped before its end; this is no SLURM job that could go back into the "
-            "queue");
+            "the program stopped before its end; this is not a job that hvdrun can put back into a "
+            "scheduler's queue");
 }
 
 }  // namespace

@@ -23,5 +23,11 @@ TEST(FoldHostRequests, IsShortAndParsesToTheSameRequests) {
   EXPECT_EQ(fold_host_requests({}), "");
 }
 
+TEST(ParseHostRequests, SaysHowSlotsAreWrittenWhereANumberFollowsAHost) {
+  const auto one = parse_host_request("localhost,2", "hosts:1");
+  ASSERT_FALSE(one);
+  EXPECT_NE(one.error().message.find("a host with 2 slots is localhost:2"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace hvdrun

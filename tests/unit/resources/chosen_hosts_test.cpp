@@ -1,9 +1,9 @@
 // Tests what -H and hostfiles choose among the hosts of a SLURM job.
 #include "resources/chosen_hosts.hpp"
 
+#include "base/host_list.hpp"
 #include "fake_machine.hpp"
 #include "resources/find_allocation.hpp"
-#include "slurm/host_list.hpp"
 
 #include <map>
 
@@ -36,8 +36,8 @@ Environment job(Environment more = {}) {
 
 HostQueries no_queries() {
   HostQueries queries;
-  queries.nodes = [](const std::string& hosts) -> Result<std::string> {
-    ADD_FAILURE() << "SLURM was asked about " << hosts;
+  queries.ask = [](const std::vector<std::string>& command) -> Result<std::string> {
+    ADD_FAILURE() << "SLURM was asked about " << command.back();
     return fail("no answer");
   };
   queries.addresses = [](const auto& names) {
@@ -49,8 +49,8 @@ HostQueries no_queries() {
 
 HostQueries other_names() {
   HostQueries queries;
-  queries.nodes = [](const std::string& hosts) -> Result<std::string> {
-    EXPECT_EQ(hosts, "n[1-3]");
+  queries.ask = [](const std::vector<std::string>& command) -> Result<std::string> {
+    EXPECT_THAT(command, ElementsAre("scontrol", "show", "node", "n[1-3]"));
     return "NodeName=n1 Arch=x86_64\n   NodeAddr=10.0.0.1 NodeHostName=alpha Version=22\n\n"
            "NodeName=n2 Arch=x86_64\n   NodeAddr=beta-ib NodeHostName=beta.cluster\n\n"
            "NodeName=n3 NodeAddr=n3 NodeHostName=n3\n";
@@ -75,15 +75,13 @@ Result<Allocation> choose(const JobSpec& spec, const Environment& environment,
                           const std::vector<HostRequest>& hostfile = {}) {
   auto machine = fake_machine(4, 0, 1, "n1");
   machine.user = "anna";
-  return find_allocation(
-      spec, hostfile, environment, machine,
-      [](const std::string&) -> Result<std::string> { return fail("no answer"); }, queries);
+  return find_allocation(spec, hostfile, environment, machine, queries);
 }
 
 // Returns "n2=4 n1=2": the chosen hosts by SLURM's names, with their slots.
 std::string brief(const Result<Allocation>& allocation) {
   if (!allocation) return allocation.error().message;
-  EXPECT_EQ(allocation->from, HostSource::slurm);
+  EXPECT_EQ(allocation->from, HostSource::scheduler);
   std::string text;
   for (const auto& host : allocation->hosts)
     text += fmt::format("{}{}={}", text.empty() ? "" : " ", host.address,

@@ -7,16 +7,15 @@
 namespace hvdrun {
 namespace {
 
-Result<std::string> do_not_ask_slurm(const std::string& job) {
-  ADD_FAILURE() << "SLURM was asked about job " << job;
+Result<std::string> do_not_ask_slurm(const std::vector<std::string>& command) {
+  ADD_FAILURE() << "SLURM was asked: " << command.front();
   return fail("SLURM does not answer");
 }
 
 // Finds an allocation without a hostfile.
 Result<Allocation> find(const JobSpec& spec, const Environment& environment,
-                        const LocalMachine& machine,
-                        const DescribeJob& describe = do_not_ask_slurm) {
-  return find_allocation(spec, {}, environment, machine, describe);
+                        const LocalMachine& machine, const Ask& ask = do_not_ask_slurm) {
+  return find_allocation(spec, {}, environment, machine, {ask, {}});
 }
 
 HostRequest asked(std::string name, std::optional<int> slots = {}) {
@@ -141,21 +140,23 @@ TEST(FindAllocation, PrefersRequestThenHostfileThenSlurm) {
   spec.hostfile = "my hosts";
   HostRequest in_file = asked("n2", 4);
   in_file.source = "\"my hosts\":1";
-  const auto from_file = find_allocation(spec, {in_file}, {}, fake_machine(2), do_not_ask_slurm);
+  const auto from_file =
+      find_allocation(spec, {in_file}, {}, fake_machine(2), {do_not_ask_slurm, {}});
   ASSERT_TRUE(from_file) << from_file.error().message;
   EXPECT_EQ(from_file->from, HostSource::hostfile);
   EXPECT_EQ(from_file->source, "\"my hosts\"");
   EXPECT_EQ(from_file->hosts[0].name, "n2");
 
   spec.hosts = {asked("n3", 2)};
-  const auto from_request = find_allocation(spec, {in_file}, {}, fake_machine(2), do_not_ask_slurm);
+  const auto from_request =
+      find_allocation(spec, {in_file}, {}, fake_machine(2), {do_not_ask_slurm, {}});
   ASSERT_TRUE(from_request) << from_request.error().message;
   EXPECT_EQ(from_request->from, HostSource::request);
   EXPECT_EQ(from_request->hosts[0].name, "n3");
 
   const auto from_slurm = find({}, slurm(), fake_machine(2));
   ASSERT_TRUE(from_slurm) << from_slurm.error().message;
-  EXPECT_EQ(from_slurm->from, HostSource::slurm);
+  EXPECT_EQ(from_slurm->from, HostSource::scheduler);
   EXPECT_EQ(find({}, {}, fake_machine(2))->from, HostSource::this_machine);
 }
 
@@ -190,14 +191,14 @@ TEST(FindAllocation, AsksScontrolWhichHostsHaveTheGpus) {
         {{"SLURM_GPUS", "5"}, {"SLURM_GPUS_ON_NODE", "4"}, {"SLURMD_NODENAME", "n1"}}}) {
     const auto found =
         find({}, two_hosts(asked), fake_machine(4, 4, 1, "n1"),
-             [](const std::string& job) -> Result<std::string> {
-               EXPECT_EQ(job, "77");
+             [](const std::vector<std::string>& command) -> Result<std::string> {
+               EXPECT_EQ(command.back(), "77");
                return "  Nodes=n1 GRES=gpu:4(IDX:0-3)\n  Nodes=n2 GRES=gpu:1(IDX:0)\n";
              });
     ASSERT_TRUE(found) << found.error().message;
-    EXPECT_EQ(found->hosts[0].slurm.gpus, 4);
-    EXPECT_EQ(found->hosts[1].slurm.gpus, 1);
-    EXPECT_EQ(found->hosts[1].slurm.gpus_source,
+    EXPECT_EQ(found->hosts[0].share.gpus, 4);
+    EXPECT_EQ(found->hosts[1].share.gpus, 1);
+    EXPECT_EQ(found->hosts[1].share.gpus_source,
               asked.contains("SLURM_GPUS") ? "SLURM_GPUS" : asked.begin()->first);
     EXPECT_TRUE(found->notes.empty());
   }
@@ -205,11 +206,11 @@ TEST(FindAllocation, AsksScontrolWhichHostsHaveTheGpus) {
 
 TEST(FindAllocation, NotesThatSlurmDoesNotSayWhichHostsHaveTheGpus) {
   const auto found = find({}, two_hosts({{"SLURM_GPUS", "5"}}), fake_machine(4),
-                          [](const std::string&) -> Result<std::string> {
+                          [](const std::vector<std::string>&) -> Result<std::string> {
                             return fail("scontrol: no answer in time");
                           });
   ASSERT_TRUE(found) << found.error().message;
-  EXPECT_EQ(found->hosts[1].slurm.gpus, std::nullopt);
+  EXPECT_EQ(found->hosts[1].share.gpus, std::nullopt);
   ASSERT_EQ(found->notes.size(), 1u);
   EXPECT_EQ(found->notes[0],
             "SLURM_GPUS=5 does not say how many GPUs each host has, and SLURM does not either "

@@ -1,5 +1,4 @@
-#include "resources/other_schedulers.hpp"
-
+// Tests the schedulers on whose hosts hvdrun starts no agents yet.
 #include "fake_machine.hpp"
 #include "resources/find_allocation.hpp"
 #include "temporary_folder.hpp"
@@ -20,8 +19,7 @@ class OtherSchedulers : public testing::Test {
  protected:
   static Result<Allocation> find(const Environment& environment, JobSpec spec = {},
                                  LocalMachine machine = fake_machine(4)) {
-    return find_allocation(spec, {}, environment, machine,
-                           [](const std::string&) -> Result<std::string> { return fail(""); });
+    return find_allocation(spec, {}, environment, machine);
   }
 
   std::string nodes(const std::string& text) const { return folder_.write("nodes", text).string(); }
@@ -56,7 +54,8 @@ TEST_F(OtherSchedulers, RefuseAJobOfSeveralHostsAndSayWhatToType) {
   }
   EXPECT_THAT(
       find(cases[0].first).error().message,
-      HasSubstr("this is a job of PBS (12.server) with 2 hosts (n1, n2), and hvdrun finds"));
+      HasSubstr("this is a job of PBS (12.server) with 2 hosts (n1, n2), and hvdrun does not "
+                "start ranks on the other hosts of such a job by itself"));
 }
 
 TEST_F(OtherSchedulers, GiveAJobOfThisHostItsSlots) {
@@ -88,15 +87,16 @@ TEST_F(OtherSchedulers, LeaveTheUsersHostsAndSlurmsAsTheyAre) {
                          {"SLURM_JOB_NUM_NODES", "1"},
                          {"SLURM_JOB_NODELIST", here()},
                          {"SLURMD_NODENAME", here()}};
-  EXPECT_EQ(find(both)->from, HostSource::slurm);
+  EXPECT_EQ(find(both)->from, HostSource::scheduler);
 }
 
 TEST_F(OtherSchedulers, AreNotSeenInCommonVariables) {
-  EXPECT_FALSE(find_foreign_job({{"JOB_ID", "5"},
-                                 {"NSLOTS", "4"},
-                                 {"NCPUS", "4"},
-                                 {"PBS_NODEFILE", ""},
-                                 {"_CONDOR_SCRATCH_DIR", "/tmp"}}));
+  EXPECT_EQ(scheduler_of({{"JOB_ID", "5"},
+                          {"NSLOTS", "4"},
+                          {"NCPUS", "4"},
+                          {"PBS_NODEFILE", ""},
+                          {"_CONDOR_SCRATCH_DIR", "/tmp"}}),
+            nullptr);
 }
 
 }  // namespace

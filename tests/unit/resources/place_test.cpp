@@ -220,8 +220,9 @@ Host other_host(const std::string& name, std::optional<int> slots,
   host.slots = slots;
   host.slots_source = "f";
   host.slots_fixed = slots && !slurm_gpus;
-  host.slurm.gpus = slurm_gpus;
-  host.slurm.gpus_source = "SLURM_GPUS_PER_NODE";
+  host.share.scheduler = schedulers().front();
+  host.share.gpus = slurm_gpus;
+  host.share.gpus_source = "SLURM_GPUS_PER_NODE";
   return host;
 }
 
@@ -391,7 +392,7 @@ TEST(Place, NotesHowSlurmsTasksWereUsed) {
   for (const auto& test : cases) {
     Allocation allocation;
     allocation.hosts = {other_host("n1", test.gpus, test.gpus)};
-    allocation.hosts[0].slurm.tasks = test.tasks;
+    allocation.hosts[0].share.tasks = test.tasks;
     JobSpec spec;
     spec.ranks_per_host = test.ranks_per_host;
     const auto placement = place(spec, allocation);
@@ -406,8 +407,9 @@ TEST(Place, NotesHostsWithFewerVisibleGpusThanSlurmGave) {
   for (std::size_t i = 0; i < made.size(); ++i) made[i].name = fmt::format("n{}", i + 1);
   Allocation allocation = allocation_of(made);
   for (auto& host : allocation.hosts) {
-    host.slurm.gpus = 4;
-    host.slurm.gpus_source = "SLURM_GPUS";
+    host.share.scheduler = schedulers().front();
+    host.share.gpus = 4;
+    host.share.gpus_source = "SLURM_GPUS";
   }
   JobSpec spec;
   EXPECT_EQ(fmt::format("{}", fmt::join(place(spec, allocation)->notes, "\n")),

@@ -92,8 +92,8 @@ TEST(PlacementJson, MarksUnknownAndProvisionalHosts) {
   Allocation allocation;
   Host other;
   other.name = "n2";
-  other.slurm.gpus = 2;
-  other.slurm.gpus_source = "SLURM_GPUS_PER_NODE";
+  other.share.gpus = 2;
+  other.share.gpus_source = "SLURM_GPUS_PER_NODE";
   other.slots = 2;
   allocation.hosts = {other};
   allocation.reasons = {"because"};

@@ -58,9 +58,9 @@ TEST(PlacementTable, SaysWhyHostsWereChosenAndWhichAreNotInspectedYet) {
     host.name = name;
     host.slots = 2;
     host.slots_source = "2 GPUs, SLURM_GPUS_PER_NODE";
-    host.slurm.cpus = 16;
-    host.slurm.gpus = 2;
-    host.slurm.gpus_source = "SLURM_GPUS_PER_NODE";
+    host.share.cpus = 16;
+    host.share.gpus = 2;
+    host.share.gpus_source = "SLURM_GPUS_PER_NODE";
     allocation.hosts.push_back(host);
   }
   allocation.hosts[2].port = 2222;

@@ -1,6 +1,7 @@
 #include "resources/slots.hpp"
 
 #include "fake_machine.hpp"
+#include "schedulers/schedulers.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -14,16 +15,25 @@ std::string brief(const Host& host) {
 
 struct SlotsCase {
   const char* what;
-  SlurmShare slurm;
+  JobShare given;
   std::optional<int> cpus_per_rank;
   const char* before;  // the host was inspected
   LocalMachine answer;
   const char* after;
 };
 
-SlurmShare share(std::optional<int> tasks, std::optional<int> cpus_per_task,
-                 std::optional<int> cpus, std::optional<int> gpus) {
-  return {tasks, "SLURM_NTASKS", cpus_per_task, cpus, gpus, gpus, "SLURM_GPUS_PER_NODE"};
+JobShare share(std::optional<int> tasks, std::optional<int> cpus_per_task, std::optional<int> cpus,
+               std::optional<int> gpus) {
+  return {.scheduler = schedulers().front(),
+          .tasks = tasks,
+          .tasks_source = "SLURM_NTASKS",
+          .cpus_per_task = cpus_per_task,
+          .cpus_per_task_source = "SLURM_CPUS_PER_TASK",
+          .cpus = cpus,
+          .cpus_source = "SLURM_JOB_CPUS_PER_NODE",
+          .gpus = gpus,
+          .given_gpus = gpus,
+          .gpus_source = "SLURM_GPUS_PER_NODE"};
 }
 
 TEST(Slots, AreUpdatedWhenTheHostHasAnswered) {
@@ -108,7 +118,7 @@ TEST(Slots, AreUpdatedWhenTheHostHasAnswered) {
     JobSpec spec;
     spec.cpus_per_rank = test.cpus_per_rank;
     Host host;
-    host.slurm = test.slurm;
+    host.share = test.given;
     settle_slots(spec, host);
     EXPECT_EQ(brief(host), test.before) << test.what;
     take_inventory(spec, test.answer.inventory, host);
@@ -119,11 +129,11 @@ TEST(Slots, AreUpdatedWhenTheHostHasAnswered) {
 
 // A container sees all cores, but its cgroup limits the CPU time.
 TEST(Slots, AreLimitedByTheCgroup) {
-  const auto slots = [](double quota, const SlurmShare& slurm, std::optional<int> cpus_per_rank) {
+  const auto slots = [](double quota, const JobShare& given, std::optional<int> cpus_per_rank) {
     JobSpec spec;
     spec.cpus_per_rank = cpus_per_rank;
     Host host;
-    host.slurm = slurm;
+    host.share = given;
     auto inventory = fake_machine(8, 0, 2).inventory;
     inventory.cpu_quota = quota;
     take_inventory(spec, inventory, host);

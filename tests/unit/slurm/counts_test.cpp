@@ -1,6 +1,6 @@
 #include "slurm/counts.hpp"
 
-#include "slurm/host_list.hpp"
+#include "base/host_list.hpp"
 
 #include <gmock/gmock.h>
 

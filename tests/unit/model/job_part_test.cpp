@@ -1,4 +1,4 @@
-#include "slurm/job_part.hpp"
+#include "model/job_part.hpp"
 
 #include "temporary_folder.hpp"
 
@@ -20,14 +20,6 @@ void write(const fs::path& file, const std::string& text) {
 std::string contents(const fs::path& file) {
   std::ifstream stream(file);
   return {std::istreambuf_iterator<char>(stream), {}};
-}
-
-TEST(JobPart, IsReadFromSlurmsVariables) {
-  EXPECT_EQ(find_job_part({}).job, "");
-  EXPECT_EQ(find_job_part({{"SLURM_RESTART_COUNT", "2"}}).number, 0);
-  const auto part = find_job_part({{"SLURM_JOB_ID", "12"}, {"SLURM_RESTART_COUNT", "2"}});
-  EXPECT_EQ(part.job, "12");
-  EXPECT_EQ(part.number, 2);
 }
 
 TEST(JobPart, KeepsTheFilesOfEarlierParts) {

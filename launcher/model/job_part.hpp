@@ -1,8 +1,7 @@
-// Which part of a SLURM job this process belongs to. A job that goes back into the queue runs again
-// under the same id; each of its runs is a part. Functions for any thread.
+// Which part of a scheduler's job this process belongs to. A job that goes back into the queue runs
+// again under the same id; each of its runs is a part. Functions for any thread.
 #pragma once
 
-#include "base/environment.hpp"
 #include "base/result.hpp"
 
 #include <filesystem>
@@ -11,12 +10,9 @@
 namespace hvdrun {
 
 struct JobPart {
-  std::string job;  // as scontrol takes it: "12", "12_3"; empty outside a job
+  std::string job;  // as the scheduler's commands take it: "12", "12_3"; empty outside a job
   int number = 0;   // how often the job went back into the queue before
 };
-
-// Reads SLURM_JOB_ID, those of an array, and SLURM_RESTART_COUNT.
-JobPart find_job_part(const Environment& environment);
 
 // Keeps what the part before this one wrote to `file`, before this part replaces it: renames F to
 // F.job12.part0, and F.rank3 to F.job12.part0.rank3. Does nothing in the first part, if there is no

@@ -1,4 +1,4 @@
-#include "slurm/host_list.hpp"
+#include "base/host_list.hpp"
 
 #include "common/text.hpp"
 
@@ -70,7 +70,7 @@ Result<Range> read_range(std::string_view text, std::string_view whole) {
     HVD_TRY(range.last, read_number(text.substr(dash + 1), whole));
   }
   if (range.last < range.first)
-    return usage_error(fmt::format("{} counts backwards at {}", quote(whole), quote(text)));
+    return usage_error(fmt::format("{} runs backwards at {}", quote(whole), quote(text)));
   return range;
 }
 

@@ -1,7 +1,7 @@
-// Tests the hosts of every kind of SLURM job, from the environment in which users start hvdrun.
-#include "resources/slurm_hosts.hpp"
-
+// Tests the hosts of every kind of SLURM job, from the environment in which users start hvdrun; and
+// those of a made-up scheduler, so that a scheduler is one row and nothing else.
 #include "fake_machine.hpp"
+#include "resources/find_allocation.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -30,8 +30,7 @@ Environment from_login(Environment environment) {
 
 Result<Allocation> allocate(const Environment& environment, const LocalMachine& machine,
                             const JobSpec& spec = {}) {
-  HVD_TRY(const auto found, slurm_job(environment));
-  return slurm_hosts(spec, found.value(), environment, machine);
+  return find_allocation(spec, {}, environment, machine);
 }
 
 // Returns the slots of each host, such as "n1=4 n2=4?", with a "?" if the host was not inspected
@@ -137,7 +136,7 @@ TEST(SlurmHosts, HaveTheSlotsOfEveryKindOfJob) {
     const auto allocation = allocate(test.environment, test.machine);
     ASSERT_TRUE(allocation) << test.what << ": " << allocation.error().message;
     EXPECT_EQ(brief(*allocation), test.hosts) << test.what;
-    EXPECT_EQ(allocation->from, HostSource::slurm) << test.what;
+    EXPECT_EQ(allocation->from, HostSource::scheduler) << test.what;
   }
 }
 
@@ -156,7 +155,7 @@ TEST(SlurmHosts, HaveReasonsAndSources) {
                                    HasSubstr("--gpus-per-task: each rank still sees all GPUs")));
   EXPECT_TRUE(batch->notes.empty());
   EXPECT_EQ(batch->hosts[1].address, "n2");
-  EXPECT_EQ(batch->hosts[1].slurm.gpus, 4);
+  EXPECT_EQ(batch->hosts[1].share.gpus, 4);
   EXPECT_EQ(batch->hosts[1].slots_source, "4 GPUs, SLURM_GPUS_PER_NODE");
 
   const auto step =
@@ -170,8 +169,8 @@ TEST(SlurmHosts, HaveReasonsAndSources) {
 TEST(SlurmHosts, WithoutGpusOnThisHostHaveNoneOnOthers) {
   const auto allocation = allocate(job("n[1-2]", 2), fake_machine(16, 0, 1, "n1"));
   ASSERT_TRUE(allocation);
-  EXPECT_EQ(allocation->hosts[1].slurm.gpus, 0);
-  EXPECT_EQ(allocation->hosts[1].slurm.gpus_source, "as on n1");
+  EXPECT_EQ(allocation->hosts[1].share.gpus, 0);
+  EXPECT_EQ(allocation->hosts[1].share.gpus_source, "as on n1");
 }
 
 TEST(SlurmHosts, RefuseGpusThatSlurmHidesFromTheStep) {

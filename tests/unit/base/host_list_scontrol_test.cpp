@@ -1,7 +1,7 @@
 // Compares hvdrun's parser of host lists with SLURM's: `scontrol show hostnames`, which needs no
 // daemon. A generator with a fixed seed makes the lists.
 #include "../temporary_folder.hpp"
-#include "slurm/host_list.hpp"
+#include "base/host_list.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,6 @@
-#include "slurm/job_part.hpp"
+#include "model/job_part.hpp"
 
 #include <cerrno>
-#include <charconv>
 #include <string_view>
 #include <system_error>
 #include <vector>
@@ -39,22 +38,6 @@ Result<void> rename_aside(const std::string& from, const std::string& to) {
 }
 
 }  // namespace
-
-JobPart find_job_part(const Environment& environment) {
-  JobPart part;
-  const auto* array = find_variable(environment, "SLURM_ARRAY_JOB_ID");
-  const auto* task = find_variable(environment, "SLURM_ARRAY_TASK_ID");
-  // A task of an array is named by its index: one task has the array's own number, which would name
-  // all of them.
-  if (array != nullptr && task != nullptr)
-    part.job = *array + "_" + *task;
-  else if (const auto* job = find_variable(environment, "SLURM_JOB_ID"); job != nullptr)
-    part.job = *job;
-  const auto* count = find_variable(environment, "SLURM_RESTART_COUNT");
-  if (count != nullptr && !part.job.empty())
-    std::from_chars(count->data(), count->data() + count->size(), part.number);
-  return part;
-}
 
 Result<void> keep_earlier_part(const fs::path& file, const JobPart& part) {
   if (file.empty() || part.number <= 0) return {};

@@ -1,4 +1,4 @@
-#include "slurm/host_list.hpp"
+#include "base/host_list.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -54,7 +54,7 @@ TEST(ExpandHostList, RefusesInvalidLists) {
       {"n[1-2-3]", "has \"2-3\" in brackets"},
       {"n[a-b]", "has \"a\" in brackets"},
       {"n[+1]", "has \"+1\" in brackets"},
-      {"n[3-1]", "\"n[3-1]\" counts backwards at \"3-1\""},
+      {"n[3-1]", "\"n[3-1]\" runs backwards at \"3-1\""},
       {"n 1", "\"n 1\" has \" \", which no host's name has"},
       {"münchen1", "\"münchen1\" has \"ü\", which no host's name has"},
       {"n☃", "\"n☃\" has \"☃\", which no host's name has"},

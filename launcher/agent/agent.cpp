@@ -134,7 +134,7 @@ class Agent {
   RankProcesses ranks_;
   UserSignals user_signals_;
   OomWatch oom_;
-  GpuWatch gpus_;
+  GpuRecorder gpus_;
   std::unique_ptr<PmixServer> pmix_;
   std::string pmix_failure_;  // why the server did not start, if PmixMode::automatic; or else ""
   std::optional<StatusPages> pages_;
@@ -364,7 +364,7 @@ Result<void> Agent::launch(LaunchMessage job) {
   auto result = starter().start(0);
   if (!paused_) page_watch_->start();
   meeting_.ranks_started();
-  gpus_.start(job_->gpus, ranks_.all());
+  gpus_.start(job_->gpu_vendor, job_->gpus, ranks_.all());
   return result;
 }
 

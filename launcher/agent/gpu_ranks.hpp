@@ -1,11 +1,11 @@
-// Which ranks compute on which GPUs, and how much GPU memory each rank has: NVML's lists of
+// Which ranks compute on which GPUs, and how much GPU memory each rank has: the driver's lists of
 // processes, summed up over the processes of each rank.
 //
-// The agent's thread for NVML owns it. It cannot fail: a process whose rank is not found is left
+// The agent's thread for GPUs owns it. It cannot fail: a process whose rank is not found is left
 // out.
 #pragma once
 
-#include "resources/nvml_watch.hpp"
+#include "model/gpu_vendor.hpp"
 
 #include <cstdint>
 #include <functional>

@@ -47,7 +47,7 @@ constexpr std::chrono::seconds kAnswerTimeout{10};
 struct AgentEnd {
   int code = kExitLauncher;  // as a shell shows it
   int signal = 0;            // the one that ended it; 0: none
-  // It has exited, but a thread of it hangs in the kernel. NVML's can if a GPU has a fault.
+  // It has exited, but a thread of it hangs in the kernel. The one for GPUs can if one has a fault.
   bool hangs = false;
 };
 

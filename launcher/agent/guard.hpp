@@ -9,8 +9,8 @@
 // ranks too. If the guard is killed, the agent notices and
 // ends the job. If both are killed at once, the launcher cleans up.
 //
-// An agent that has done its work may be unable to end: NVML's thread may hang in the kernel if a
-// GPU has a fault. The guard waits one second for it and then ends without it.
+// An agent that has done its work may be unable to end: its thread for GPUs may hang in the kernel
+// if one has a fault. The guard waits one second for it and then ends without it.
 #pragma once
 
 #include "agent/agent_options.hpp"

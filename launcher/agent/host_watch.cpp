@@ -3,7 +3,6 @@
 #include "agent/gpu_ranks.hpp"
 #include "agent/process_tree.hpp"
 #include "common/file_content.hpp"
-#include "resources/nvml_watch.hpp"
 
 #include <chrono>
 #include <csignal>
@@ -23,7 +22,8 @@
 namespace hvdrun {
 namespace {
 
-// Between two looks, and before the first: starting NVML is too expensive for a shorter job.
+// Between two looks, and before the first: opening the vendor's library is too expensive for a
+// shorter job.
 constexpr std::chrono::seconds kInterval{1};
 
 // Finds the file with the counter from the lines of /proc/self/cgroup: "0::/a/b" for v2,
@@ -54,7 +54,7 @@ std::filesystem::path find_counter() {
 
 }  // namespace
 
-struct GpuWatch::Shared {
+struct GpuRecorder::Shared {
   std::optional<int> find_rank(int pid, pid_t agent) {
     const std::lock_guard lock(mutex);
     const auto root = root_of(pid, agent, roots);
@@ -67,16 +67,18 @@ struct GpuWatch::Shared {
   std::set<pid_t> roots;
 };
 
-void GpuWatch::start(std::vector<std::string> uuids, const std::vector<RankProcess>& ranks) {
-  if (uuids.empty()) return;
+void GpuRecorder::start(const std::string& vendor, std::vector<std::string> gpus,
+                        const std::vector<RankProcess>& ranks, const GpuVendors& vendors) {
+  const auto* row = find_gpu_vendor(vendor, vendors);
+  if (gpus.empty() || row == nullptr) return;
   shared_ = std::make_shared<Shared>();
   for (const auto& rank : ranks) add(rank);
   const auto find_rank = [shared = shared_, agent = ::getpid()](int pid) {
     return shared->find_rank(pid, agent);
   };
-  const auto look = [shared = shared_, uuids = std::move(uuids), find_rank] {
+  const auto look = [shared = shared_, open = row->watch, gpus = std::move(gpus), find_rank] {
     std::this_thread::sleep_for(kInterval);
-    const auto watch = NvmlWatch::open(uuids);
+    const auto watch = open(gpus);
     if (watch == nullptr) return;
     GpuRanks on_gpus(find_rank);
     for (;;) {
@@ -96,14 +98,14 @@ void GpuWatch::start(std::vector<std::string> uuids, const std::vector<RankProce
   }
 }
 
-void GpuWatch::add(const RankProcess& rank) {
+void GpuRecorder::add(const RankProcess& rank) {
   if (shared_ == nullptr) return;
   const std::lock_guard lock(shared_->mutex);
   shared_->rank_of[rank.pid] = rank.rank;
   shared_->roots.insert(rank.pid);
 }
 
-GpuRecord GpuWatch::record() const {
+GpuRecord GpuRecorder::record() const {
   if (shared_ == nullptr) return {};
   const std::lock_guard lock(shared_->mutex);
   return shared_->record;

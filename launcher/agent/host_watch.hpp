@@ -1,9 +1,10 @@
 // What an agent watches of its host while ranks run: the use of their GPUs, and kills for lack of
 // memory. The agent owns both watches and calls them on its loop's thread. They cannot fail: where
-// NVML or the kernel's counter is missing, nothing is seen.
+// a GPU's driver or the kernel's counter is missing, nothing is seen.
 #pragma once
 
 #include "agent/rank_processes.hpp"
+#include "gpus/gpu_vendors.hpp"
 #include "model/report.hpp"
 
 #include <cstdint>
@@ -17,18 +18,21 @@ namespace hvdrun {
 
 // Records once a second how the GPUs of this agent's ranks are used.
 //
-// It looks on a thread of its own, because NVML may hang when a GPU has a fault, and stopping the
-// job matters most then. For the same reason the thread is never joined: it ends with the process.
-class GpuWatch {
+// It looks on a thread of its own, because the vendor's library may hang when a GPU has a fault,
+// and stopping the job matters most then. For the same reason the thread is never joined: it ends
+// with the process.
+class GpuRecorder {
  public:
-  // Begins to look at these devices, given by NVML's names, one second from now. If there are none,
-  // it starts no thread and does not open NVML. `ranks` are the agent's child processes.
-  void start(std::vector<std::string> uuids, const std::vector<RankProcess>& ranks);
+  // Begins to look at these GPUs of a vendor, given by watched_name(), one second from now. If
+  // there are none, it starts no thread and opens no library. `ranks` are the agent's child
+  // processes.
+  void start(const std::string& vendor, std::vector<std::string> gpus,
+             const std::vector<RankProcess>& ranks, const GpuVendors& vendors = gpu_vendors());
 
   // Looks at one more child process, which was started later.
   void add(const RankProcess& rank);
 
-  // Returns what was seen so far. Does not wait for NVML.
+  // Returns what was seen so far. Does not wait for a GPU.
   GpuRecord record() const;
 
  private:

@@ -21,7 +21,7 @@ constexpr std::chrono::milliseconds kLongestInterval{2000};
 }  // namespace
 
 PageWatch::PageWatch(const EventLoop& loop, const StatusPages& pages, const RankProcesses& ranks,
-                     const GpuWatch& gpus, Link& link, const LaunchMessage& job)
+                     const GpuRecorder& gpus, Link& link, const LaunchMessage& job)
     : pages_(pages),
       ranks_(ranks),
       gpus_(gpus),

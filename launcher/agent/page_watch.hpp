@@ -26,7 +26,7 @@ class PageWatch {
  public:
   // The first five must outlive it. `job` says what the launcher wants to know.
   PageWatch(const EventLoop& loop, const StatusPages& pages, const RankProcesses& ranks,
-            const GpuWatch& gpus, Link& link, const LaunchMessage& job);
+            const GpuRecorder& gpus, Link& link, const LaunchMessage& job);
 
   void start();
   // Reads no pages until start(): ranks are paused, or being stopped.
@@ -40,7 +40,7 @@ class PageWatch {
 
   const StatusPages& pages_;
   const RankProcesses& ranks_;
-  const GpuWatch& gpus_;
+  const GpuRecorder& gpus_;
   Link& link_;
   std::optional<StallWatch> stalls_;
   const std::chrono::milliseconds progress_interval_;  // 0: the launcher does not want it

@@ -117,7 +117,7 @@ ExitedMessage exited_message(const StatusPages& pages, const RankProcess& proces
 }
 
 AnswerMessage answer_of(const QuestionMessage& question, const StatusPages& pages,
-                        const std::vector<RankProcess>& ranks, const GpuWatch* gpus) {
+                        const std::vector<RankProcess>& ranks, const GpuRecorder* gpus) {
   const auto wanted = question.wanted;
   const bool all_use = wanted == Wanted::use;
   const bool is_time = wanted == Wanted::processor_time;

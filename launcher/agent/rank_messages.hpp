@@ -21,7 +21,7 @@ RankStatus status_of(const StatusPages& pages, const RankProcess& process);
 
 // Returns what is wanted of all ranks. The looks come later (RankLooker).
 AnswerMessage answer_of(const QuestionMessage& question, const StatusPages& pages,
-                        const std::vector<RankProcess>& ranks, const GpuWatch* gpus = nullptr);
+                        const std::vector<RankProcess>& ranks, const GpuRecorder* gpus = nullptr);
 
 // Returns how a rank ended, as its process and its page show it. The caller fills in what only the
 // host knows: lost_connection and out_of_memory.

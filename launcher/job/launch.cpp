@@ -39,30 +39,24 @@ std::vector<LaunchHost> hosts_of(const Placement& placement, const RankPorts& po
   return hosts;
 }
 
-// Returns NVML's name of a device; a MIG device has its own.
-const std::string& nvml_name(const Gpu& gpu) {
-  return gpu.visible.starts_with("MIG-") ? gpu.visible : gpu.uuid;
-}
-
-// Returns the GPUs that the host's ranks and spares were given. Returns all of the host's if ranks
-// choose their GPUs themselves, or the user wants one rank to have all.
-std::vector<std::string> gpus_to_watch(const JobSpec& spec, const Plan& plan,
-                                       const HostPlacement& placed) {
+// Lets the agent watch the GPUs that the host's ranks and spares were given. Lets it watch all of
+// the host's if ranks choose their GPUs themselves, or the user wants one rank to have all.
+void watch_gpus(const JobSpec& spec, const Plan& plan, const HostPlacement& placed,
+                LaunchMessage& message) {
   const bool all = spec.ranks_per_host == 1 || spec.gpu_bind == GpuBind::none;
   const auto& hosts = plan.allocation.hosts;
   const auto host = std::find_if(hosts.begin(), hosts.end(), [&](const Host& candidate) {
     return candidate.name == placed.host && candidate.inventory;
   });
-  std::vector<std::string> names;
-  if (host == hosts.end()) return names;
+  if (host == hosts.end()) return;
+  message.gpu_vendor = host->inventory->gpu_vendor;
   for (std::size_t i = 0; i < host->inventory->gpus.size(); ++i) {
     const auto has_it = [i](const RankPlacement& rank) { return rank.gpu == static_cast<int>(i); };
     const bool is_given = all || std::ranges::any_of(placed.ranks, has_it) ||
                           std::ranges::any_of(placed.spares, has_it);
-    const auto& name = nvml_name(host->inventory->gpus[i]);
-    if (is_given && !name.empty()) names.push_back(name);
+    const auto& name = watched_name(host->inventory->gpus[i]);
+    if (is_given && !name.empty()) message.gpus.push_back(name);
   }
-  return names;
 }
 
 // Returns the arguments of a shell that starts the program by the command of --wrap, in the ranks
@@ -106,7 +100,7 @@ std::vector<GpuUse> with_device_names(std::vector<GpuUse> uses, const Host& host
   const auto& gpus = host.inventory->gpus;
   for (auto& use : uses) {
     const auto at = std::find_if(gpus.begin(), gpus.end(),
-                                 [&](const Gpu& gpu) { return nvml_name(gpu) == use.uuid; });
+                                 [&](const Gpu& gpu) { return watched_name(gpu) == use.uuid; });
     if (at != gpus.end()) use.device = name_gpu(*at, static_cast<int>(at - gpus.begin()));
   }
   return uses;
@@ -164,7 +158,7 @@ LaunchMessage launch_message(const JobSpec& spec, const Plan& plan, const JobIde
     message.niceness = context.niceness;
   }
   message.mlx_hosts = mlx_hosts(spec, identity.ports, placement);
-  message.gpus = gpus_to_watch(spec, plan, placement.hosts[host_index]);
+  watch_gpus(spec, plan, placement.hosts[host_index], message);
   message.elastic = spec.elastic.min_ranks.has_value();
   if (message.elastic) message.key = identity.key;
   message.grows = spec.elastic.replaces || spec.elastic.spares > 0;

@@ -318,9 +318,11 @@ std::vector<RankVariable> rank_environment(const Environment& caller, const JobS
   if (rank.device)
     add({HVD_ENV_LOCAL_DEVICE}, std::to_string(*rank.device), "the GPU for this rank");
   if (rank.visible_devices)
-    add({"CUDA_VISIBLE_DEVICES"}, *rank.visible_devices, "the GPUs that this rank sees");
+    add({host.gpu_variables.visible.c_str()}, *rank.visible_devices,
+        "the GPUs that this rank sees");
   if (rank.in_pci_order)
-    add({"CUDA_DEVICE_ORDER"}, "PCI_BUS_ID", "the order of those numbers, as the GPUs differ");
+    add({host.gpu_variables.order.c_str()}, host.gpu_variables.pci_order,
+        "the order of those numbers, as the GPUs differ");
   auto others = framework_variables(spec, job.ports, job.id, job.restart_count, placement, rank);
   std::ranges::move(
       torchrun_variables(spec, job.master_address, job.master_port, placement, host_index),

@@ -28,24 +28,33 @@ struct Locality {
 };
 
 struct Gpu {
-  std::string visible;      // its entry in CUDA_VISIBLE_DEVICES: an ordinal, a UUID or a MIG name
+  std::string visible;      // its entry in GpuVariables::visible: a number, a UUID or another name
   std::string uuid;         // "GPU-…"; empty if not known
   std::string pci_address;  // "0000:3b:00.0"; empty if not known
   std::string name;         // "NVIDIA H200"; empty if not known
   std::uint64_t memory_bytes = 0;
   std::optional<int> numa_node;     // the nearest; nullopt if not known
   std::vector<int> near_cpus = {};  // as Locality::cpus
+  std::string watched_as = {};      // see watched_name()
 };
+
+// Returns the name by which GpuVendor::watch finds a GPU; empty if it has none.
+inline const std::string& watched_name(const Gpu& gpu) {
+  return gpu.watched_as.empty() ? gpu.uuid : gpu.watched_as;
+}
 
 struct HostInventory {
   std::vector<Core> cores;          // by package, NUMA node, core; only what this process may use
   std::vector<int> numa_nodes;      // those of `cores` whose memory this process may use
   std::optional<double> cpu_quota;  // how many processors its cgroup may use; nullopt: no limit
-  std::vector<Gpu> gpus;            // in CUDA's order: position i is the device that a rank calls i
-  // CUDA_VISIBLE_DEVICES of the ranks must list all of `gpus`, since CUDA's order is not known: the
-  // variable is unset, and there are MIG devices, or several kinds of GPU without
+  std::string gpu_vendor;           // GpuVendor::name; empty without GPUs
+  std::vector<Gpu> gpus;            // in the order of the vendor's runtime: a rank calls gpus[i] i
+  // The ranks' variable must list all of `gpus`, since the runtime's own order is not known: with
+  // CUDA, the variable is unset, and there are MIG devices, or several kinds of GPU without
   // CUDA_DEVICE_ORDER=PCI_BUS_ID.
   bool gpus_need_list = false;
+  // Why each rank must see one GPU alone, whatever --gpu-bind says; empty: it may see all.
+  std::string single_because;
   // How the GPUs were found, for --verbose: "NVML", "CUDA_VISIBLE_DEVICES", "no NVIDIA driver".
   std::string gpu_source;
   std::string topology_file;       // the cores were read from this file; empty: from the machine
@@ -108,18 +117,25 @@ struct Allocation {
   std::vector<std::string> notes;    // what the user should know in any case
 };
 
+// The variables by which a vendor's runtime chooses and numbers GPUs.
+struct GpuVariables {
+  std::string visible = {};    // "CUDA_VISIBLE_DEVICES"; its value lists Gpu::visible, with commas
+  std::string order = {};      // "CUDA_DEVICE_ORDER"; empty: the order is that of PCI addresses
+  std::string pci_order = {};  // the value of `order` for PCI addresses: "PCI_BUS_ID"
+};
+
 struct RankPlacement {
   int rank = 0;
   int local_rank = 0;
   int cross_rank = 0;  // Horovod's: position among the ranks with the same local rank
   int cross_size = 1;
   std::optional<int> gpu;  // index in the host's inventory; nullopt without GPUs
-  // The CUDA ordinal that the rank is to use, in the numbering that it sees. nullopt without GPUs.
+  // The number of the GPU that the rank is to use, among those that it sees. nullopt without GPUs.
   std::optional<int> device;
   int devices = 0;  // the GPUs that it sees
-  // CUDA_VISIBLE_DEVICES of the rank; nullopt: the caller's value.
+  // Its GpuVariables::visible; nullopt: the caller's value.
   std::optional<std::string> visible_devices;
-  // Its numbers are those of NVML, so the rank's CUDA must count in the order of PCI addresses.
+  // It has numbers in the order of PCI addresses, so the rank's runtime must count in that order.
   bool in_pci_order = false;
   std::string device_name;  // for people: "GPU 3 (NVIDIA H200, 0000:3b:00.0)"; empty without GPUs
   std::vector<int> cpus;    // PUs it is bound to, ascending; empty: not bound
@@ -136,6 +152,7 @@ struct HostPlacement {
   bool shares_cores = false;
   // Slots for processes that wait for a rank's place (--spares): their local ranks follow.
   std::vector<RankPlacement> spares = {};
+  GpuVariables gpu_variables = {};  // of the vendor whose GPUs the ranks have
 };
 
 struct Placement {

@@ -88,7 +88,7 @@ struct Throttling {
   std::array<std::uint64_t, kThrottleReasons> seen{};
 };
 
-// One GPU at one moment. What NVML did not say is nullopt.
+// One GPU at one moment. What its driver did not say is nullopt.
 struct GpuNow {
   std::optional<double> busy_percent = {};         // of the time, 0 to 100
   std::optional<std::uint64_t> memory_bytes = {};  // of all processes together
@@ -96,10 +96,10 @@ struct GpuNow {
   std::optional<double> watts = {};
 };
 
-// One GPU of a host, from samples of NVML while the ranks ran. What NVML did not say is nullopt; of
-// a MIG device it says the memory only.
+// One GPU of a host, from samples while the ranks ran. What its driver did not say is nullopt; of a
+// MIG device NVIDIA's says the memory only.
 struct GpuUse {
-  std::string uuid;
+  std::string uuid;                         // watched_name()
   std::string device = {};                  // for people: "GPU 3 (NVIDIA H200, 0000:3b:00.0)"
   std::uint64_t samples = 0;                // 0: the job ended before the first
   std::optional<double> busy_percent = {};  // of the time, 0 to 100, on average
@@ -113,9 +113,9 @@ struct GpuUse {
 
 // What the agent of a host has seen of its GPUs, and of its ranks on them.
 struct GpuRecord {
-  std::vector<GpuUse> gpus;  // empty: no NVML, or no answer from it yet
+  std::vector<GpuUse> gpus;  // empty: no driver, or no answer from it yet
   // The most memory that the processes of a rank had together on one GPU, in bytes, by rank. Ranks
-  // of which NVML did not say it are left out.
+  // of which the driver did not say it are left out.
   std::map<int, std::uint64_t> rank_memory = {};
   bool rank_drove_all = false;  // there are several GPUs, and one rank computed on each of them
 };
@@ -160,7 +160,7 @@ struct RankReport {
   double user_seconds = 0;
   double system_seconds = 0;
   std::uint64_t peak_memory_bytes = 0;
-  // Of its processes, on the GPU where they had most; nullopt: NVML did not say.
+  // Of its processes, on the GPU where they had most; nullopt: not known.
   std::optional<std::uint64_t> peak_gpu_memory_bytes = {};
   bool has_terminal = false;             // it had hvdrun's terminal (--tty)
   std::vector<std::string> last_stderr;  // last 20 lines; with a terminal, also of stdout

@@ -81,7 +81,7 @@ enum class FrameType : std::uint16_t {
   modex_answer,
 };
 
-inline constexpr std::uint32_t kProtocolVersion = 14;
+inline constexpr std::uint32_t kProtocolVersion = 15;
 inline constexpr std::size_t kFrameHeaderSize = 12;
 inline constexpr std::size_t kMaxPayload = 64u << 20;  // many times an environment of ARG_MAX
 inline constexpr std::uint32_t kToLauncher = 0xffffffffu;

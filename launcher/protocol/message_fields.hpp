@@ -42,15 +42,16 @@ inline constexpr auto fields_of(const Gpu*) {
   return std::tuple(field("visible", &T::visible), field("uuid", &T::uuid),
                     field("pci_address", &T::pci_address), field("name", &T::name),
                     field("memory_bytes", &T::memory_bytes), field("numa_node", &T::numa_node),
-                    field("near_cpus", &T::near_cpus));
+                    field("near_cpus", &T::near_cpus), field("watched_as", &T::watched_as));
 }
 
 inline constexpr auto fields_of(const HostInventory*) {
   using T = HostInventory;
   using json_fields::field;
   return std::tuple(field("cores", &T::cores), field("numa_nodes", &T::numa_nodes),
-                    field("cpu_quota", &T::cpu_quota), field("gpus", &T::gpus),
-                    field("gpus_need_list", &T::gpus_need_list),
+                    field("cpu_quota", &T::cpu_quota), field("gpu_vendor", &T::gpu_vendor),
+                    field("gpus", &T::gpus), field("gpus_need_list", &T::gpus_need_list),
+                    field("single_because", &T::single_because),
                     field("gpu_source", &T::gpu_source), field("topology_file", &T::topology_file),
                     field("notes", &T::notes));
 }
@@ -158,7 +159,8 @@ inline constexpr auto fields_of(const LaunchMessage*) {
       field("arguments", &T::arguments), field("working_directory", &T::working_directory),
       field("environment", &T::environment), field("host_variables", &T::host_variables),
       field("limits", &T::limits), field("umask", &T::umask), field("niceness", &T::niceness),
-      field("ranks", &T::ranks), field("mlx_hosts", &T::mlx_hosts), field("gpus", &T::gpus),
+      field("ranks", &T::ranks), field("mlx_hosts", &T::mlx_hosts),
+      field("gpu_vendor", &T::gpu_vendor), field("gpus", &T::gpus),
       field("stall_time", &T::stall_time), field("join_time", &T::join_time),
       field("progress_interval", &T::progress_interval), field("elastic", &T::elastic),
       field("key", &T::key), field("grows", &T::grows), field("order_streams", &T::order_streams),

@@ -105,7 +105,8 @@ struct LaunchMessage {
   int niceness = 0;                         // the launcher's; the ranks have no lower one
   std::vector<LaunchRank> ranks;            // of this agent
   std::string mlx_hosts;                    // content of MLX_HOSTFILE; empty: no such file
-  std::vector<std::string> gpus;            // NVML's names of the GPUs to monitor; see GpuUse
+  std::string gpu_vendor;                   // GpuVendor::name of the GPUs to watch
+  std::vector<std::string> gpus;            // watched_name() of each; empty: none
   std::chrono::milliseconds stall_time{0};  // report longer waits in collectives; 0: never
   std::chrono::milliseconds join_time{0};   // say then that no rank has joined yet; 0: never
   // How often to report the training's progress; 0: never.

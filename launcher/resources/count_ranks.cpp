@@ -1,7 +1,7 @@
 #include "resources/count_ranks.hpp"
 
 #include "common/text.hpp"
-#include "resources/visible_gpus.hpp"
+#include "model/gpu_vendor.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -64,7 +64,7 @@ std::string lost_gpus(const Allocation& allocation) {
   for (const auto& host : allocation.hosts) {
     if (!host.inventory) continue;
     for (const auto& note : host.inventory->notes)
-      if (note.find(kLostGpu) != std::string::npos) text += "; " + host.name + ": " + note;
+      if (note.ends_with(kLostGpu)) text += "; " + host.name + ": " + note;
   }
   return text;
 }

@@ -1,14 +1,17 @@
 #include "resources/inventory.hpp"
 
 #include "common/system.hpp"
+#include "common/text.hpp"
 #include "resources/cpu_quota.hpp"
-#include "resources/nvml.hpp"
 #include "resources/topology.hpp"
-#include "resources/visible_gpus.hpp"
 
-#include <optional>
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
 #include <utility>
+#include <vector>
 
+#include <fmt/format.h>
 #include <pwd.h>
 #include <unistd.h>
 
@@ -22,15 +25,41 @@ std::filesystem::path topology_file(const Environment& environment,
   return variable == nullptr ? std::filesystem::path() : std::filesystem::path(*variable);
 }
 
-GpuList find_gpus(const Environment& environment, const InventorySources& sources) {
-  std::optional<std::string> visible;
-  if (const std::string* value = find_variable(environment, "CUDA_VISIBLE_DEVICES"))
-    visible = *value;
-  const std::string* order = find_variable(environment, "CUDA_DEVICE_ORDER");
-  const bool pci_bus_order = order != nullptr && *order == "PCI_BUS_ID";
-  const NvmlScan nvml = names_devices(visible) ? scan_nvml(sources.nvml_library) : NvmlScan{};
-  const bool other_order = order != nullptr && !order->empty() && !pci_bus_order;
-  return visible_gpus(visible, pci_bus_order, nvml, other_order);
+// The GPUs of one vendor.
+struct VendorGpus {
+  std::string vendor;
+  GpuList list;
+};
+
+// Says for each vendor why it has no GPUs.
+VendorGpus no_gpus(const std::vector<VendorGpus>& all) {
+  VendorGpus none;
+  for (const auto& [vendor, list] : all) {
+    none.list.source += (none.list.source.empty() ? "" : "; ") + list.source;
+    std::ranges::copy(list.notes, std::back_inserter(none.list.notes));
+  }
+  return none;
+}
+
+VendorGpus find_gpus(const Environment& environment, const GpuVendors& vendors) {
+  std::vector<VendorGpus> all;
+  for (const auto& vendor : vendors) all.push_back({vendor.name, vendor.list(environment)});
+  const auto has_gpus = [](const VendorGpus& gpus) { return !gpus.list.gpus.empty(); };
+  const auto shows_gpus = [&](const VendorGpus& gpus) {
+    return has_gpus(gpus) && gpus.list.has_driver;
+  };
+  auto used = std::ranges::find_if(all, shows_gpus);
+  // SLURM may set the variables of all vendors, so a vendor without a driver is the last choice.
+  if (used == all.end()) used = std::ranges::find_if(all, has_gpus);
+  if (used == all.end()) return no_gpus(all);
+  for (auto other = all.begin(); other != all.end(); ++other) {
+    if (other == used || !shows_gpus(*other)) continue;
+    const std::size_t count = other->list.gpus.size();
+    used->list.notes.push_back(fmt::format("{} of {} {} not used, since ranks use GPUs of {}",
+                                           plural(count, "GPU"), other->vendor,
+                                           count == 1 ? "is" : "are", used->vendor));
+  }
+  return std::move(*used);
 }
 
 Locality locality_of(const Gpu& gpu, const Topology& topology, bool from_file,
@@ -55,9 +84,10 @@ Result<HostInventory> local_inventory(const Environment& environment,
   const auto file = topology_file(environment, sources);
   HVD_TRY(Topology topology, file.empty() ? live_topology(sysfs_of_cores(environment, sources))
                                           : topology_from_file(file));
-  GpuList gpus = find_gpus(environment, sources);
+  auto [vendor, gpus] = find_gpus(environment, sources.gpu_vendors);
 
   HostInventory inventory;
+  inventory.gpu_vendor = std::move(vendor);
   inventory.gpus = std::move(gpus.gpus);
   for (auto& gpu : inventory.gpus) {
     auto near = locality_of(gpu, topology, !file.empty(), sources);
@@ -65,6 +95,7 @@ Result<HostInventory> local_inventory(const Environment& environment,
     gpu.near_cpus = std::move(near.cpus);
   }
   inventory.gpus_need_list = gpus.needs_list;
+  inventory.single_because = std::move(gpus.single_because);
   inventory.gpu_source = std::move(gpus.source);
   inventory.notes = std::move(gpus.notes);
   inventory.cores = std::move(topology.cores);

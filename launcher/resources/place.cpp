@@ -22,11 +22,6 @@
 namespace hvdrun {
 namespace {
 
-bool has_mig(const HostInventory& inventory) {
-  return std::any_of(inventory.gpus.begin(), inventory.gpus.end(),
-                     [](const Gpu& gpu) { return gpu.visible.starts_with("MIG-"); });
-}
-
 std::string list_visible(const HostInventory& inventory) {
   std::string list;
   for (const auto& gpu : inventory.gpus) list += (list.empty() ? "" : ",") + gpu.visible;
@@ -44,9 +39,12 @@ void give_expected_gpus(const JobSpec& spec, int gpus, HostPlacement& placed) {
   }
 }
 
-void give_gpus(const JobSpec& spec, const HostInventory& inventory, HostPlacement& placed) {
+void give_gpus(const JobSpec& spec, const HostInventory& inventory, const GpuVendors& vendors,
+               HostPlacement& placed) {
+  if (const auto* vendor = find_gpu_vendor(inventory.gpu_vendor, vendors))
+    placed.gpu_variables = vendor->variables;
   const auto& gpus = inventory.gpus;
-  const bool single = spec.gpu_bind == GpuBind::single || has_mig(inventory);
+  const bool single = spec.gpu_bind == GpuBind::single || !inventory.single_because.empty();
   const std::string list = inventory.gpus_need_list ? list_visible(inventory) : "";
   for (auto& rank : placed.ranks) {
     const int index = rank.local_rank % static_cast<int>(gpus.size());
@@ -58,7 +56,8 @@ void give_gpus(const JobSpec& spec, const HostInventory& inventory, HostPlacemen
       rank.visible_devices = gpu.visible;
     else if (!list.empty())
       rank.visible_devices = list;
-    rank.in_pci_order = inventory.gpus_need_list && !gpu.visible.empty() &&
+    rank.in_pci_order = !placed.gpu_variables.order.empty() && inventory.gpus_need_list &&
+                        !gpu.visible.empty() &&
                         std::isdigit(static_cast<unsigned char>(gpu.visible.front())) != 0;
     rank.device_name = name_gpu(gpu, index);
   }
@@ -174,9 +173,9 @@ void add_notes(const JobSpec& spec, const Host& host, std::size_t ranks, HostNot
   if (host.inventory && host.inventory->gpus.empty() && spec.gpu_bind == GpuBind::single)
     notes.add_plural(host.name, " has no GPU to bind a rank to (--gpu-bind single)",
                      " have no GPU to bind a rank to (--gpu-bind single)");
-  if (host.inventory && ranks_get_gpus(spec, host) && has_mig(*host.inventory))
+  if (host.inventory && ranks_get_gpus(spec, host) && !host.inventory->single_because.empty())
     notes.add(host.name, "",
-              ": CUDA shows a process one MIG device, so each rank sees only its own");
+              ": " + host.inventory->single_because + ", so each rank sees only its own");
 }
 
 // Returns whether some of the ranks must share a core.
@@ -188,7 +187,7 @@ bool share_cores(const HostInventory& inventory, std::size_t ranks) {
 
 // `spares`: so many of `count` are for --spares.
 Result<HostPlacement> place_on_host(const JobSpec& spec, const Host& host, int count, int spares,
-                                    HostNotes& notes) {
+                                    const GpuVendors& vendors, HostNotes& notes) {
   HostPlacement placed;
   placed.host = host.name;
   placed.is_provisional = !host.inventory;
@@ -200,7 +199,7 @@ Result<HostPlacement> place_on_host(const JobSpec& spec, const Host& host, int c
     if (ranks_get_gpus(spec, host)) give_expected_gpus(spec, count_gpus(host), placed);
   } else {
     placed.shares_cores = share_cores(*host.inventory, placed.ranks.size());
-    if (ranks_get_gpus(spec, host)) give_gpus(spec, *host.inventory, placed);
+    if (ranks_get_gpus(spec, host)) give_gpus(spec, *host.inventory, vendors, placed);
     HVD_CHECK(give_cores(spec, host, placed, notes));
   }
   const auto first = placed.ranks.end() - spares;
@@ -274,7 +273,8 @@ std::string name_gpu(const Gpu& gpu, int index) {
   return fmt::format("GPU {}", index);
 }
 
-Result<Placement> place(const JobSpec& spec, const Allocation& allocation) {
+Result<Placement> place(const JobSpec& spec, const Allocation& allocation,
+                        const GpuVendors& vendors) {
   HVD_TRY(auto counted, count_ranks(spec, allocation));
   Placement placement;
   placement.notes = allocation.notes;
@@ -295,7 +295,7 @@ Result<Placement> place(const JobSpec& spec, const Allocation& allocation) {
     }
     if (counted.by_host[i] + spares == 0) continue;
     HVD_TRY(HostPlacement placed,
-            place_on_host(spec, host, counted.by_host[i] + spares, spares, notes));
+            place_on_host(spec, host, counted.by_host[i] + spares, spares, vendors, notes));
     placement.hosts.push_back(std::move(placed));
     placement.size += counted.by_host[i];
   }

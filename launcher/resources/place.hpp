@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/result.hpp"
+#include "gpus/gpu_vendors.hpp"
 #include "model/job_spec.hpp"
 #include "model/placement.hpp"
 
@@ -24,15 +25,15 @@ namespace hvdrun {
 // a line.
 //
 // GPUs: local rank r uses GPU r of its host, modulo their number. `all`: the rank sees all of them,
-// and its device is r. `single`: CUDA_VISIBLE_DEVICES holds only its GPU, and its device is 0. MIG
-// devices are always given as `single`, since CUDA shows a process only one of them. `none`: no
-// device.
+// and its device is r. `single`: the vendor's variable holds only its GPU, and its device is 0. So
+// it is too where HostInventory::single_because says why. `none`: no device.
 //
 // Cores: see bind_cores.hpp. Memory: bound to the NUMA nodes of the rank's cores, if these are
 // fewer than the nodes of all cores of the host.
 //
 // Errors (kExitUsage) say what the hosts have and what to type.
-Result<Placement> place(const JobSpec& spec, const Allocation& allocation);
+Result<Placement> place(const JobSpec& spec, const Allocation& allocation,
+                        const GpuVendors& vendors = gpu_vendors());
 
 // Returns the note that spares of this placement have no slot, and how to give them one; "" if all
 // have one.

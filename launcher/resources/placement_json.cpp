@@ -70,7 +70,7 @@ std::string placement_json(const Allocation& allocation, const Placement& placem
   const Json document = {{"source", allocation.source},   {"size", placement.size},
                          {"reasons", allocation.reasons}, {"notes", placement.notes},
                          {"to_ask", placement.to_ask},    {"hosts", std::move(hosts)}};
-  // A CUDA_VISIBLE_DEVICES that is not UTF-8 must not stop the printing.
+  // A user's list of GPUs that is not UTF-8 must not stop the printing.
   return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -16,8 +16,10 @@
 //     provisional     boolean        the host was not asked yet: cores and GPUs may differ
 //     ranks           [object]       by local rank
 //       rank, local_rank, cross_rank, cross_size   integers
-//       device          integer | null   CUDA ordinal in the numbering that the rank sees
-//       visible_devices string | null    CUDA_VISIBLE_DEVICES of the rank; null: as the caller's
+//       device          integer | null   its GPU's number among those that the rank sees
+//       visible_devices string | null    the rank's CUDA_VISIBLE_DEVICES, or that of another
+//       vendor;
+//                                        null: as the caller's
 //       gpu             object | null    {index, visible, uuid, pci_address, name, memory_bytes,
 //                                        numa_node}; index is the GPU's position on its host; a
 //                                        field that is not known is null

@@ -105,8 +105,10 @@ TEST(LaunchMessage, NamesTheGpusThatTheAgentMonitors) {
     Gpu gpu;
     gpu.visible = visible;
     gpu.uuid = uuid;
+    if (visible == "MIG-c") gpu.watched_as = visible;
     plan.allocation.hosts[0].inventory->gpus.push_back(gpu);
   }
+  plan.allocation.hosts[0].inventory->gpu_vendor = "NVIDIA";
   auto& ranks = plan.placement.hosts[0].ranks;
   const auto gpus = [&](const JobSpec& spec) {
     return launch_message(spec, plan, {}, context({}), 0).gpus;
@@ -115,6 +117,7 @@ TEST(LaunchMessage, NamesTheGpusThatTheAgentMonitors) {
   ranks[0].gpu = 1;
   ranks[1].gpu = 2;
   EXPECT_EQ(gpus({}), (std::vector<std::string>{"GPU-b", "MIG-c"}));
+  EXPECT_EQ(launch_message({}, plan, {}, context({}), 0).gpu_vendor, "NVIDIA");
   JobSpec spec;
   spec.ranks_per_host = 1;
   EXPECT_EQ(gpus(spec), (std::vector<std::string>{"GPU-a", "GPU-b", "MIG-c"}));
@@ -132,7 +135,7 @@ TEST(DeviceNames, ComeFromTheHostsInventory) {
   gpus[0].uuid = "GPU-b";
   gpus[0].name = "NVIDIA H200";
   gpus[0].pci_address = "0000:3b:00.0";
-  gpus[1].visible = "MIG-c";
+  gpus[1].visible = gpus[1].watched_as = "MIG-c";
   gpus[1].uuid = "GPU-b";
   const auto named = with_device_names(uses, host);
   EXPECT_EQ(named[0].device, "GPU 1 (MIG-c)");

@@ -28,6 +28,7 @@ Placement uneven() {
   last.device = 0;
   last.visible_devices = "GPU-1";
   placement.hosts[1].ranks.push_back(last);
+  placement.hosts[1].gpu_variables.visible = "CUDA_VISIBLE_DEVICES";
   return placement;
 }
 

@@ -132,6 +132,9 @@ TEST(Messages, OtherMessagesRoundTrip) {
   greeting.inventory->cores = {{1, 2, {3, 7}, 5, 1}};
   greeting.inventory->gpus = {{"0", "GPU-1", "0000:3b:00.0", "NVIDIA H200", 1ull << 37, 1, {3}},
                               {"1", "", "", "", 0, {}}};
+  greeting.inventory->gpus[1].watched_as = "MIG-1";
+  greeting.inventory->gpu_vendor = "NVIDIA";
+  greeting.inventory->single_because = "a reason";
   greeting.inventory->notes = {"a note"};
   hello = parse<HelloMessage>(pack(greeting));
   ASSERT_TRUE(hello && hello->inventory);
@@ -143,6 +146,9 @@ TEST(Messages, OtherMessagesRoundTrip) {
   EXPECT_EQ(hello->inventory->gpus[0].memory_bytes, 1ull << 37);
   EXPECT_EQ(hello->inventory->gpus[0].numa_node, 1);
   EXPECT_FALSE(hello->inventory->gpus[1].numa_node);
+  EXPECT_EQ(hello->inventory->gpus[1].watched_as, "MIG-1");
+  EXPECT_EQ(hello->inventory->gpu_vendor, "NVIDIA");
+  EXPECT_EQ(hello->inventory->single_because, "a reason");
   EXPECT_EQ(hello->inventory->notes, greeting.inventory->notes);
 
   const auto wanted = parse<HoldPortsMessage>(pack(HoldPortsMessage{3, 29500}));

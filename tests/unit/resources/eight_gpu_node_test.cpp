@@ -3,6 +3,7 @@
 //   lstopo --input "pack:2 numa:1 core:32 pu:2(indexes=…)" --of xml
 // and the GPUs were added to it.
 #include "common/text.hpp"
+#include "gpus/nvidia/nvidia_gpus.hpp"
 #include "model/rank_set.hpp"
 #include "resources/find_allocation.hpp"
 #include "resources/place.hpp"
@@ -34,7 +35,7 @@ class EightGpuNode : public testing::Test {
 
   Result<Allocation> allocate(const JobSpec& spec, const Environment& environment) {
     InventorySources sources;
-    sources.nvml_library = HVD_NVML_DOUBLE;
+    sources.gpu_vendors = {nvidia_gpus(HVD_NVML_DOUBLE)};
     sources.topology_file = HVD_TEST_TOPOLOGY;
     HVD_TRY(HostInventory inventory, local_inventory(environment, sources));
     return find_allocation(spec, {}, environment, LocalMachine{"n1", std::move(inventory)});

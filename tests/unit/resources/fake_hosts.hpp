@@ -42,6 +42,7 @@ inline Host make_host(const FakeHost& made) {
   host.slots = made.slots > 0 ? made.slots : gpus > 0 ? gpus : cores;
   host.slots_source = made.slots_fixed ? "-H" : gpus > 0 ? "GPUs" : "cores";
   host.slots_fixed = made.slots_fixed;
+  if (gpus > 0) inventory.gpu_vendor = "NVIDIA";
   inventory.gpu_source = gpus > 0 ? "NVML" : "no NVIDIA driver";
   host.inventory = std::move(inventory);
   return host;

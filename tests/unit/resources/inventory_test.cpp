@@ -1,7 +1,8 @@
 #include "resources/inventory.hpp"
 
 #include "../temporary_folder.hpp"
-#include "fake_nvml.hpp"
+#include "gpus/nvidia/fake_nvml.hpp"
+#include "gpus/nvidia/nvidia_gpus.hpp"
 
 #include <fstream>
 
@@ -16,17 +17,18 @@ constexpr const char* kTwoGpus =
 
 InventorySources with_double() {
   InventorySources sources;
-  sources.nvml_library = HVD_NVML_DOUBLE;
+  sources.gpu_vendors = {nvidia_gpus(HVD_NVML_DOUBLE)};
   return sources;
 }
 
 TEST(LocalInventory, ReadsCoresFromThisMachine) {
   InventorySources sources;
-  sources.nvml_library = "libnvidia-ml-is-not-here.so.1";
+  sources.gpu_vendors = {nvidia_gpus("libnvidia-ml-is-not-here.so.1")};
   const auto inventory = local_inventory({}, sources);
   ASSERT_TRUE(inventory) << inventory.error().message;
   EXPECT_FALSE(inventory->cores.empty());
   EXPECT_TRUE(inventory->gpus.empty());
+  EXPECT_EQ(inventory->gpu_vendor, "");
   EXPECT_EQ(inventory->topology_file, "");
   EXPECT_EQ(inventory->gpu_source,
             "no NVIDIA driver (libnvidia-ml-is-not-here.so.1 was not found)");

@@ -4,7 +4,8 @@
 
 #include "../temporary_folder.hpp"
 #include "common/text.hpp"
-#include "fake_nvml.hpp"
+#include "gpus/nvidia/fake_nvml.hpp"
+#include "gpus/nvidia/nvidia_gpus.hpp"
 #include "resources/inventory.hpp"
 #include "resources/place.hpp"
 #include "resources/placement_table.hpp"
@@ -148,7 +149,7 @@ HostInventory inventory_of(const NodeTree& tree) {
   const TemporaryFolder folder;
   const FakeNvml nvml(nvml_devices(tree));
   InventorySources sources;
-  sources.nvml_library = HVD_NVML_DOUBLE;
+  sources.gpu_vendors = {nvidia_gpus(HVD_NVML_DOUBLE)};
   sources.topology_file = folder.write("machine.xml", TreeFile(tree).text());
   auto inventory = local_inventory({}, sources);
   EXPECT_TRUE(inventory) << tree.name << ": " << inventory.error().message;
@@ -293,7 +294,7 @@ TEST(NodeTrees, ReadsTheSameFromTheSystemAsFromAFile) {
     const TreeFolders folders(tree, root);
     const FakeNvml nvml(nvml_devices(tree));
     InventorySources sources;
-    sources.nvml_library = HVD_NVML_DOUBLE;
+    sources.gpu_vendors = {nvidia_gpus(HVD_NVML_DOUBLE)};
     sources.sysfs = root.path() / "sys";
     ::setenv("HWLOC_FSROOT", root.path().c_str(), 1);
     const auto read = local_inventory({{"HWLOC_FSROOT", root.path().string()}}, sources);

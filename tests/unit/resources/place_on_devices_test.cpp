@@ -79,7 +79,11 @@ TEST(Place, AssignsOneMigDevicePerRank) {
   Host host = make_host(gpu_host({0, 1}));
   host.inventory->gpus[0].visible = "MIG-1";
   host.inventory->gpus[1].visible = "MIG-2";
+  host.inventory->single_because = "CUDA shows a process one MIG device";
   EXPECT_EQ(devices({}, host), "0/MIG-1 0/MIG-2");
+  EXPECT_EQ(place({}, allocation_with(host))->notes,
+            std::vector<std::string>{
+                "n1: CUDA shows a process one MIG device, so each rank sees only its own"});
 }
 
 TEST(Place, DoesNotLimitRanksByGpusWithGpuBindNone) {

@@ -1,7 +1,7 @@
 // Tests the real code that loads NVML with a double of the library.
-#include "resources/nvml.hpp"
+#include "gpus/nvidia/nvml.hpp"
 
-#include "fake_nvml.hpp"
+#include "gpus/nvidia/fake_nvml.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
-#include "resources/nvml_watch.hpp"
+#include "gpus/nvidia/nvml_watch.hpp"
 
-#include "fake_nvml.hpp"
+#include "gpus/nvidia/fake_nvml.hpp"
 #include "temporary_folder.hpp"
 
 #include <fstream>

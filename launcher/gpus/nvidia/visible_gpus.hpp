@@ -15,25 +15,13 @@
 // or if all GPUs are of one kind. docs/decisions/0005-gpus-without-cuda.md has the consequences.
 #pragma once
 
-#include "model/placement.hpp"
-#include "resources/nvml.hpp"
+#include "gpus/nvidia/nvml.hpp"
+#include "model/gpu_vendor.hpp"
 
 #include <optional>
 #include <string>
-#include <string_view>
-#include <vector>
 
 namespace hvdrun {
-
-// In the note about a GPU that has fallen off the bus.
-inline constexpr std::string_view kLostGpu = " of NVML is lost";
-
-struct GpuList {
-  std::vector<Gpu> gpus;    // numa_node is not set: NVML does not know it
-  bool needs_list = false;  // see HostInventory::gpus_need_list
-  std::string source;
-  std::vector<std::string> notes;
-};
 
 // Returns whether CUDA_VISIBLE_DEVICES names a device that NVML could describe. If it does not (it
 // is empty, -1, …), there is no need to open NVML.

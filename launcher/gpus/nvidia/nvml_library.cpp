@@ -1,4 +1,4 @@
-#include "resources/nvml_library.hpp"
+#include "gpus/nvidia/nvml_library.hpp"
 
 #include <fmt/format.h>
 

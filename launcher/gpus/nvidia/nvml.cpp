@@ -1,6 +1,6 @@
-#include "resources/nvml.hpp"
+#include "gpus/nvidia/nvml.hpp"
 
-#include "resources/nvml_library.hpp"
+#include "gpus/nvidia/nvml_library.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
-#include "resources/nvml_watch.hpp"
+#include "gpus/nvidia/nvml_watch.hpp"
 
-#include "resources/nvml_library.hpp"
+#include "gpus/nvidia/nvml_library.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,5 +1,5 @@
 // Compares hvdrun's declarations of NVML with NVIDIA's header, mostly at compile time.
-#include "resources/nvml_library.hpp"
+#include "gpus/nvidia/nvml_library.hpp"
 #include "runtime/gpu/declarations.hpp"
 
 #include <cstddef>

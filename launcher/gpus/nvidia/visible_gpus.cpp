@@ -1,4 +1,4 @@
-#include "resources/visible_gpus.hpp"
+#include "gpus/nvidia/visible_gpus.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -198,8 +198,16 @@ GpuList from_nvml(bool pci_bus_order, const NvmlScan& nvml, bool other_order) {
 
 void name_lost(const NvmlScan& nvml, GpuList& list) {
   for (const int index : nvml.lost)
-    list.notes.push_back(fmt::format(
-        "GPU {}{}, so no rank uses it: the kernel's log says why (dmesg)", index, kLostGpu));
+    list.notes.push_back(fmt::format("GPU {} of NVML{}", index, kLostGpu));
+}
+
+// Marks MIG devices. NVML finds one by its own name, not by its GPU's UUID.
+void mark_mig(GpuList& list) {
+  for (auto& gpu : list.gpus) {
+    if (form_of(gpu.visible) != Form::mig) continue;
+    if (gpu.visible != gpu.uuid) gpu.watched_as = gpu.visible;
+    list.single_because = "CUDA shows a process one MIG device";
+  }
 }
 
 }  // namespace
@@ -216,6 +224,8 @@ GpuList visible_gpus(const std::optional<std::string>& cuda_visible_devices, boo
     list = cuda_visible_devices ? from_variable(*cuda_visible_devices, pci_bus_order, nvml)
                                 : from_nvml(pci_bus_order, nvml, other_order);
     name_lost(nvml, list);
+    mark_mig(list);
+    list.has_driver = nvml.loaded;
     return list;
   }
   list.source = nvml.problem;

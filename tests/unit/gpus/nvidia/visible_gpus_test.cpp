@@ -1,4 +1,4 @@
-#include "resources/visible_gpus.hpp"
+#include "gpus/nvidia/visible_gpus.hpp"
 
 #include <gtest/gtest.h>
 
@@ -155,6 +155,23 @@ TEST(VisibleGpus, MigDevicesReplaceTheirGpu) {
   const GpuList without = visible_gpus(std::nullopt, false, empty);
   EXPECT_EQ(brief(without), "GPU-ab22=2a");
   EXPECT_EQ(without.notes.size(), 1u);
+}
+
+TEST(VisibleGpus, EachRankSeesOneMigDeviceWhichHasItsOwnNameForNvml) {
+  const GpuList list = visible_gpus("MIG-2,MIG-GPU-aa11/1/0", false, with_mig());
+  EXPECT_EQ(list.single_because, "CUDA shows a process one MIG device");
+  ASSERT_EQ(list.gpus.size(), 2u);
+  EXPECT_EQ(watched_name(list.gpus[0]), "MIG-2");
+  EXPECT_EQ(list.gpus[1].uuid, "GPU-aa11");
+  EXPECT_EQ(watched_name(list.gpus[1]), "MIG-GPU-aa11/1/0");
+  const GpuList unknown = visible_gpus("MIG-1", false, no_driver());
+  EXPECT_EQ(watched_name(unknown.gpus.at(0)), "MIG-1");
+  EXPECT_FALSE(unknown.has_driver);
+
+  const GpuList whole = visible_gpus(std::nullopt, false, same_model());
+  EXPECT_EQ(whole.single_because, "");
+  EXPECT_EQ(watched_name(whole.gpus.at(0)), "GPU-aa11");
+  EXPECT_TRUE(whole.has_driver);
 }
 
 TEST(VisibleGpus, NoneWithoutVariableAndDriver) {

@@ -81,6 +81,7 @@ std::string hint_for_words(const std::string& name, const TypedLine& line) {
   const auto blank = name.find(' ');
   if (blank != std::string::npos && blank > 0)
     return "; without the quotes: " + line.before + " " + name + line.after;
+  if (line.after.empty()) return {};  // nothing could be meant for the program
   if (name.starts_with('='))
     return "; an option's value has no blanks around its \"=\": -x NAME=VALUE";
   if (name.find_first_not_of("0123456789") == std::string::npos)

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
+#include <limits>
 #include <sstream>
 #include <utility>
 #include <vector>
@@ -80,7 +81,11 @@ std::vector<JobHost> hosts_of(const std::vector<Entry>& entries, const JobShare&
       hosts.push_back({entry.name, share});
       hosts.back().share.tasks = entry.slots;
     } else {
-      known->share.tasks = known->share.tasks.value_or(1) + entry.slots.value_or(1);
+      auto& tasks = known->share.tasks;
+      int sum = 0;
+      if (__builtin_add_overflow(tasks.value_or(1), entry.slots.value_or(1), &sum))
+        sum = std::numeric_limits<int>::max();
+      tasks = sum;
     }
   }
   return hosts;

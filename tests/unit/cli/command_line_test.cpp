@@ -603,6 +603,22 @@ std::vector<std::string> hosts_of(const Result<Invocation>& invocation) {
   return texts;
 }
 
+TEST_F(CommandLine, AnswersOtherMeaningsOfItsOptions) {
+  folder_.write("nodes", "n1 slots=2\n");
+  const auto invocation = parse({"-H", "nodes", "prog"});
+  ASSERT_TRUE(invocation) << invocation.error().message;
+  EXPECT_THAT(
+      invocation->notes,
+      testing::Contains("-H nodes names a host; for the hosts in the file nodes: --hostfile "
+                        "nodes"));
+  EXPECT_THAT(parse({"-H", "n1", "prog"})->notes, IsEmpty());
+  EXPECT_THAT(error({"-np", "2", "-c", "print(1)"}).message,
+              HasSubstr("to run code: hvdrun … python3 -c 'print(1)'"));
+  EXPECT_THAT(
+      error({"--for", "horovod", "prog"}).message,
+      HasSubstr("--for is not for \"horovod\": --horovod starts a program that imports it"));
+}
+
 TEST_F(CommandLine, AsHorovodrunAddsTheModuleAndUsesThisHost) {
   const auto parse_as = [this](const std::vector<std::string>& args, std::string_view called) {
     return parse_command_line(args, environment_, system_paths_, called);

@@ -73,6 +73,8 @@ TEST_F(OtherSchedulers, GiveAJobOfThisHostItsSlots) {
   const auto slots = folder_.write("pe", here() + " 1 all.q UNDEFINED\n").string();
   EXPECT_EQ(of({{"PE_HOSTFILE", slots}}).first, 1);
   EXPECT_EQ(of({{"LSB_JOBID", "1"}, {"LSB_MCPU_HOSTS", here() + " 2"}}).first, 2);
+  const auto most = here() + " 2147483647 " + here() + " 2147483647";
+  EXPECT_EQ(of({{"LSB_JOBID", "1"}, {"LSB_MCPU_HOSTS", most}}).first, 2147483647);
   EXPECT_EQ(of({{"FLUX_JOB_ID", "f1"}, {"FLUX_JOB_NNODES", "1"}}).first, 4);
   EXPECT_EQ(of({{"PBS_JOBID", "12"}, {"PBS_NODEFILE", three}}, fake_machine(4, 2)).first, 2)
       << "one for each GPU";

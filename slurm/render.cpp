@@ -10,101 +10,28 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <kainjow/mustache.hpp>
 
 namespace hvdrun {
 
 namespace {
 
-// The library's escape function does not see the line that a value is on, which decides how to
-// quote it. So render_script has the library put these around each value, and quotes the values
-// afterwards.
-constexpr char kValueBegins = '\x01';
-constexpr char kValueEnds = '\x02';
-constexpr char kEscape = '\x03';  // precedes one of the three inside a value
-// Precedes the text of an ExpandedText.
-constexpr char kExpanded = '\x05';
-// Precedes another text that begins with kExpanded or kLiteral.
-constexpr char kLiteral = '\x06';
-
-constexpr char kMarks[] = {kValueBegins, kValueEnds, kEscape, kEmptyLine, kExpanded, kLiteral};
-static_assert(std::all_of(std::begin(kMarks), std::end(kMarks), [](char mark) {
-  return kReservedCharacters.find(mark) != std::string_view::npos;
-}));
-
-namespace mustache = kainjow::mustache;
-
-std::string mark(const std::string& value) {
-  std::string marked(1, kValueBegins);
-  for (const char letter : value) {
-    if (letter == kValueBegins || letter == kValueEnds || letter == kEscape) marked += kEscape;
-    marked += letter;
-  }
-  return marked + kValueEnds;
-}
-
-std::string literal(const std::string& text) {
-  const bool is_mistakable = text.starts_with(kExpanded) || text.starts_with(kLiteral);
-  return is_mistakable ? kLiteral + text : text;
-}
-
-mustache::data data_of(const TemplateValue& value) {
-  if (const auto* flag = std::get_if<bool>(&value)) return mustache::data(*flag);
-  if (const auto* text = std::get_if<std::string>(&value)) return mustache::data(literal(*text));
-  if (const auto* expanded = std::get_if<ExpandedText>(&value))
-    return mustache::data(kExpanded + expanded->text);
-  mustache::data list(mustache::data::type::list);
-  for (const auto& item : std::get<std::vector<std::string>>(value))
-    list << mustache::data(literal(item));
-  return list;
-}
-
-// Removes the marks, and quotes the values between them.
-class Quoter {
+// Writes a script line by line, and quotes each value for the line that it is on.
+class ScriptWriter {
  public:
-  explicit Quoter(bool is_array) : is_array_(is_array) {}
+  explicit ScriptWriter(bool is_array) : is_array_(is_array) {}
 
-  Result<std::string> run(std::string_view text) {
-    while (!text.empty()) {
-      const char letter = text.front();
-      text.remove_prefix(1);
-      if (letter == kValueBegins) {
-        HVD_CHECK(append_value(take_value(text)));
-      } else if (letter == '\n') {
-        end_line();
-      } else if (letter != kEmptyLine) {
-        script_ += letter;
-      }
-    }
-    end_line();
-    script_.erase(script_.find_last_not_of('\n') + 1);
-    return script_ + "\n";
+  void append_text(std::string_view text) {
+    for (const char letter : text) letter == '\n' ? end_line() : script_.push_back(letter);
   }
 
- private:
-  static std::string take_value(std::string_view& text) {
-    std::string value;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-      if (text[i] == kValueEnds) {
-        text.remove_prefix(i + 1);
-        break;
-      }
-      if (text[i] == kEscape) ++i;
-      value += text[i];
-    }
-    return value;
-  }
-
-  Result<void> append_value(std::string value) {
-    const bool is_expanded = value.starts_with(kExpanded);
-    if (is_expanded || value.starts_with(kLiteral)) value.erase(0, 1);
+  // `is_expanded`: the script expands $NAME in it.
+  Result<void> append_value(const std::string& value, bool is_expanded = false) {
     const auto line = std::string_view(script_).substr(line_begins_);
     const auto first = line.find_first_not_of(" \t");
-    if (line.substr(0, 7) == "#SBATCH") {
+    if (line.starts_with("#SBATCH")) {
       if (!fits_directive(value))
-        return fail("a #SBATCH line cannot hold " + quote(value) +
-                        ": it has a line's end or another control character",
-                    kExitUsage);
+        return usage_error("a #SBATCH line cannot hold " + quote(value) +
+                           ": it has a line's end or another control character");
       script_ += quote_for_directive(value);
     } else if (first != std::string_view::npos && line[first] == '#') {
       script_ += quote_for_comment(value);
@@ -116,6 +43,14 @@ class Quoter {
     return {};
   }
 
+  // Returns the script. It ends with one line end.
+  std::string finish() {
+    end_line();
+    script_.erase(script_.find_last_not_of('\n') + 1);
+    return script_ + "\n";
+  }
+
+ private:
   // A list leaves a blank after its last item.
   void end_line() {
     const auto last = script_.find_last_not_of(" \t");
@@ -127,6 +62,65 @@ class Quoter {
   bool is_array_;
   std::string script_;
   std::size_t line_begins_ = 0;
+};
+
+// Shows a body, whose tags find_tags() has checked.
+class Renderer {
+ public:
+  Renderer(const TemplateValues& values, ScriptWriter& writer) : values_(values), writer_(writer) {}
+
+  // Shows a text, in which {{.}} is `item`; null outside a section.
+  Result<void> show(std::string_view text, const TemplateValue* item) {
+    while (const auto piece = next_piece(text)) {
+      writer_.append_text(piece->before);
+      if (piece->kind == '#' || piece->kind == '^') {
+        const auto inside = take_section(text);
+        HVD_CHECK(show_section(*piece, inside, item));
+      } else if (piece->kind == ' ') {
+        HVD_CHECK(show_value(piece->name == "." ? item : find(piece->name)));
+      }
+    }
+    writer_.append_text(text);
+    return {};
+  }
+
+ private:
+  const TemplateValue* find(std::string_view name) const {
+    const auto found = values_.find(name);
+    return found == values_.end() ? nullptr : &found->second;
+  }
+
+  static bool is_shown(const TemplateValue* value) {
+    if (value == nullptr) return false;
+    if (const auto* flag = std::get_if<bool>(value)) return *flag;
+    const auto* list = std::get_if<std::vector<std::string>>(value);
+    return list == nullptr || !list->empty();
+  }
+
+  Result<void> show_section(const TagPiece& tag, std::string_view inside,
+                            const TemplateValue* item) {
+    const auto* value = find(tag.name);
+    if (is_shown(value) == (tag.kind == '^')) return {};
+    if (tag.kind == '^' || std::holds_alternative<bool>(*value)) return show(inside, item);
+    const auto* list = std::get_if<std::vector<std::string>>(value);
+    if (list == nullptr) return show(inside, value);
+    for (const auto& each : *list) {
+      const TemplateValue one = each;
+      HVD_CHECK(show(inside, &one));
+    }
+    return {};
+  }
+
+  Result<void> show_value(const TemplateValue* value) {
+    if (value == nullptr) return {};
+    if (const auto* text = std::get_if<std::string>(value)) return writer_.append_value(*text);
+    if (const auto* expanded = std::get_if<ExpandedText>(value))
+      return writer_.append_value(expanded->text, true);
+    return {};
+  }
+
+  const TemplateValues& values_;
+  ScriptWriter& writer_;
 };
 
 Error at_declaration(const ScriptTemplate& script, const TemplateVariable& variable,
@@ -183,15 +177,11 @@ Result<TemplateValues> own_values(const ScriptTemplate& script,
 }
 
 Result<std::string> render_script(const ScriptTemplate& script, const TemplateValues& values) {
-  mustache::data data;
-  for (const auto& [name, value] : values) data.set(name, data_of(value));
-  mustache::mustache body(without_lines_of_tags(script.body));
-  if (!body.is_valid())
-    return fail(fmt::format("{}: {}", script.file, body.error_message()), kExitUsage);
-  body.set_custom_escape(mark);
-  auto text = Quoter(values.count("array") != 0).run(body.render(data));
-  if (!text) return with_context(fmt::format("template {}", script.name), std::move(text).error());
-  return text;
+  ScriptWriter writer(values.contains("array"));
+  if (auto shown = Renderer(values, writer).show(without_lines_of_tags(script.body), nullptr);
+      !shown)
+    return with_context(fmt::format("template {}", script.name), std::move(shown).error());
+  return writer.finish();
 }
 
 }  // namespace hvdrun

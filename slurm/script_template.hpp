@@ -2,7 +2,7 @@
 // Pure functions and values, for any thread. Errors have exit code kExitUsage and begin with the
 // file and line.
 //
-// A template is Mustache (mustache(5)) after a front matter:
+// A template is a script with tags in the form of Mustache's (mustache(5)), after a front matter:
 //
 //   ---
 //   about: any SLURM cluster
@@ -22,7 +22,7 @@
 // override it. "#" begins a comment. Besides its own variables a template has those that hvdrun
 // fills in from its options (JobVariable).
 //
-// Of Mustache it may use {{name}}, {{.}}, sections {{#name}} and {{^name}}, and comments. hvdrun
+// The tags are {{name}}, {{.}}, sections {{#name}} and {{^name}}, and comments. hvdrun
 // quotes each value for the place where it is: the shell, a #SBATCH line or a comment. So a
 // template writes no quotes around values, and the tags that leave values unquoted ({{{name}}},
 // {{&name}}) are refused, as are partials and other delimiters.
@@ -88,7 +88,7 @@ struct ScriptTemplate {
   std::string about;
   std::vector<TemplateVariable> variables;
   std::vector<TemplateOption> options;
-  std::string body;               // Mustache, from the line after the front matter
+  std::string body;               // from the line after the front matter
   int body_line = 0;              // the body's first line, in the file
   std::vector<TemplateTag> tags;  // in order
 

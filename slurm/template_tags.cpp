@@ -30,6 +30,19 @@ std::string here_document_of(std::string_view line) {
   return word;
 }
 
+// The parts of what is inside a tag: its mark, ' ' if it has none, and the name.
+struct TagParts {
+  char kind = ' ';
+  std::string_view name;
+};
+
+TagParts parts_of(std::string_view inside) {
+  inside = trim(inside);
+  if (inside.empty() || std::string_view("#^/!{&>=").find(inside.front()) == std::string_view::npos)
+    return {' ', inside};
+  return {inside.front(), trim(inside.substr(1))};
+}
+
 using Tags = std::vector<TemplateTag>;
 
 struct OpenSection {
@@ -67,9 +80,6 @@ class TagFinder {
     while (!text.empty()) {
       const auto end = text.find('\n');
       const auto line = text.substr(0, end);
-      if (const auto at = line.find_first_of(kReservedCharacters); at != std::string_view::npos)
-        return refuse(fmt::format("the control character 0x{:02x} is not allowed in a template",
-                                  int{line[at]}));
       scan_.walk(line);
       if (scan_.is_in_directive() && scan_.first_command() >= 0)
         return refuse("a #SBATCH line after the first command (line " +
@@ -85,17 +95,13 @@ class TagFinder {
 
   void take(std::string_view inside) {
     if (inside.find('\n') != std::string_view::npos) return refuse("the tag {{ has no end: }}");
-    const auto first = inside.find_first_not_of(" \t");
-    const char kind = first == std::string_view::npos ? ' ' : inside[first];
+    const auto [kind, name] = parts_of(inside);
     if (kind == '!') return;
     if (kind == '{' || kind == '&')
       return refuse("{{{name}}} and {{&name}} leave a value unquoted, which no template may");
     if (kind == '>') return refuse("partials ({{> name}}) are not taken");
     if (kind == '=') return refuse("other delimiters ({{=<% %>=}}) are not taken");
     const bool is_marked = kind == '#' || kind == '^' || kind == '/';
-    auto name = inside.substr(std::min(first, inside.size()));
-    if (is_marked) name.remove_prefix(1);
-    name = trim(name);
     if (name.empty()) return refuse("the tag {{}} has no name");
     if (kind == '/') return close(name);
     if (is_marked) {
@@ -197,10 +203,32 @@ std::string without_lines_of_tags(std::string_view body) {
     const auto line = body.substr(0, end == std::string_view::npos ? end : end + 1);
     body.remove_prefix(line.size());
     const auto content = trim(line.substr(0, line.find('\n')));
-    if (content.empty()) text += kEmptyLine;
     text += is_line_of_tag(content) ? content : line;
   }
   return text;
+}
+
+std::optional<TagPiece> next_piece(std::string_view& text) {
+  const auto begin = text.find("{{");
+  if (begin == std::string_view::npos) return std::nullopt;
+  const auto end = text.find("}}", begin);
+  const auto [kind, name] = parts_of(text.substr(begin + 2, end - begin - 2));
+  const TagPiece piece{text.substr(0, begin), kind, name};
+  text.remove_prefix(end + 2);
+  return piece;
+}
+
+std::string_view take_section(std::string_view& text) {
+  const auto all = text;
+  for (int open = 1; open > 0;) {
+    const auto piece = next_piece(text);
+    if (!piece) return std::exchange(text, {});
+    if (piece->kind == '#' || piece->kind == '^') ++open;
+    if (piece->kind == '/') --open;
+    if (open == 0)
+      return all.substr(0, static_cast<std::size_t>(piece->before.end() - all.begin()));
+  }
+  return {};
 }
 
 common::Result<Tags, TagFault> find_tags(std::string_view body, int first_line) {

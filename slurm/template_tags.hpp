@@ -1,12 +1,13 @@
-// Finds and checks Mustache's tags in the body of a template before the library renders it. The
-// library takes an unknown name for an empty text, and reports other mistakes only by the position
-// of a byte.
+// The tags in the body of a template: {{name}}, {{#name}} … {{/name}}, {{^name}} … {{/name}} and
+// {{! a comment}}, which have the form of Mustache's (mustache(5)). How they are found, checked,
+// and taken one by one.
 //
 // Pure functions and values, for any thread. Mistakes are returned as TagFault, with their line.
 #pragma once
 
 #include "common/result.hpp"
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,24 +27,30 @@ struct TagFault {
   std::string message;
 };
 
-// Control characters that no template may hold, because render_script marks its values with them.
-inline constexpr std::string_view kReservedCharacters = "\x01\x02\x03\x04\x05\x06";
-
 // Returns the tags of a body whose first line has number `first_line` in its file, in order.
 // Faults: a tag that is not closed or of a kind that is refused (script_template.hpp); a section
 // that is not closed, or closed in another order;
-// {{.}} outside a section; a value inside quotes or a here-document; one of kReservedCharacters.
+// {{.}} outside a section; a value inside quotes or a here-document.
 common::Result<std::vector<TemplateTag>, TagFault> find_tags(std::string_view body, int first_line);
 
-// In the result of without_lines_of_tags: replaces the content of an empty line of the template.
-inline constexpr char kEmptyLine = '\x04';
-
 // Returns the body without the indentation and line end of each line that holds only a comment or
-// the tag of a section, because such a line shows nothing (mustache(5)). The library by itself
-// leaves an empty line for a section that is not shown, and drops an empty line after a section's
-// end. Empty lines of the template hold kEmptyLine in the result; the caller removes it after
-// rendering.
+// the tag of a section, because such a line shows nothing (mustache(5)).
 std::string without_lines_of_tags(std::string_view body);
+
+// A tag, and the text before it.
+struct TagPiece {
+  std::string_view before;
+  char kind = ' ';  // '#' or '^': it opens a section; '/': it closes one; '!': a comment; else ' '
+  std::string_view name;
+};
+
+// Takes the next tag, with the text before it, off the front of a body that find_tags() has
+// checked. Returns nullopt, and takes nothing, if there is none.
+std::optional<TagPiece> next_piece(std::string_view& text);
+
+// Takes the rest of a section, whose opening tag was taken last, with its closing tag off the
+// front. Returns what is inside.
+std::string_view take_section(std::string_view& text);
 
 // Follows a shell script character by character, to know whether a value would be in a comment, a
 // #SBATCH line, quotes or a here-document. It knows only that much of bash(1)'s grammar, and of

@@ -40,8 +40,12 @@ TEST(RenderScript, EscapesOrRefusesControlCharacters) {
             "another control character");
 }
 
-// The renderer uses these control characters to mark values.
-TEST(RenderScript, MarkersInsideValuesAreText) {
+TEST(RenderScript, ControlCharactersOfATemplateAreText) {
+  // The fuzzer has found a template such as this one that was rendered without end.
+  EXPECT_EQ(rendered("{{! \x01 }}echo \x01\x05$\x02\n", {}), "echo \x01\x05$\x02\n");
+}
+
+TEST(RenderScript, ControlCharactersOfValuesAreQuoted) {
   const TemplateValues values{{"chdir", std::string("a\x01"
                                                     "b\x02\x03"
                                                     "c")}};
@@ -56,6 +60,30 @@ TEST(RenderScript, RendersListsFlagsAndUnsetValues) {
             "yes\n");
   EXPECT_EQ(rendered("{{#conda}}\nactivate {{conda}}\n{{/conda}}\n", values), "");
   EXPECT_EQ(rendered("{{#venv}}{{venv}}{{/venv}}x{{time}}y\n", values), "xy\n");
+}
+
+TEST(RenderScript, ShowsTheItemOfTheInnermostSection) {
+  const TemplateValues values{{"modules", std::vector<std::string>{"a", "b"}},
+                              {"sbatch_args", std::vector<std::string>{"1", "2"}},
+                              {"requeue", true},
+                              {"conda", std::string("env")},
+                              {"directives", std::vector<std::string>{}}};
+  EXPECT_EQ(
+      rendered("{{#modules}}{{#sbatch_args}}{{.}} {{/sbatch_args}}{{.}};{{/modules}}\n", values),
+      "1 2 a;1 2 b;\n");
+  EXPECT_EQ(rendered("{{#modules}}{{#requeue}}{{.}}{{conda}} {{/requeue}}{{/modules}}\n", values),
+            "aenv benv\n");
+  EXPECT_EQ(rendered("{{#conda}}{{.}}{{/conda}}{{^conda}}none{{/conda}}\n", values), "env\n");
+  EXPECT_EQ(rendered("{{^directives}}none{{/directives}}{{^nodes}}, unset{{/nodes}}\n", values),
+            "none, unset\n");
+  EXPECT_EQ(rendered("{{#modules}}{{#modules}}{{.}}{{/modules}}{{/modules}}\n", values), "abab\n");
+}
+
+TEST(RenderScript, KeepsEmptyLinesAndDropsLinesOfTags) {
+  const TemplateValues values{{"requeue", true}};
+  EXPECT_EQ(rendered("a\n\n  {{#requeue}}  \n\nb\n{{/requeue}}\n\n{{! c }}\nd\n", values),
+            "a\n\n\nb\n\nd\n");
+  EXPECT_EQ(rendered("a\n{{#venv}}\nb\n{{/venv}}\n\nc\n", values), "a\n\nc\n");
 }
 
 TEST(RenderScript, ValueThatLooksLikeATagIsText) {

@@ -41,7 +41,6 @@ class Hvdrun(CMakePackage):
         depends_on("hwloc@2:")
         depends_on("fmt@9:", type="build")
         depends_on("nlohmann-json", type="build")
-        depends_on("kainjow-mustache", type="build")
 
     # C++20 with ranges, span and bit_cast.
     conflicts("%gcc@:11")
@@ -60,7 +59,6 @@ class Hvdrun(CMakePackage):
             # A static hwloc of Spack's needs libpciaccess and libxml2, which hvdrun does not link.
             args.append(self.define("HVD_STATIC_HWLOC", False))
             args.append(self.define("HVD_STATIC_LIBEVENT", False))
-            args.append(self.define("HVD_MUSTACHE_INCLUDE", self.spec["kainjow-mustache"].prefix.include))
         return args
 
     def setup_run_environment(self, env):
